@@ -1,0 +1,137 @@
+"""Everything that can go wrong, as one tree. Imports nothing of ours.
+
+NetestoError
+├── ScriptError            the author of a script is wrong            exit status 2
+├── UsageError             the command line or a given file is wrong  exit status 2
+├── WorldError             the world is not ready                     exit status 3
+│   ├── AgentError         a host is wrong: unreachable, lost, refuses
+│   │   └── AgentBusyError      another controller holds it
+│   ├── MissingError       a tool or kernel feature is not there
+│   ├── LabError           this machine is wrong: the lab could not be built
+│   └── ResultsError       the results folder is wrong: not writable, other columns
+├── ProcessError           a started command failed or took too long
+└── OutputError            a tool printed what its parser does not know
+
+A flow that fails in an experiment is not an exception: it is a result, with its reason.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a script something stands. Lines and columns count from 1.
+
+    `text` is the physical line, for showing; `length` is how many characters the caret underlines.
+    """
+
+    file: str
+    line: int
+    column: int = 1
+    length: int = 1
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class NetestoError(Exception):
+    """Root of the tree. The text of every error is meant for the user."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class ScriptError(NetestoError):
+    """The author of a script is wrong. Carries the place, and the chain of RUN/SOURCE/FOR to it.
+
+    `chain` runs from the outermost command to the innermost, each as `file:line: what (values)`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        remedy: str = "",
+        chain: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.place = place
+        self.chain = tuple(chain)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        if self.place is not None:
+            lines.append(f"{self.place}: {self.message}")
+            if self.place.text:
+                lines.append(f"    {self.place.text}")
+                # A tab keeps its width, so that the caret stands under its character.
+                before = self.place.text[: self.place.column - 1]
+                indent = "".join("\t" if character == "\t" else " " for character in before)
+                lines.append(f"    {indent}{'^' * max(1, self.place.length)}")
+        else:
+            lines.append(self.message)
+        if self.remedy:
+            lines.append(self.remedy)
+        lines += [f"  in {step}" for step in reversed(self.chain)]
+        return "\n".join(lines)
+
+
+class UsageError(NetestoError):
+    """The command line, or a file named on it, is wrong."""
+
+
+class WorldError(NetestoError):
+    """The world is not ready for what the script asks."""
+
+
+class AgentError(WorldError):
+    """A host is wrong: unreachable, lost, or it refuses a request."""
+
+    def __init__(self, message: str, *, host: str = "", remedy: str = "") -> None:
+        super().__init__(f"{host}: {message}" if host else message, remedy=remedy)
+        self.host = host
+
+
+class AgentBusyError(AgentError):
+    """Another controller holds the agent; `holder` is its name."""
+
+    def __init__(self, holder: str, *, host: str = "", remedy: str = "") -> None:
+        super().__init__(f"in use by {holder}", host=host, remedy=remedy)
+        self.holder = holder
+
+
+class MissingError(WorldError):
+    """A tool or a kernel feature that the script needs is not there."""
+
+
+class LabError(WorldError):
+    """This machine is wrong: the lab could not be built or taken down."""
+
+
+class ResultsError(WorldError):
+    """The results folder is wrong: not writable, full, or begun with other columns."""
+
+
+class ProcessError(NetestoError):
+    """A started command failed: `status` is its exit status, negative for a signal, None if it
+    did not start or was ended at its deadline. `output` holds what it printed."""
+
+    def __init__(
+        self, argv: Sequence[str], message: str, *, status: int | None, output: str = ""
+    ) -> None:
+        super().__init__(f"{argv[0]}: {message}")
+        self.argv = tuple(argv)
+        self.status = status
+        self.output = output
+
+
+class OutputError(NetestoError):
+    """A tool printed what its parser does not know."""

@@ -1,0 +1,195 @@
+"""What the language asks of the world: frozen commands, and the Port that takes them.
+
+A recording fake of Port is all that tests and dry runs need. The interpreter has resolved every
+variable, default and sticky value before a command gets here, and checked every type and range.
+`arguments` holds the same as text, all defaults included, for showing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from netesto.errors import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCommand:
+    """A command that an agent carries out. `host` is a name with its suffix applied.
+
+    `exp` is the experiment it belongs to (0: none yet), `group` is 0 but for DO_CLIENT.
+    """
+
+    name: str
+    host: str
+    exp: int
+    exp_name: str
+    arguments: Mapping[str, str]
+    place: Place = field(compare=False, repr=False)
+    chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoServer(RemoteCommand):
+    order: int
+    start: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoClient(RemoteCommand):
+    """`test` is one of model.TESTS (`TCP_RR` with `req=S` has become `TCP_STREAM`)."""
+
+    server: str
+    test: str
+    tool: str
+    ca: str
+    duration_s: float
+    delay_s: float
+    instances: int
+    request_bytes: int
+    reply_bytes: int
+    stats: bool
+    local_buffer_bytes: int
+    remote_buffer_bytes: int
+    hold: bool = False
+    interval_s: float = 0.2
+    parallel: int = 1
+    bitrate_bps: float | None = None
+    length_bytes: int | None = None
+    mss_bytes: int | None = None
+    zerocopy: str = "0"
+    dscp: int | None = None
+    ecn: bool | None = None
+    client_cpu: int | None = None
+    server_cpu: int | None = None
+    omit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetData(RemoteCommand):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNetem(RemoteCommand):
+    delay_ms: float
+    limit_packets: int
+    loss_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQdisc(RemoteCommand):
+    """`options` are tc's words after the kind: rate, burst, limit, then `other`."""
+
+    qdisc: str
+    action: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSysctl(RemoteCommand):
+    """Values have their fields separated by blanks, as sysctl(8) reads them."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetModuleParams(RemoteCommand):
+    module: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoTcpdump(RemoteCommand):
+    """`server` is "X" for all packets; `snap_bytes` 0 means whole packets."""
+
+    server: str
+    packets: int
+    snap_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close(RemoteCommand):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(RemoteCommand):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabRequest:
+    """`LAB topology k=v …`, or `LAB file=PATH` (topology "")."""
+
+    topology: str
+    settings: Mapping[str, str]
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One condition of REQUIRE: `kernel>=6.1` is ("kernel", ">=", "6.1")."""
+
+    what: str
+    operator: str
+    value: str
+    place: Place = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentNotes:
+    """What the script says of an experiment beside its commands."""
+
+    description: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)  # OTHER and SWEEP factors
+
+
+class Port(Protocol):
+    """The world as the language sees it. Calls return when the thing is done.
+
+    Any NetestoError passes through the interpreter unchanged, but for its place and chain, which
+    a ScriptError without a place gets from the command that ran.
+    """
+
+    def next_experiment(self) -> int:
+        """Take the next number from the counter (a dry run takes it without touching the file)."""
+
+    def previous_experiment(self) -> int:
+        """The number last taken, 0 if none ever was."""
+
+    def round_counter(self) -> None:
+        """NEXT_COUNTER."""
+
+    def remote(self, command: RemoteCommand) -> None:
+        """Have an agent do it. Returns as soon as the agent has accepted it."""
+
+    def lab(self, request: LabRequest) -> None:
+        """The network that the script expects. Comes once, before any remote command."""
+
+    def require(self, requirements: Sequence[Requirement]) -> None:
+        """Pre-flight conditions."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        """Until every flow of the experiment has ended and its files are complete."""
+
+    def start_flows(self, lead_s: float) -> None:
+        """Start all flows held back since the last call, at one instant."""
+
+    def process_experiment(self, exp: int, notes: ExperimentNotes) -> Mapping[str, str]:
+        """Finish the experiment; its aggregate columns (for ASSERT; empty in a dry run)."""
+
+    def assert_failed(self, message: str, place: Place) -> None:
+        """An ASSERT was false."""
+
+    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
+        """True where `--resume` finds this SWEEP cell (factors and `rep`) finished."""
+
+    def echo(self, text: str) -> None:
+        """ECHO, and DEBUG traces."""
+
+    def warn(self, message: str, place: Place) -> None:
+        """A warning to the author, such as a macro defined twice."""

@@ -1,0 +1,36 @@
+"""Logging: one formatter, one event one line, values as keys and never baked into the text."""
+
+import logging
+from typing import TextIO
+
+# What a LogRecord holds of its own; anything else was given as `extra` and is printed as key=value.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class KeyFormatter(logging.Formatter):
+    """`12:15:00.123 info netesto.agent transfer started host=client1 flow=2`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        keys = " ".join(
+            f"{key}={value!r}" if isinstance(value, str) and " " in value else f"{key}={value}"
+            for key, value in sorted(vars(record).items())
+            if key not in _OWN
+        )
+        line = f"{self.formatTime(record)} {record.levelname.lower()} {record.name} "
+        line += record.getMessage() + (f" {keys}" if keys else "")
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+    def formatTime(  # noqa: N802 - logging names it so
+        self, record: logging.LogRecord, datefmt: str | None = None
+    ) -> str:
+        return f"{super().formatTime(record, datefmt or '%H:%M:%S')}.{int(record.msecs):03d}"
+
+
+def configure(*, level: int, stream: TextIO) -> None:
+    """Send this process's log to `stream`. Only the `main` functions call it."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(KeyFormatter())
+    root = logging.getLogger("netesto")
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    root.propagate = False

@@ -1,0 +1,316 @@
+"""Frozen values that the layers share: what is asked of a host, and what a host tells.
+
+Times: `*_s` are seconds. A `time_s` is a UTC instant, in seconds since 1970, read from the clock
+of the host that made the value (steady: anchored once to UTC, then counted by the monotonic clock).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import Literal, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
+REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR"})
+TESTS = STREAM_TESTS | REQUEST_TESTS
+
+
+# ---- what is asked ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """One DO_CLIENT: `instances` flows of one test from `client` to `server`.
+
+    `client` and `server` are short host names; 0 for a buffer means the kernel's own default.
+    `delay_s` counts from the start instant given with the request.
+    """
+
+    exp: int
+    group: int
+    exp_name: str
+    test: str
+    tool: str
+    client: str
+    server: str
+    client_address: Address
+    server_address: Address
+    duration_s: float
+    delay_s: float = 0.0
+    instances: int = 1
+    request_bytes: int = 1_000_000
+    reply_bytes: int = 1
+    congestion_control: str = "reno"
+    reverse_congestion_control: str = "cubic"
+    local_buffer_bytes: int = 0
+    remote_buffer_bytes: int = 0
+    interval_s: float = 0.2
+    stats: bool = False
+    parallel: int = 1
+    bitrate_bps: float | None = None
+    length_bytes: int | None = None
+    mss_bytes: int | None = None
+    zerocopy: str = "0"
+    dscp: int | None = None
+    ecn: bool | None = None
+    client_cpu: int | None = None
+    server_cpu: int | None = None
+    omit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The server's ports for a group, one of each for every instance.
+
+    `control`: where the tool's server listens. `data`: the server's end of the data connection
+    (equal to `control` where the tool uses one port for both).
+    """
+
+    control: tuple[int, ...]
+    data: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRequest:
+    """One DO_TCPDUMP: at most `packets` packets to or from `peer` (None: all), `snap_bytes` each
+    (0: whole packets). The capture begins with the experiment's first flow on the host."""
+
+    exp: int
+    host: str
+    peer: Address | None
+    packets: int
+    snap_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """A sysctl: dotted name, value with its fields separated by single blanks."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """A root qdisc: `tc qdisc ACTION dev DEVICE root KIND OPTIONS`.
+
+    action "": delete the old root, then add; "delete": only delete. An empty `device` is the
+    device the host tests through.
+    """
+
+    kind: str
+    options: tuple[str, ...] = ()
+    action: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Netem:
+    """Root qdisc netem. Delay 0 without loss removes it. `limit_packets` is netem's queue."""
+
+    delay_ms: float
+    limit_packets: int = 1000
+    loss_percent: float = 0.0
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleParameter:
+    """A parameter of a loaded kernel module: /sys/module/MODULE/parameters/NAME."""
+
+    module: str
+    name: str
+    value: str
+
+
+Setting: TypeAlias = Sysctl | Qdisc | Netem | ModuleParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A setting that was made: what it was before and what the host reads back now."""
+
+    setting: str
+    before: str
+    after: str
+
+
+# ---- what a host tells -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInfo:
+    """What a host is and can do.
+
+    `tools`: name -> version of the tools found. `device` is the interface it tests through.
+    `holder` names the controller that holds it, "" if none does.
+    """
+
+    host: str
+    version: str
+    kernel: str
+    cpus: int
+    memory_bytes: int
+    device: str
+    addresses: tuple[str, ...]
+    tools: Mapping[str, str]
+    congestion_controls: tuple[str, ...]
+    qdiscs: tuple[str, ...]
+    holder: str = ""
+
+
+EventKind = Literal[
+    "held",  # first event of a stream: the agent is ours
+    "accepted",  # a group was accepted and will start
+    "started",  # an instance's tool was started
+    "progress",  # an instance's goodput since the last sample
+    "ended",  # an instance ended well
+    "failed",  # an instance failed: reason, last lines
+    "complete",  # all instances of a group have ended and its files are whole
+    "warning",  # something the page should tell
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened on a host. `sequence` counts from 1 for each hold of the agent.
+
+    `exp`, `group`, `instance` (from 1) are 0 where they do not apply. `rate_bps` is goodput.
+    """
+
+    sequence: int
+    time_s: float
+    kind: EventKind
+    exp: int = 0
+    group: int = 0
+    instance: int = 0
+    rate_bps: float = 0.0
+    text: str = ""
+    last_lines: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of an experiment on a host: path relative to the experiment, size, SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """An agent's clock: when the probe arrived and when its answer left."""
+
+    received_s: float
+    sent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """Agent clock minus controller clock is `offset_s` ± `bound_s`."""
+
+    offset_s: float
+    bound_s: float
+
+
+# ---- what was measured -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketSample:
+    """The state of one TCP socket at one instant. Field meanings: tcp_info of linux/tcp.h.
+
+    `local_port` and `peer_port` tell whose it is. None: the kernel did not report it.
+    """
+
+    time_s: float
+    local_port: int
+    peer_port: int
+    congestion_control: str = ""
+    cwnd: int | None = None
+    ssthresh: int | None = None
+    mss_bytes: int | None = None
+    rtt_ms: float | None = None
+    rttvar_ms: float | None = None
+    min_rtt_ms: float | None = None
+    unacked: int | None = None
+    lost: int | None = None
+    retransmits: int | None = None  # in flight now
+    total_retransmits: int | None = None
+    bytes_sent: int | None = None
+    bytes_acked: int | None = None
+    bytes_received: int | None = None
+    pacing_rate_bps: float | None = None
+    delivery_rate_bps: float | None = None
+    send_queue_bytes: int | None = None
+    receive_queue_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Goodput of a flow between two instants."""
+
+    start_s: float
+    end_s: float
+    rate_bps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferResult:
+    """What a traffic tool says of one flow that ended well. Latencies are in microseconds.
+
+    For streams `rate_bps` is goodput. For request/reply tests it is the goodput of requests:
+    transactions per second times the bits of one request (the classic tool's meaning);
+    `transactions_per_s` is None for streams.
+    """
+
+    rate_bps: float
+    elapsed_s: float
+    intervals: tuple[Interval, ...] = ()
+    transactions_per_s: float | None = None
+    local_cpu_percent: float | None = None
+    remote_cpu_percent: float | None = None
+    local_retransmits: int | None = None
+    remote_retransmits: int | None = None
+    min_latency_us: float | None = None
+    max_latency_us: float | None = None
+    mean_latency_us: float | None = None
+    p50_latency_us: float | None = None
+    p90_latency_us: float | None = None
+    p99_latency_us: float | None = None
+    p999_latency_us: float | None = None
+    p9999_latency_us: float | None = None
+    local_congestion_control: str = ""
+    remote_congestion_control: str = ""
+    mss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PingSample:
+    """One echo: when the reply came and its round-trip time."""
+
+    time_s: float
+    rtt_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSample:
+    """Busy share of every core since the previous sample, in percent."""
+
+    time_s: float
+    busy_percent: tuple[float, ...]
+
+
+# ---- what a lab is to the controller ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A host as the controller reaches it: the agent's address (`unix:PATH` or `HOST:PORT`) and
+    the addresses that traffic uses, by family (4 or 6)."""
+
+    host: str
+    agent: str
+    addresses: Mapping[int, Address] = field(default_factory=dict)

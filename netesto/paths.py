@@ -1,0 +1,30 @@
+"""Where Netesto's own data files are: lib/, scripts/, fields.txt; in a checkout or installed."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def data_folder() -> Path:
+    """The folder that holds lib/, scripts/ and fields.txt.
+
+    In a checkout it is the root of the checkout; installed, `share/netesto` of the environment.
+    """
+    root = Path(__file__).resolve().parent.parent
+    if (root / "fields.txt").is_file() and (root / "lib").is_dir():
+        return root
+    for data in (sysconfig.get_path("data"), sys.prefix, "/usr/local", "/usr"):
+        folder = Path(data) / "share" / "netesto"
+        if (folder / "fields.txt").is_file():
+            return folder
+    return root
+
+
+def library_folder() -> Path:
+    """The installed macro libraries."""
+    return data_folder() / "lib"
+
+
+def fields_file() -> Path:
+    """The default fields.txt."""
+    return data_folder() / "fields.txt"

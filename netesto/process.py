@@ -1,0 +1,261 @@
+"""The only module that starts processes: an argument list, a deadline, a group of its own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.errors import ProcessError
+
+# Between the polite and the forceful signal; a tool that has not ended by then never will.
+TERM_GRACE_S = 2.0
+
+# Between two looks at a fact that cannot be waited for otherwise.
+POLL_INTERVAL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that ended: its exit status (negative: the signal that ended it) and its output."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    def last_lines(self, count: int = 5) -> str:
+        """The last lines it printed, standard error first; what a person would look at."""
+        text = self.stderr.strip() or self.stdout.strip()
+        return "\n".join(text.splitlines()[-count:])
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    check: bool = True,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Finished:
+    """Run a command to its end.
+
+    Raises ProcessError if it cannot be started, outlives `timeout` seconds (it is killed, with its
+    group), or, with `check`, exits other than 0.
+    """
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    try:
+        stdout, stderr = child.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        kill_group(child.pid)
+        stdout, stderr = child.communicate()
+        message = f"still running after {timeout:g} s, ended"
+        raise ProcessError(argv, message, status=None, output=stdout + stderr) from None
+    except BaseException:
+        kill_group(child.pid)
+        child.communicate()
+        raise
+    finished = Finished(tuple(argv), child.returncode, stdout, stderr)
+    if check and finished.status != 0:
+        message = f"exit status {finished.status}: {finished.last_lines()}".rstrip(": ")
+        raise ProcessError(argv, message, status=finished.status, output=stdout + stderr)
+    return finished
+
+
+def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
+    """Signal a process group that `run` or `start` made; one that is gone is fine."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, sign)
+
+
+@contextlib.contextmanager
+def background(
+    argv: Sequence[str],
+    *,
+    stdout: Path,
+    ready: Callable[[], bool] | None = None,
+    timeout: float = 5.0,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs while the body does; both its streams are appended to the file `stdout`.
+
+    Waits until `ready()` is true (ProcessError after `timeout` seconds, or if it ends before).
+    Its process group is ended with the body.
+    """
+    with stdout.open("ab") as sink:
+        try:
+            child = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=None if env is None else dict(env),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    try:
+        if ready is not None and not wait_until(
+            lambda: child.poll() is not None or ready(), timeout=timeout
+        ):
+            raise ProcessError(argv, f"not ready after {timeout:g} s", status=None)
+        if ready is not None and child.poll() is not None:
+            tail = stdout.read_text(errors="replace")[-500:].strip()
+            message = f"exit status {child.returncode} before it was ready: {tail}"
+            raise ProcessError(argv, message, status=child.returncode, output=tail)
+        yield child
+    finally:
+        end(child)
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """End a child started by this module, with its group: politely, then not."""
+    if child.poll() is None:
+        kill_group(child.pid, signal.SIGTERM)
+        try:
+            child.wait(TERM_GRACE_S)
+        except subprocess.TimeoutExpired:
+            kill_group(child.pid)
+            child.wait()
+    # What the child started and left in its group ends with it.
+    kill_group(child.pid)
+
+
+def wait_until(fact: Callable[[], bool], *, timeout: float) -> bool:
+    """Wait until `fact()` is true; False if it is not after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not fact():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_INTERVAL_S)
+    return True
+
+
+async def wait_until_async(fact: Callable[[], bool], *, timeout: float) -> bool:
+    """`wait_until` for code that runs in an event loop."""
+    deadline = time.monotonic() + timeout
+    while not fact():
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(POLL_INTERVAL_S)
+    return True
+
+
+class Job:
+    """A command running in the background of an event loop, in a process group of its own."""
+
+    def __init__(self, argv: Sequence[str], child: asyncio.subprocess.Process) -> None:
+        self.argv = tuple(argv)
+        self._child = child
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status (negative: a signal), None while it runs."""
+        return self._child.returncode
+
+    async def lines(self) -> AsyncIterator[str]:
+        """Lines of standard output as they come, without the line end. Only if `start` piped it."""
+        assert self._child.stdout is not None, "standard output was sent to a file"
+        async for line in self._child.stdout:
+            yield line.decode(errors="replace").rstrip("\r\n")
+
+    async def wait(self, *, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended. TimeoutError after `timeout` seconds; it runs on."""
+        return await asyncio.wait_for(self._child.wait(), timeout)
+
+    def send(self, sign: signal.Signals) -> None:
+        """Signal its whole process group."""
+        if self._child.returncode is None:
+            kill_group(self.pid, sign)
+
+    async def end(self, sign: signal.Signals = signal.SIGTERM) -> int:
+        """End it and its group, politely first; its exit status."""
+        self.send(sign)
+        try:
+            status = await self.wait(timeout=TERM_GRACE_S)
+        except TimeoutError:
+            kill_group(self.pid)
+            status = await self.wait()
+        kill_group(self.pid)
+        return status
+
+
+async def start(
+    argv: Sequence[str],
+    *,
+    stdout: Path | None = None,
+    stderr: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Job:
+    """Start a command in the background of the running event loop.
+
+    `stdout` and `stderr` name new files; without `stdout` its lines are read with `Job.lines`,
+    without `stderr` standard error joins standard output. ProcessError if it cannot start.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
+            err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
+            child = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=None if env is None else dict(env),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    return Job(argv, child)
+
+
+async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) -> Finished:
+    """`run` for code that runs in an event loop. Cancelling it kills the command."""
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    try:
+        stdout, stderr = await asyncio.wait_for(child.communicate(), timeout)
+    except TimeoutError:
+        message = f"still running after {timeout:g} s, ended"
+        raise ProcessError(argv, message, status=None) from None
+    finally:
+        if child.returncode is None:
+            kill_group(child.pid)
+            await child.wait()
+    assert child.returncode is not None, "communicate() waits for the end"
+    out, err = stdout.decode(errors="replace"), stderr.decode(errors="replace")
+    finished = Finished(tuple(argv), child.returncode, out, err)
+    if check and finished.status != 0:
+        message = f"exit status {finished.status}: {finished.last_lines()}".rstrip(": ")
+        raise ProcessError(argv, message, status=finished.status, output=out + err)
+    return finished

@@ -1,0 +1,62 @@
+"""What is known of one group when its experiment has ended: the input of everything derived.
+
+All times are on the controller's clock. A value that is not known is None or empty, never 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from netesto.model import CpuSample, GroupRequest, PingSample, SocketSample, TransferResult
+
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceEvidence:
+    """One flow. `status` is "ok" or the reason it failed; then `result` is None.
+
+    Samples are those of the flow's data connection alone, in time order, at its two ends.
+    """
+
+    instance: int
+    status: str
+    asked_start_s: float
+    started_s: float | None
+    ended_s: float | None
+    result: TransferResult | None
+    client_samples: tuple[SocketSample, ...] = ()
+    server_samples: tuple[SocketSample, ...] = ()
+    last_lines: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEvidence:
+    """One DO_CLIENT.
+
+    `counters`: the test interface of the client, after minus before the group: rx_packets,
+    tx_packets, rx_bytes, tx_bytes. `features`: tso gso lro gro (on/off), rx-frames, tx-frames,
+    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client tell them.
+    """
+
+    request: GroupRequest
+    full_host: str
+    full_server: str
+    kernel: str
+    tool_version: str
+    instances: tuple[InstanceEvidence, ...]
+    pings: tuple[PingSample, ...] = ()
+    client_cpu: tuple[CpuSample, ...] = ()
+    server_cpu: tuple[CpuSample, ...] = ()
+    counters: Mapping[str, int] | None = None
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentEvidence:
+    """One experiment: its groups in order, and when it began (first command) and ended."""
+
+    exp: int
+    exp_name: str
+    started_s: float
+    ended_s: float
+    groups: tuple[GroupEvidence, ...]

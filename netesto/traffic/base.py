@@ -1,0 +1,42 @@
+"""What a traffic tool must tell of itself. Commands and `parse` are pure; nothing runs here."""
+
+from typing import Protocol
+
+from netesto.model import GroupRequest, Ports, TransferResult
+
+
+class Tool(Protocol):
+    """A program that makes traffic.
+
+    `lasting_server` is true where one server serves all flows (netserver), false where every
+    instance has a server process of its own that ends with it (iperf3 -1).
+    """
+
+    name: str
+    tests: frozenset[str]
+    lasting_server: bool
+
+    def version_command(self) -> list[str]:
+        """What prints the version."""
+
+    def parse_version(self, output: str) -> str:
+        """The version in what it printed. OutputError if there is none."""
+
+    def server_command(self, port: int) -> list[str]:
+        """The server, in the foreground, listening on `port`."""
+
+    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        """The client of one instance (from 1)."""
+
+    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+        """The client's end of the data connection, where the tool lets us choose it."""
+
+    def progress(self, line: str) -> float | None:
+        """Goodput in bit/s that a line of output tells while the flow runs, if it tells one."""
+
+    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+        """The result in what a client printed that exited with status 0.
+
+        `started_s` is when it was started, for tools whose times are relative. OutputError says
+        what is missing.
+        """
