@@ -1,0 +1,60 @@
+# Two commands matter: `make demo` and `make test`. Each does its own set-up; a second run has none to do.
+# `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Labs need root; as an ordinary user the demo asks sudo for it.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format proto bench setup packages clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: setup ## two real TCP flows compete on this machine; ends with a page to look at
+	@$(AS_ROOT) $(BIN)/netesto run scripts/two-flows.nts
+
+test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
+	@$(BIN)/pytest
+
+check: $(VENV)/.dev ## form, types, and who imports whom
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## put the form right
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. netesto/proto/agent.proto
+
+bench: $(VENV)/.dev ## the benchmarks, as ratios
+	@for bench in bench/*/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+setup: $(VENV)/.installed ## what the demo needs: Debian packages, a virtual environment, the package
+
+packages:
+	@remote/install-packages
+
+$(VENV)/bin/python: | packages
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "netesto needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Use: make PYTHON=python3.11"; exit 3; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/bin/python | packages
+	@echo "Installing netesto and its Python packages into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: setup.cfg pyproject.toml $(VENV)/bin/python | packages
+	@echo "Installing netesto, its Python packages and the test tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean: ## remove the virtual environment and caches; results stay
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,182 @@
+"""What a person sees while a run goes: a live display on a terminal, plain lines elsewhere."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from netesto import units
+
+# Lines a terminal can show without scrolling; more flows are counted instead.
+FLOWS_SHOWN = 12
+REFRESHES_PER_SECOND = 5
+
+
+@dataclass(slots=True)
+class _Flow:
+    start_s: float
+    duration_s: float
+    rate_bps: float | None = None
+    status: str = ""
+
+
+class Display:
+    """Watches a run (controller.Observer). `experiments` and `seconds` come from a dry run.
+
+    On a terminal a display at the bottom is renewed; with `plain`, or elsewhere, each event is a
+    line with its time. `quiet` leaves warnings and what ECHO says.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        plain: bool,
+        quiet: bool,
+        experiments: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        self.rows: list[Mapping[str, str]] = []
+        self.pages: list[str] = []
+        self._console = console
+        self._quiet = quiet
+        self._lively = console.is_terminal and not plain and not quiet
+        self._experiments = experiments
+        self._seconds = seconds
+        self._began_s = time.time()
+        self._count = 0
+        self._title = ""
+        self._now = "starting"
+        self._flows: dict[str, _Flow] = {}
+        self._lock = threading.RLock()
+        self._live: Live | None = None
+
+    # ---- its life ------------------------------------------------------------------------
+
+    def expect(self, *, experiments: int, seconds: float) -> None:
+        """What a dry run found: how many experiments, and how long they should take."""
+        self._experiments, self._seconds = experiments, seconds
+        self._began_s = time.time()
+
+    def start(self) -> None:
+        """Show the live display, where there is one."""
+        if self._lively and self._live is None:
+            self._live = Live(
+                get_renderable=self._picture,
+                console=self._console,
+                refresh_per_second=REFRESHES_PER_SECOND,
+                transient=True,
+            )
+            self._live.start()
+
+    def stop(self) -> None:
+        """Take the live display away."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    # ---- controller.Observer -------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        with self._lock:
+            self._console.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+
+    def experiment_started(self, exp: int, exp_name: str) -> None:
+        with self._lock:
+            self._count += 1
+            self._flows.clear()
+            of = f" of {self._experiments}" if self._experiments >= self._count else ""
+            self._title = f"experiment {self._count}{of}: {exp_name} (number {exp})"
+            self._line(self._title)
+
+    def doing(self, text: str) -> None:
+        with self._lock:
+            self._now = text
+
+    def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None:
+        del exp
+        with self._lock:
+            self._flows[flow] = _Flow(start_s, duration_s)
+            wait_s = start_s - time.time()
+            when = f", starts in {units.format_time(wait_s)}" if wait_s > 1 else ""
+            self._line(f"flow {flow}: {units.format_time(duration_s)}{when}")
+
+    def flow_progress(self, exp: int, flow: str, rate_bps: float) -> None:
+        del exp
+        with self._lock:
+            if flow in self._flows:
+                self._flows[flow].rate_bps = rate_bps
+
+    def flow_ended(self, exp: int, flow: str, status: str) -> None:
+        del exp
+        with self._lock:
+            if flow in self._flows:
+                self._flows[flow].status = status
+            if status == "ok":
+                self._line(f"flow {flow}: ended")
+            else:
+                self.warn(f"flow {flow} failed: {status}")
+
+    def experiment_ended(
+        self, exp: int, status: str, rows: list[Mapping[str, str]], page: str
+    ) -> None:
+        with self._lock:
+            self.rows += rows
+            self.pages.append(page)
+            rate = next((row.get("rate", "") for row in rows), "")
+            total = f", {rate} Mbit/s in all" if rate else ""
+            self._line(f"experiment {exp}: {status}{total}")
+            self._flows.clear()
+
+    # ---- drawing -------------------------------------------------------------------------
+
+    def _line(self, text: str) -> None:
+        if self._quiet or self._lively:
+            return
+        clock = time.strftime("%H:%M:%S", time.localtime())
+        self._console.print(f"{clock} {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def _picture(self) -> Group:
+        with self._lock:
+            now_s = time.time()
+            head = Table.grid(padding=(0, 1))
+            text = Text(f"{self._title or 'preparing'}", style="bold")
+            head.add_row(Spinner("dots"), text, Text(self._time_left(now_s), style="dim"))
+            table = Table.grid(padding=(0, 2))
+            for name, flow in list(self._flows.items())[:FLOWS_SHOWN]:
+                table.add_row("", *_flow_row(name, flow, now_s))
+            hidden = len(self._flows) - FLOWS_SHOWN
+            if hidden > 0:
+                table.add_row("", f"and {hidden} more flows", "", "")
+            return Group(head, table, Text(f"  {self._now}", style="dim"))
+
+    def _time_left(self, now_s: float) -> str:
+        left_s = self._began_s + self._seconds - now_s
+        return f"about {units.format_time(round(left_s))} left" if left_s >= 1 else ""
+
+
+def _flow_row(name: str, flow: _Flow, now_s: float) -> tuple[Text, ProgressBar, Text]:
+    done = min(max((now_s - flow.start_s) / flow.duration_s, 0.0), 1.0) if flow.duration_s else 1.0
+    if flow.status == "ok":
+        state = Text("ended", style="green")
+    elif flow.status:
+        state = Text(f"failed: {flow.status}", style="red")
+    elif now_s < flow.start_s:
+        state = Text(f"starts in {flow.start_s - now_s:.0f} s", style="dim")
+    elif flow.rate_bps is None:
+        state = Text("running")
+    else:
+        state = Text(f"{units.format_rate(flow.rate_bps):>12}", style="cyan")
+    return Text(name), ProgressBar(total=1.0, completed=done, width=24), state

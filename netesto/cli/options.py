@@ -1,0 +1,192 @@
+"""The command line: every command, its options, an example for each."""
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from netesto import __version__
+from netesto.errors import UsageError
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would print and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        remedy = f"{self.format_usage().strip()}\n'{self.prog} --help' helps"
+        raise UsageError(message, remedy=remedy)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = _Parser(
+        prog="netesto",
+        description="Run network experiments: one script, on real hosts or in a lab.",
+        epilog="Without a command, a script on standard input is run: netesto < script",
+    )
+    top.add_argument("--version", action="version", version=f"netesto {__version__}")
+    top.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _run(commands)
+    _check(commands)
+    _format(commands)
+    _report(commands)
+    _show(commands)
+    _lab(commands)
+    _add(
+        commands,
+        "clean",
+        "remove what a killed run left on this machine: exactly what it had recorded as its own",
+        "netesto clean",
+    )
+    agent = _add(
+        commands,
+        "agent",
+        "the daemon of a host (the same as netesto-agent)",
+        "netesto agent --listen unix:/run/netesto/agent.sock",
+    )
+    agent.add_argument("arguments", nargs=argparse.REMAINDER, help="see netesto-agent --help")
+    return top
+
+
+def _add(commands: "_Commands", name: str, what: str, example: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+_Commands = argparse._SubParsersAction  # type: ignore[type-arg]  # noqa: SLF001 - it has no public name
+
+
+def _run(commands: _Commands) -> None:
+    run = _add(
+        commands, "run", "run an experiment script", "netesto run -D dur=60 scripts/two-flows.nts"
+    )
+    run.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
+    _language(run)
+    run.add_argument(
+        "-n",
+        "--dry-run",
+        nargs="?",
+        const="text",
+        choices=["text", "json"],
+        metavar="json",
+        help="print every remote command with its arguments, in order, and run nothing;"
+        " --dry-run=json or -n=json: one JSON object a line",
+    )
+    run.add_argument(
+        "-o", "--out", type=Path, metavar="DIR", help="results folder (default results/SCRIPT)"
+    )
+    run.add_argument(
+        "--ground",
+        choices=["lab", "hosts"],
+        help="where it runs: a lab of namespaces on this machine, or the hosts of --hosts",
+    )
+    run.add_argument(
+        "--hosts", type=Path, metavar="FILE", help="a TOML file with real hosts and their agents"
+    )
+    run.add_argument(
+        "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
+    )
+    run.add_argument(
+        "--map",
+        metavar="a=b,…",
+        default="",
+        help="names in the script for hosts of the lab: kerneltest010=client1,…",
+    )
+    run.add_argument(
+        "--family", type=int, choices=[4, 6], default=4, help="IP version of the traffic"
+    )
+    run.add_argument(
+        "--seed", type=int, metavar="N", help="for everything random (default: chosen, and told)"
+    )
+    run.add_argument(
+        "--force", action="store_true", help="go on though the lab is not as it was asked for"
+    )
+    run.add_argument("--plain", action="store_true", help="no live display: lines with times")
+    run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")
+    run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
+
+
+def _language(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-D",
+        dest="definitions",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable before the script begins (a script says DEFAULT where this may win)",
+    )
+    command.add_argument(
+        "--lib",
+        dest="libraries",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="where SOURCE looks after the script's folder and before the installed libraries",
+    )
+    command.add_argument(
+        "--max-iterations",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="stop a script that loops more often (default 1000000)",
+    )
+
+
+def _check(commands: _Commands) -> None:
+    check = _add(
+        commands,
+        "check",
+        "report every error that can be found without running",
+        "netesto check scripts/*.nts",
+    )
+    check.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    check.add_argument("--hosts", type=Path, metavar="FILE", help="names that scripts may use")
+    _language(check)
+
+
+def _format(commands: _Commands) -> None:
+    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
+    form.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    form.add_argument("-w", "--write", action="store_true", help="change the files in place")
+
+
+def _report(commands: _Commands) -> None:
+    report = _add(
+        commands,
+        "report",
+        "rebuild tables and pages from the raw data",
+        "netesto report results/two-flows 3",
+    )
+    report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    report.add_argument("experiments", nargs="*", type=int, metavar="N", help="only these")
+
+
+def _show(commands: _Commands) -> None:
+    show = _add(
+        commands, "show", "show the table of a results folder", "netesto show results/two-flows"
+    )
+    show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
+
+
+def _lab(commands: _Commands) -> None:
+    lab = _add(
+        commands,
+        "lab",
+        "a lab on this machine, apart from any run",
+        "netesto lab up dumbbell,rate=10mbit && netesto lab exec client1 ping -c3 10.0.0.1",
+    )
+    actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="build a lab and leave it up")
+    up.add_argument("spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file")
+    actions.add_parser("status", help="what is up")
+    execute = actions.add_parser("exec", help="run a command on a host of the lab")
+    execute.add_argument("host", metavar="HOST")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    actions.add_parser("down", help="take the lab down")

@@ -1,0 +1,57 @@
+"""An event loop in a thread of its own, for callers that are not asynchronous.
+
+The script runs in the main thread, where Ctrl-C arrives; everything that talks to agents runs here.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Self, TypeVar
+
+T = TypeVar("T")
+
+# An agent call has a deadline of its own; this one only guards against a loop that hangs.
+CLOSE_TIMEOUT_S = 10.0
+
+
+class Background:
+    """The loop and its thread. Use it with `with`; leaving it cancels what still runs."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="agents", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.call(self._cancel_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def call(self, work: Coroutine[object, object, T]) -> T:
+        """Run `work` in the loop and wait for its result; Ctrl-C cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            concurrent.futures.wait([future], timeout=CLOSE_TIMEOUT_S)
+            raise
+
+    @staticmethod
+    async def _cancel_all() -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,205 @@
+"""The controller: answers the language's port by asking agents, and turns data into results."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from netesto.controller import digest, preflight, record
+from netesto.controller.background import Background
+from netesto.controller.experiment import Experiment
+from netesto.controller.host import Connect
+from netesto.controller.inventory import Inventory
+from netesto.controller.observer import Observer
+from netesto.controller.run import Run
+from netesto.errors import NetestoError, Place, ScriptError
+from netesto.language import ports
+from netesto.results import derive, manifest
+from netesto.results.evidence import OK
+from netesto.results.fields import Fields
+from netesto.results.manifest import PathRecord
+from netesto.results.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a run happens, as its results tell it: the kind, the lab's drawing, its paths."""
+
+    kind: str
+    topology: str = ""
+    paths: tuple[PathRecord, ...] = ()
+
+
+class Controller:
+    """Satisfies language.ports.Port. Its methods run in the script's thread.
+
+    Use it with `with`: leaving it lets every agent go, and each puts its host back.
+    `render` makes the page of an experiment's folder, `index` that of the results folder.
+    """
+
+    def __init__(
+        self,
+        *,
+        inventory: Inventory,
+        store: Store,
+        fields: Fields,
+        connect: Connect,
+        observer: Observer,
+        render: Callable[[Path], None],
+        index: Callable[[Path], None],
+        name: str,
+        family: int = 4,
+    ) -> None:
+        self.failures: list[str] = []
+        self._store = store
+        self._fields = fields
+        self._observer = observer
+        self._render = render
+        self._index = index
+        self._name = name
+        self._inventory = inventory
+        self._ground = Ground(kind="hosts")
+        self._background = Background()
+        self._never = threading.Event()
+        self._run = Run(
+            inventory=inventory,
+            store=store,
+            connect=connect,
+            observer=observer,
+            family=family,
+            name=name,
+        )
+
+    def __enter__(self) -> Self:
+        self._background.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._background.call(self._run.close_all())
+        finally:
+            self._background.__exit__(kind, error, traceback)
+
+    # ---- before the script ---------------------------------------------------------------
+
+    def open_hosts(self) -> None:
+        """Hold every host of the inventory. AgentError names what cannot be reached or is held."""
+        self._background.call(self._run.open_all())
+
+    def check_ready(self, commands: Sequence[ports.RemoteCommand], *, elsewhere: str = "") -> None:
+        """Refuse, before any traffic, what a dry run's commands need and the hosts lack.
+
+        `elsewhere` names a ground that has what kernels lack. MissingError tells all of it.
+        """
+        names = preflight.host_names(commands)
+        for name in names:
+            self._background.call(self._run.host(name))
+        infos = {name: host.info for name, host in self._run.hosts.items()}
+        preflight.check(commands, self._inventory, infos, elsewhere=elsewhere)
+
+    def set_ground(self, ground: Ground) -> None:
+        """Where the run happens; goes into every manifest."""
+        self._ground = ground
+
+    # ---- language.ports.Port -------------------------------------------------------------
+
+    def next_experiment(self) -> int:
+        return self._store.next_counter()
+
+    def previous_experiment(self) -> int:
+        return self._store.counter()
+
+    def round_counter(self) -> None:
+        self._store.round_counter()
+
+    def remote(self, command: ports.RemoteCommand) -> None:
+        self._background.call(self._run.carry_out(command))
+
+    def lab(self, request: ports.LabRequest) -> None:
+        """The lab was built, or the inventory read, before the script began."""
+
+    def require(self, requirements: Sequence[ports.Requirement]) -> None:
+        infos = {name: host.info for name, host in self._run.hosts.items()}
+        preflight.require(requirements, infos)
+
+    def wait(self, seconds: float) -> None:
+        if seconds > 0:
+            self._observer.doing(f"waiting {seconds:.3g} s")
+            self._never.wait(seconds)
+
+    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        self._background.call(self._run.wait_flows(exp, timeout_s))
+
+    def start_flows(self, lead_s: float) -> None:
+        self._background.call(self._run.start_held(lead_s))
+
+    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+        experiment = self._run.experiments.get(exp)
+        if experiment is None:
+            raise ScriptError(
+                f"there is no experiment {exp} to process",
+                remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
+            )
+        self._background.call(self._run.bring_rest(experiment))
+        return self._process(experiment, notes)
+
+    def assert_failed(self, message: str, place: Place) -> None:
+        self.failures.append(f"{place.file}:{place.line}: {message}")
+        self._observer.warn(f"{place.file}:{place.line}: assertion failed: {message}")
+
+    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
+        del cell
+        return False
+
+    def echo(self, text: str) -> None:
+        self._observer.say(text)
+
+    def warn(self, message: str, place: Place) -> None:
+        self._observer.warn(f"{place.file}:{place.line}: {message}")
+
+    # ---- results -------------------------------------------------------------------------
+
+    def interrupt(self, notes: ports.ExperimentNotes, reason: str) -> None:
+        """End everything now and keep what was measured: each open experiment stays partial."""
+        self._background.call(self._run.abort())
+        for experiment in list(self._run.experiments.values()):
+            experiment.reasons.append(reason)
+            try:
+                self._background.call(self._run.bring_rest(experiment))
+                self._process(experiment, notes)
+            except NetestoError as error:
+                self._observer.warn(f"experiment {experiment.exp}: {error.message}")
+
+    def _process(self, experiment: Experiment, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+        self._observer.doing("results")
+        folder = experiment.folder
+        asked = record.manifest(
+            experiment,
+            self._run.known_hosts,
+            run=self._name,
+            ground=self._ground.kind,
+            topology=self._ground.topology,
+            paths=self._ground.paths,
+            description=notes.description,
+            columns=notes.columns,
+        )
+        evidence = digest.evidence(folder, asked)
+        found = record.with_evidence(asked, evidence)
+        manifest.write(found, folder / "manifest.json")
+        rows = derive.derive(folder, evidence, found, self._fields)
+        self._render(folder)
+        del self._run.experiments[experiment.exp]
+        whole = self._store.complete(experiment.exp)
+        self._store.append(rows)
+        self._index(self._store.folder)
+        if found.status != OK:
+            self.failures.append(f"experiment {experiment.exp} is {found.status}")
+        self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
+        return rows[0] if rows else {}

@@ -1,0 +1,136 @@
+"""One experiment while it runs: its groups, their flows, and what agents told of them."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netesto.model import Event, GroupRequest, Ports
+from netesto.results.evidence import OK
+
+
+@dataclass(slots=True)
+class Flow:
+    """One instance of a group, on the controller's clock. `status` is "" while it runs."""
+
+    instance: int
+    asked_start_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    status: str = ""
+    last_lines: str = ""
+
+
+@dataclass(slots=True)
+class Group:
+    """One DO_CLIENT. It is over when its files are complete, or its client is lost.
+
+    `released` says that the server was told to forget it.
+    """
+
+    request: GroupRequest
+    ports: Ports
+    full_host: str
+    full_server: str
+    flows: list[Flow]
+    held: bool = False
+    complete: bool = False
+    released: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.complete and self.released
+
+    def label(self, instance: int) -> str:
+        """A flow's name for people."""
+        request = self.request
+        return (
+            f"{request.congestion_control} {request.client}→{request.server} "
+            f"#{request.group}.{instance}"
+        )
+
+    def set_start(self, start_s: float) -> None:
+        """The instant that the group's delay counts from is now known."""
+        for flow in self.flows:
+            flow.asked_start_s = start_s + self.request.delay_s
+
+    def fail(self, reason: str, *, last_lines: str = "") -> None:
+        """Every flow that has not ended failed for `reason`."""
+        for flow in self.flows:
+            if not flow.status:
+                flow.status, flow.last_lines, flow.ended_s = reason, last_lines, time.time()
+
+    def observe(self, event: Event, time_s: float) -> None:
+        """Take in what the client's agent told of the group; `time_s` is on our clock."""
+        if event.kind == "complete":
+            self.fail("the agent gave no result for this flow")
+            self.complete = True
+            return
+        if not 1 <= event.instance <= len(self.flows):
+            return
+        flow = self.flows[event.instance - 1]
+        if event.kind == "started":
+            flow.started_s = time_s
+        elif event.kind in {"ended", "failed"} and not flow.status:
+            flow.status = OK if event.kind == "ended" else event.text or "failed"
+            flow.last_lines, flow.ended_s = event.last_lines, time_s
+
+
+@dataclass(slots=True)
+class Experiment:
+    """What the controller knows of an experiment. `folder` is its place in the results folder."""
+
+    exp: int
+    exp_name: str
+    folder: Path
+    started_s: float = field(default_factory=time.time)
+    started_monotonic_s: float = field(default_factory=time.monotonic)
+    groups: dict[int, Group] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    pending_data: set[str] = field(default_factory=set)
+    files: dict[str, str] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def flows(self) -> Iterator[Flow]:
+        for group in self.groups.values():
+            yield from group.flows
+
+    @property
+    def is_over(self) -> bool:
+        """True when every group that was started is over."""
+        return all(group.is_over for group in self.groups.values() if not group.held)
+
+    def is_over_at(self, host: str) -> bool:
+        """True when every group that `host` takes part in is over."""
+        return all(
+            group.is_over
+            for group in self.groups.values()
+            if not group.held and host in {group.request.client, group.request.server}
+        )
+
+    @property
+    def expected_end_s(self) -> float:
+        """When the last flow should end, as far as is known now."""
+        ends = [
+            (flow.asked_start_s or self.started_s) + group.request.duration_s
+            for group in self.groups.values()
+            for flow in group.flows
+        ]
+        return max(ends, default=self.started_s)
+
+    @property
+    def status(self) -> str:
+        """ok, partial (some flows failed, or data is missing), or failed (no flow ended well)."""
+        states = [flow.status == OK for flow in self.flows]
+        if states and not any(states):
+            return "failed"
+        if not all(states) or self.reasons:
+            return "partial"
+        return OK
+
+    def use(self, host: str) -> None:
+        """`host` takes part: its data must be fetched before the experiment is processed."""
+        self.hosts.add(host)
+        self.pending_data.add(host)

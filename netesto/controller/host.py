@@ -1,0 +1,105 @@
+"""One host of a run: its agent held, its clock known, its events read."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+from netesto.collectors import clock
+from netesto.errors import AgentError
+from netesto.model import Applied, ClockOffset, Endpoint, Event, HostInfo
+from netesto.transport.base import Agent
+
+log = logging.getLogger(__name__)
+
+Connect: TypeAlias = Callable[[Endpoint], Awaitable[Agent]]
+
+# The tightest of a few probes bounds the offset; on a quiet path more add little.
+CLOCK_PROBES = 5
+
+
+class HostConnection:
+    """A held agent. `on_event` gets its events in order, `on_lost` the reason it was lost."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        connect: Connect,
+        on_event: Callable[["HostConnection", Event], None],
+        on_lost: Callable[["HostConnection", str], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self.name = endpoint.host
+        self.offset = ClockOffset(0.0, 0.0)
+        self.settings: list[Applied] = []
+        self.lost: str | None = None
+        self._connect = connect
+        self._on_event = on_event
+        self._on_lost = on_lost
+        self._agent: Agent | None = None
+        self._info: HostInfo | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def agent(self) -> Agent:
+        """The agent. AgentError if it was lost."""
+        if self._agent is None or self.lost is not None:
+            raise AgentError(self.lost or "not connected", host=self.name)
+        return self._agent
+
+    @property
+    def info(self) -> HostInfo:
+        """What the host is and can do."""
+        if self._info is None:
+            raise AgentError("not connected", host=self.name)
+        return self._info
+
+    async def open(self, *, controller: str, run: str) -> None:
+        """Connect, take the agent, measure its clock. AgentError if any of it fails."""
+        self._agent = await self._connect(self.endpoint)
+        self._info = await self._agent.info()
+        events = self._agent.hold(controller, run)
+        await anext(events)
+        self._reader = asyncio.create_task(self._read(events))
+        await self.measure_clock()
+
+    async def measure_clock(self) -> None:
+        """Measure the agent's clock against ours."""
+        readings = []
+        for _ in range(CLOCK_PROBES):
+            sent = time.time()
+            reading = await self.agent.probe_clock()
+            readings.append((sent, reading.received_s, reading.sent_s, time.time()))
+        self.offset = clock.offset(readings)
+
+    def to_agent_clock(self, time_s: float) -> float:
+        """An instant of the controller's clock, on the agent's."""
+        return time_s + self.offset.offset_s
+
+    def from_agent_clock(self, time_s: float) -> float:
+        """An instant of the agent's clock, on the controller's."""
+        return time_s - self.offset.offset_s
+
+    async def close(self) -> None:
+        """Let the agent go; it puts its host back."""
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
+        self._agent = None
+
+    async def _read(self, events: AsyncIterator[Event]) -> None:
+        try:
+            async for event in events:
+                self._on_event(self, event)
+            self._lose("the agent ended")
+        except AgentError as error:
+            self._lose(error.message.removeprefix(f"{self.name}: "))
+
+    def _lose(self, reason: str) -> None:
+        self.lost = f"agent lost: {reason}"
+        log.warning("agent lost", extra={"host": self.name, "reason": reason})
+        self._on_lost(self, self.lost)

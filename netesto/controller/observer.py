@@ -1,0 +1,34 @@
+"""Who watches a run: the live display, a log, or nobody."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Observer(Protocol):
+    """What a run tells while it goes. Called from more than one thread; must not block or raise."""
+
+    def say(self, text: str) -> None:
+        """Something a person should read (ECHO, the lab, the choice of ground)."""
+
+    def warn(self, text: str) -> None:
+        """Something that may make results other than expected."""
+
+    def experiment_started(self, exp: int, exp_name: str) -> None:
+        """The first command of an experiment."""
+
+    def doing(self, text: str) -> None:
+        """What is happening now, in a few words."""
+
+    def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None:
+        """A flow ("bbr client1→server1 #1") will start at UTC `start_s` and last `duration_s`."""
+
+    def flow_progress(self, exp: int, flow: str, rate_bps: float) -> None:
+        """A flow's goodput now."""
+
+    def flow_ended(self, exp: int, flow: str, status: str) -> None:
+        """A flow ended: "ok" or the reason it failed."""
+
+    def experiment_ended(
+        self, exp: int, status: str, rows: list[Mapping[str, str]], page: str
+    ) -> None:
+        """The experiment's rows for exp.csv (the aggregate first) and the path of its page."""

@@ -1,0 +1,194 @@
+"""From what the controller saw to manifest.json: asked and achieved, and what to warn of."""
+
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from netesto.controller.experiment import Experiment, Group
+from netesto.controller.host import HostConnection
+from netesto.model import SocketSample
+from netesto.results.evidence import OK, ExperimentEvidence, InstanceEvidence
+from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
+
+# Spec of results, section 4: what a page warns of.
+INTERVAL_TOLERANCE = 0.10
+BUSY_CPU_PERCENT = 90.0
+PATH_TOLERANCE = 0.05
+
+
+def utc(time_s: float) -> str:
+    """An instant as ISO 8601 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds")
+
+
+def manifest(
+    experiment: Experiment,
+    hosts: Mapping[str, HostConnection],
+    *,
+    run: str,
+    ground: str,
+    topology: str,
+    paths: Sequence[PathRecord],
+    description: str,
+    columns: Mapping[str, str],
+) -> Manifest:
+    """What was asked and what the controller saw; nothing yet of what the samples tell."""
+    ended_s = time.time()
+    return Manifest(
+        exp=experiment.exp,
+        exp_name=experiment.exp_name,
+        description=description,
+        status=experiment.status,
+        run=run,
+        started=utc(experiment.started_s),
+        ended=utc(ended_s),
+        started_s=experiment.started_s,
+        ended_s=ended_s,
+        started_monotonic_s=experiment.started_monotonic_s,
+        ended_monotonic_s=time.monotonic(),
+        ground=ground,
+        topology=topology,
+        paths=tuple(paths),
+        groups=tuple(
+            _group(experiment.folder, experiment.groups[number])
+            for number in sorted(experiment.groups)
+        ),
+        hosts={
+            name: HostRecord(hosts[name].info, hosts[name].offset, tuple(hosts[name].settings))
+            for name in sorted(experiment.hosts)
+        },
+        files=dict(sorted(experiment.files.items())),
+        columns=dict(columns),
+        reasons=tuple(experiment.reasons),
+        warnings=tuple(experiment.warnings),
+    )
+
+
+def _group(folder: Path, group: Group) -> GroupRecord:
+    request = group.request
+    instances = []
+    for flow in group.flows:
+        launch = _launch(
+            folder / "raw" / request.client / f"flow.{request.group}.{flow.instance}.json"
+        )
+        skew_ms = None
+        if flow.started_s is not None and flow.asked_start_s is not None:
+            skew_ms = round((flow.started_s - flow.asked_start_s) * 1000, 3)
+        argv = launch.get("argv")
+        instances.append(
+            InstanceRecord(
+                instance=flow.instance,
+                status=flow.status or "never started",
+                argv=tuple(str(word) for word in argv) if isinstance(argv, list) else (),
+                tool_version=str(launch.get("version", "")),
+                asked_start_s=flow.asked_start_s,
+                started_s=flow.started_s,
+                ended_s=flow.ended_s,
+                start_skew_ms=skew_ms,
+                asked_interval_ms=request.interval_s * 1000,
+                last_lines=flow.last_lines,
+            )
+        )
+    return GroupRecord(
+        request=request,
+        ports=group.ports,
+        full_host=group.full_host,
+        full_server=group.full_server,
+        instances=tuple(instances),
+    )
+
+
+def _launch(path: Path) -> dict[str, object]:
+    """The agent's record of how it started a flow; empty if it did not get that far."""
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
+    """The manifest with what the samples tell: what was effective, and what to warn of."""
+    groups = tuple(
+        replace(
+            record,
+            instances=tuple(
+                _effective(flow, record, seen)
+                for flow, seen in zip(record.instances, group.instances, strict=True)
+            ),
+        )
+        for record, group in zip(asked.groups, evidence.groups, strict=True)
+    )
+    good = [flow.status == OK for group in groups for flow in group.instances]
+    status = asked.status
+    if good and not any(good):
+        status = "failed"
+    elif not all(good) and status == OK:
+        status = "partial"
+    found = replace(asked, groups=groups, status=status)
+    warnings = (*asked.warnings, *_flow_warnings(found), *_host_warnings(evidence))
+    return replace(found, warnings=(*warnings, *_path_warnings(found)))
+
+
+def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
+    sender = sender_samples(record.request.test, seen)
+    controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
+    sizes = [sample.mss_bytes for sample in sender if sample.mss_bytes is not None]
+    times = sorted({sample.time_s for sample in sender})
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    return replace(
+        flow,
+        status=seen.status,
+        effective_congestion_control="/".join(controls),
+        effective_mss_bytes=sizes[-1] if sizes else None,
+        achieved_interval_ms=round(statistics.median(gaps) * 1000, 3) if gaps else None,
+    )
+
+
+def sender_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
+    """The samples at the end that sends the data: the server's in a reverse test."""
+    return flow.server_samples if test == "TCP_MAERTS" else flow.client_samples
+
+
+def _flow_warnings(manifest: Manifest) -> Iterator[str]:
+    for group in manifest.groups:
+        asked = group.request.congestion_control
+        for flow in group.instances:
+            name = f"group {group.request.group}, flow {flow.instance}"
+            effective = flow.effective_congestion_control
+            if effective and effective != asked:
+                yield f"{name}: congestion control {effective}, asked was {asked}"
+            achieved, wanted = flow.achieved_interval_ms, flow.asked_interval_ms
+            if achieved and wanted and abs(achieved - wanted) > wanted * INTERVAL_TOLERANCE:
+                yield f"{name}: sampled every {achieved:.0f} ms, asked was {wanted:.0f} ms"
+
+
+def _host_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+    busiest: dict[str, float] = {}
+    for group in evidence.groups:
+        for host, samples in (
+            (group.request.client, group.client_cpu),
+            (group.request.server, group.server_cpu),
+        ):
+            by_core = zip(*(sample.busy_percent for sample in samples), strict=False)
+            cores = [statistics.fmean(core) for core in by_core]
+            busiest[host] = max([busiest.get(host, 0.0), *cores])
+    for host, percent in sorted(busiest.items()):
+        if percent > BUSY_CPU_PERCENT:
+            yield f"{host}: a CPU was {percent:.0f} % busy; it may have limited the flows"
+
+
+def _path_warnings(manifest: Manifest) -> Iterator[str]:
+    for path in manifest.paths:
+        name = f"path {path.source}→{path.destination}"
+        for asked, measured, unit, scale in (
+            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0),
+            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6),
+        ):
+            if asked and measured and abs(measured - asked) > asked * PATH_TOLERANCE:
+                yield f"{name}: {measured * scale:.3g} {unit}, asked was {asked * scale:.3g}"

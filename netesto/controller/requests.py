@@ -1,0 +1,135 @@
+"""Commands of the language to requests of an agent. Pure."""
+
+from collections.abc import Mapping
+
+from netesto import traffic
+from netesto.errors import WorldError
+from netesto.language import ports
+from netesto.model import (
+    Address,
+    Endpoint,
+    GroupRequest,
+    HostInfo,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    Setting,
+    Sysctl,
+)
+
+# The classic tool's rule for the reverse direction: these use the same control at both ends.
+SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
+
+
+def group_request(
+    command: ports.DoClient,
+    *,
+    client: Endpoint,
+    server: Endpoint,
+    client_info: HostInfo,
+    server_info: HostInfo,
+    family: int,
+) -> GroupRequest:
+    """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
+    available = [name for name in client_info.tools if name in server_info.tools]
+    tool = traffic.choose(command.test, command.tool, available)
+    symmetric = command.ca in SYMMETRIC_CONGESTION_CONTROLS
+    return GroupRequest(
+        exp=command.exp,
+        group=command.group,
+        exp_name=command.exp_name,
+        test=command.test,
+        tool=tool.name,
+        client=client.host,
+        server=server.host,
+        client_address=address(client, family),
+        server_address=address(server, family),
+        duration_s=command.duration_s,
+        delay_s=command.delay_s,
+        instances=command.instances,
+        request_bytes=command.request_bytes,
+        reply_bytes=command.reply_bytes,
+        congestion_control=command.ca,
+        reverse_congestion_control=command.ca if symmetric else "cubic",
+        local_buffer_bytes=command.local_buffer_bytes,
+        remote_buffer_bytes=command.remote_buffer_bytes,
+        interval_s=command.interval_s,
+        stats=command.stats,
+        parallel=command.parallel,
+        bitrate_bps=command.bitrate_bps,
+        length_bytes=command.length_bytes,
+        mss_bytes=command.mss_bytes,
+        zerocopy=command.zerocopy,
+        dscp=command.dscp,
+        ecn=command.ecn,
+        client_cpu=command.client_cpu,
+        server_cpu=command.server_cpu,
+        omit_s=command.omit_s,
+    )
+
+
+def address(endpoint: Endpoint, family: int) -> Address:
+    """The host's address of an IP version (4 or 6). WorldError if it has none."""
+    if family in endpoint.addresses:
+        return endpoint.addresses[family]
+    others = ", ".join(str(address) for address in endpoint.addresses.values())
+    raise WorldError(
+        f"{endpoint.host} has no IPv{family} address",
+        remedy=f"It has {others}; choose the version with --family." if others else "",
+    )
+
+
+def settings(command: ports.RemoteCommand) -> list[Setting]:
+    """The settings that a SET_* command asks for; none for any other command."""
+    match command:
+        case ports.SetSysctl(values=values):
+            return [Sysctl(name, value) for name, value in values.items()]
+        case ports.SetModuleParams(module=module, values=values):
+            return [ModuleParameter(module, name, value) for name, value in values.items()]
+        case ports.SetQdisc(qdisc=kind, options=options, action=action):
+            return [Qdisc(kind, options, action)]
+        case ports.SetNetem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
+            return [Netem(delay_ms, limit, loss)]
+        case _:
+            return []
+
+
+def needed_qdisc(command: ports.RemoteCommand) -> str:
+    """The kind of qdisc a command needs, "" if none."""
+    match command:
+        case ports.SetQdisc(qdisc=kind, action=action) if action not in {"del", "delete"}:
+            return kind
+        case ports.SetNetem(delay_ms=delay_ms, loss_percent=loss) if delay_ms or loss:
+            return "netem"
+        case _:
+            return ""
+
+
+def missing(
+    command: ports.RemoteCommand, infos: Mapping[str, HostInfo], hosts: Mapping[str, Endpoint]
+) -> list[str]:
+    """What the hosts of a command lack to carry it out, in words; empty if nothing.
+
+    `hosts` maps the names of the command to endpoints, `infos` hosts to what they can do.
+    """
+    host = hosts[command.host].host
+    info = infos[host]
+    qdisc = needed_qdisc(command)
+    if qdisc and info.qdiscs and qdisc not in info.qdiscs:
+        return [f"{host}: qdisc {qdisc}: not in this kernel ({info.kernel})"]
+    if not isinstance(command, ports.DoClient):
+        return []
+    lacks = []
+    if command.ca not in info.congestion_controls:
+        has = " ".join(info.congestion_controls)
+        lacks.append(
+            f"{host}: congestion control {command.ca}: not in this kernel ({info.kernel});"
+            f" it has {has}"
+        )
+    server = hosts[command.server].host
+    common = [name for name in info.tools if name in infos[server].tools]
+    try:
+        traffic.choose(command.test, command.tool, common)
+    except WorldError as error:
+        lacks.append(f"{host}→{server}: {error.message}")
+    return lacks

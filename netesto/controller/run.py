@@ -1,0 +1,362 @@
+"""The asynchronous heart of a run: hosts held, flows started, events heeded, data brought home."""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+
+from netesto import traffic
+from netesto.controller import requests
+from netesto.controller.experiment import Experiment, Flow, Group
+from netesto.controller.host import Connect, HostConnection
+from netesto.controller.inventory import Inventory
+from netesto.controller.observer import Observer
+from netesto.errors import AgentError
+from netesto.language import ports
+from netesto.model import CaptureRequest, Event
+from netesto.results.store import Store
+from netesto.transport import files
+
+log = logging.getLogger(__name__)
+
+# What DO_SERVER start=1 gets a server ready for.
+CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
+
+# After the last flow should have ended, an agent still may take this long to say so: its own grace
+# for a tool that hangs, the server's half of the books, and a busy machine.
+OVERDUE_GRACE_S = 30.0
+
+
+class Run:
+    """All that is asynchronous about one run. Every method runs in one event loop."""
+
+    def __init__(
+        self,
+        *,
+        inventory: Inventory,
+        store: Store,
+        connect: Connect,
+        observer: Observer,
+        family: int,
+        name: str,
+    ) -> None:
+        self.inventory = inventory
+        self.store = store
+        self.name = name
+        self.experiments: dict[int, Experiment] = {}
+        self.hosts: dict[str, HostConnection] = {}
+        # Also those that CLOSE has let go: manifests still tell of them.
+        self.known_hosts: dict[str, HostConnection] = {}
+        self._connect = connect
+        self._observer = observer
+        self._family = family
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---- hosts ---------------------------------------------------------------------------
+
+    async def open_all(self) -> None:
+        """Hold every host of the inventory, all at once. AgentError names the first that fails."""
+        await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
+
+    async def host(self, name: str) -> HostConnection:
+        """The connection to the host that a script calls `name`, opened when first needed."""
+        endpoint = self.inventory.find(name)
+        connection = self.hosts.get(endpoint.host)
+        if connection is None:
+            connection = HostConnection(
+                endpoint, connect=self._connect, on_event=self._heed, on_lost=self._lose
+            )
+            self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
+            holder = f"{os.environ.get('USER', 'root')}@{socket.gethostname()} pid {os.getpid()}"
+            try:
+                await connection.open(controller=holder, run=self.name)
+            except BaseException:
+                del self.hosts[endpoint.host]
+                raise
+        return connection
+
+    async def close(self, name: str) -> None:
+        """CLOSE: let a host go."""
+        connection = self.hosts.pop(self.inventory.find(name).host, None)
+        if connection is not None:
+            await connection.close()
+
+    async def close_all(self) -> None:
+        """Let all hosts go; each puts itself back."""
+        connections, self.hosts = list(self.hosts.values()), {}
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    # ---- commands ------------------------------------------------------------------------
+
+    def experiment(self, exp: int, exp_name: str) -> Experiment:
+        """The experiment's state; begun, with its folder made, at its first command."""
+        experiment = self.experiments.get(exp)
+        if experiment is None:
+            experiment = Experiment(exp, exp_name, self.store.begin(exp))
+            self.experiments[exp] = experiment
+            self._observer.experiment_started(exp, exp_name)
+        return experiment
+
+    async def carry_out(self, command: ports.RemoteCommand) -> None:
+        """Have an agent do what a command asks."""
+        match command:
+            case ports.DoServer():
+                await self._do_server(command)
+            case ports.DoClient():
+                await self._do_client(command)
+            case ports.GetData():
+                await self._get_data(command)
+            case ports.DoTcpdump():
+                await self._do_tcpdump(command)
+            case ports.Close():
+                await self.close(command.host)
+            case ports.Exit():
+                await (await self.host(command.host)).agent.shut_down()
+                await self.close(command.host)
+            case _:
+                await self._configure(command)
+
+    async def _configure(self, command: ports.RemoteCommand) -> None:
+        host = await self.host(command.host)
+        for setting in requests.settings(command):
+            host.settings.append(await host.agent.configure(setting))
+
+    async def _do_server(self, command: ports.DoServer) -> None:
+        host = await self.host(command.host)
+        experiment = self.experiment(command.exp, command.exp_name)
+        experiment.use(host.name)
+        if command.start:
+            lasting = [name for name in host.info.tools if traffic.TOOLS[name].lasting_server]
+            await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting))
+        self._observer.doing(f"host statistics of {host.name}")
+        await host.agent.take_stats(command.exp, command.order)
+
+    async def _do_tcpdump(self, command: ports.DoTcpdump) -> None:
+        host = await self.host(command.host)
+        experiment = self.experiment(command.exp, command.exp_name)
+        experiment.use(host.name)
+        peer = None
+        if command.server != "X":
+            peer = requests.address(self.inventory.find(command.server), self._family)
+        request = CaptureRequest(
+            exp=command.exp,
+            host=host.name,
+            peer=peer,
+            packets=command.packets,
+            snap_bytes=command.snap_bytes,
+        )
+        await host.agent.start_capture(request)
+
+    async def _do_client(self, command: ports.DoClient) -> None:
+        client, server = await self.host(command.host), await self.host(command.server)
+        experiment = self.experiment(command.exp, command.exp_name)
+        request = requests.group_request(
+            command,
+            client=client.endpoint,
+            server=server.endpoint,
+            client_info=client.info,
+            server_info=server.info,
+            family=self._family,
+        )
+        ports_ = await server.agent.expect(request)
+        group = Group(
+            request=request,
+            ports=ports_,
+            full_host=command.host,
+            full_server=command.server,
+            flows=[Flow(instance) for instance in range(1, request.instances + 1)],
+            held=command.hold,
+        )
+        experiment.groups[request.group] = group
+        experiment.use(client.name)
+        experiment.use(server.name)
+        if not group.held:
+            await self._start(experiment, group, time.time())
+
+    async def start_held(self, lead_s: float) -> None:
+        """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
+        held = [
+            (experiment, group)
+            for experiment in self.experiments.values()
+            for group in experiment.groups.values()
+            if group.held
+        ]
+        clients = {self.hosts[group.request.client] for _, group in held}
+        await asyncio.gather(*(client.measure_clock() for client in clients))
+        start_s = time.time() + lead_s
+        await asyncio.gather(*(self._start(*pair, start_s) for pair in held))
+
+    async def _start(self, experiment: Experiment, group: Group, start_s: float) -> None:
+        client = self.hosts[group.request.client]
+        group.held = False
+        group.set_start(start_s)
+        try:
+            await client.agent.start(group.request, group.ports, client.to_agent_clock(start_s))
+        except AgentError as error:
+            group.fail(error.message)
+            group.complete = True
+            self._release(experiment, group)
+            raise
+        for flow in group.flows:
+            self._observer.flow_accepted(
+                experiment.exp,
+                group.label(flow.instance),
+                start_s=start_s + group.request.delay_s,
+                duration_s=group.request.duration_s,
+            )
+
+    # ---- events --------------------------------------------------------------------------
+
+    def _heed(self, host: HostConnection, event: Event) -> None:
+        experiment = self.experiments.get(event.exp)
+        if event.kind == "warning":
+            self._warn(experiment, f"{host.name}: {event.text}")
+            return
+        group = experiment.groups.get(event.group) if experiment else None
+        if experiment is None or group is None or group.request.client != host.name:
+            return
+        group.observe(event, host.from_agent_clock(event.time_s))
+        if event.kind == "progress":
+            self._observer.flow_progress(event.exp, group.label(event.instance), event.rate_bps)
+        elif event.kind in {"ended", "failed"}:
+            status = "ok" if event.kind == "ended" else event.text
+            self._observer.flow_ended(event.exp, group.label(event.instance), status)
+        elif event.kind == "complete":
+            self._release(experiment, group)
+        self._notify()
+
+    def _lose(self, host: HostConnection, reason: str) -> None:
+        for experiment in self.experiments.values():
+            if host.name not in experiment.hosts:
+                continue
+            experiment.reasons.append(f"{host.name}: {reason}")
+            for group in experiment.groups.values():
+                if not group.is_over and host.name in {group.request.client, group.request.server}:
+                    group.fail(f"{host.name}: {reason}")
+                    group.complete = True
+                    self._release(experiment, group)
+        self._observer.warn(f"{host.name}: {reason}")
+        self._notify()
+
+    def _warn(self, experiment: Experiment | None, text: str) -> None:
+        if experiment is not None:
+            experiment.warnings.append(text)
+        self._observer.warn(text)
+
+    def _release(self, experiment: Experiment, group: Group) -> None:
+        task = asyncio.create_task(self._forget(experiment, group))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forget(self, experiment: Experiment, group: Group) -> None:
+        server = self.hosts.get(group.request.server)
+        try:
+            if server is not None and server.lost is None:
+                await server.agent.forget(experiment.exp, group.request.group)
+        except AgentError as error:
+            self._warn(experiment, error.message)
+        finally:
+            group.released = True
+            self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+
+    async def _until(self, fact: Callable[[], bool], *, deadline_s: Callable[[], float]) -> bool:
+        """Wait for events until `fact()`; False once the wall clock passes `deadline_s()`."""
+        while not fact():
+            self._changed.clear()
+            remaining = deadline_s() - time.time()
+            if remaining <= 0:
+                return False
+            try:
+                await asyncio.wait_for(self._changed.wait(), remaining)
+            except TimeoutError:
+                continue
+        return True
+
+    async def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        """Until every flow of the experiment has ended. Flows that have not by `timeout_s`, or
+        long after they should have, are failed with that reason."""
+        experiment = self.experiments.get(exp)
+        if experiment is None:
+            return
+        self._observer.doing("waiting for the flows")
+        begun_s = time.time()
+
+        def deadline_s() -> float:
+            if timeout_s is not None:
+                return begun_s + timeout_s
+            return experiment.expected_end_s + OVERDUE_GRACE_S
+
+        if await self._until(lambda: experiment.is_over, deadline_s=deadline_s):
+            return
+        reason = (
+            f"still running after WAIT_FLOWS timeout={timeout_s:g}"
+            if timeout_s is not None
+            else f"no end was told {OVERDUE_GRACE_S:g} s after it should have ended"
+        )
+        await self._give_up(experiment, reason)
+
+    async def _give_up(self, experiment: Experiment, reason: str) -> None:
+        for group in experiment.groups.values():
+            if not group.is_over and not group.held:
+                group.fail(reason)
+                group.complete = True
+        for name in experiment.hosts:
+            host = self.hosts.get(name)
+            if host is not None and host.lost is None:
+                await host.agent.abort()
+
+    # ---- data ----------------------------------------------------------------------------
+
+    async def _get_data(self, command: ports.GetData) -> None:
+        experiment = self.experiments.get(command.exp)
+        if experiment is None:
+            return
+        host = await self.host(command.host)
+        await self.bring(experiment, host.name)
+
+    async def bring(self, experiment: Experiment, name: str) -> None:
+        """Bring the experiment's files from a host, once its flows there are over."""
+        deadline_s = experiment.expected_end_s + OVERDUE_GRACE_S
+        await self._until(lambda: experiment.is_over_at(name), deadline_s=lambda: deadline_s)
+        host = self.hosts.get(name)
+        if host is None or host.lost is not None or name not in experiment.pending_data:
+            return
+        self._observer.doing(f"data from {name}")
+        await host.agent.finish(experiment.exp)
+        hashes = await files.ship(
+            host.agent,
+            experiment.exp,
+            lambda entry: self.store.place(experiment.exp, name, entry.path),
+        )
+        for path, sha256 in hashes.items():
+            place = self.store.place(experiment.exp, name, path)
+            experiment.files[str(place.relative_to(experiment.folder))] = sha256
+        await host.agent.confirm(experiment.exp)
+        experiment.pending_data.discard(name)
+
+    async def bring_rest(self, experiment: Experiment) -> None:
+        """Before processing: the data of every host that GET_DATA has not brought."""
+        for name in sorted(experiment.pending_data):
+            try:
+                await self.bring(experiment, name)
+            except AgentError as error:
+                experiment.reasons.append(error.message)
+
+    async def abort(self) -> None:
+        """Interrupted: end all flows now; what was measured stays."""
+        for experiment in self.experiments.values():
+            for group in experiment.groups.values():
+                if not group.is_over:
+                    group.fail("interrupted")
+        for host in self.hosts.values():
+            if host.lost is None:
+                try:
+                    await host.agent.abort()
+                except AgentError as error:
+                    self._observer.warn(error.message)
