@@ -1,0 +1,241 @@
+"""What a host looks like before and after an experiment: counters, settings, offloads, qdiscs.
+
+Each source has a file of its own, `HOST.<source>`. What could not be read says so in its file.
+"""
+
+import asyncio
+import datetime as dt
+import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import netesto
+from netesto import process
+from netesto.errors import ProcessError
+
+# These commands answer in milliseconds; a driver that hangs must not hang the experiment.
+COMMAND_TIMEOUT_S = 5.0
+
+PROC = Path("/proc")
+
+_NET_FILES: Mapping[str, str] = {
+    "snmp": "net/snmp",
+    "snmp6": "net/snmp6",
+    "netstat": "net/netstat",
+}
+
+# Beside all of net: what decides when threads and timers run.
+_KERNEL_SYSCTLS = (
+    "kernel/numa_balancing",
+    "kernel/nmi_watchdog",
+    "kernel/perf_event_paranoid",
+    "kernel/sched_autogroup_enabled",
+    "kernel/sched_rt_runtime_us",
+    "kernel/timer_migration",
+    "vm/swappiness",
+)
+
+# Folders of net with a folder for every interface; a lab's router has dozens.
+_PER_INTERFACE = frozenset({"conf", "neigh"})
+
+_CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+_CLOCK_FOLDER = Path("/sys/devices/system/clocksource/clocksource0")
+
+_OFFLOADS: Mapping[str, str] = {
+    "tso": "tcp-segmentation-offload",
+    "lro": "large-receive-offload",
+    "gro": "generic-receive-offload",
+    "gso": "generic-segmentation-offload",
+}
+
+# /proc/net/dev: eight numbers received, then eight sent, bytes and packets first in both.
+_SENT = 8
+
+
+async def take(folder: Path, host: str, device: str) -> bool:
+    """Write the facts of this host, with those of the interface `device`, into `folder`.
+
+    False if they were taken before: these stay as they are. OSError if `folder` is not writable.
+    """
+    if await asyncio.to_thread((folder / f"{host}.info").exists):
+        return False
+    asked = commands(device)
+    told, *outputs = await asyncio.gather(
+        asyncio.to_thread(_told_by_kernel, host, device), *map(_output, asked.values())
+    )
+    texts = dict(zip(asked, outputs, strict=True)) | told
+    await asyncio.to_thread(_write, folder, host, texts)
+    return True
+
+
+def commands(device: str) -> dict[str, list[str]]:
+    """What is asked of tools, by the suffix of the file that holds the answer."""
+    wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
+    for option in ("-k", "-S", "-c", "-a"):
+        wanted[f"ethtool{option}"] = ["ethtool", option, device]
+    return wanted
+
+
+async def _output(argv: list[str]) -> str:
+    """What a command printed, and, where it failed, that it did."""
+    try:
+        finished = await process.run_async(argv, timeout=COMMAND_TIMEOUT_S, check=False)
+    except ProcessError as error:
+        return f"{error}\n"
+    text = finished.stdout + finished.stderr
+    return f"{text}{' '.join(argv)}: exit status {finished.status}\n" if finished.status else text
+
+
+def _told_by_kernel(host: str, device: str) -> dict[str, str]:
+    texts = {name: _read(PROC / source) for name, source in _NET_FILES.items()}
+    texts["sysctl"] = "".join(f"{name} = {value}\n" for name, value in sysctls(device))
+    texts["info"] = "".join(f"{name}: {value}\n" for name, value in _info(host).items())
+    return texts
+
+
+def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
+    """`info` comes last: it is there only if all others are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(texts, key=lambda name: name == "info"):
+        (folder / f"{host}.{name}").write_text(texts[name])
+
+
+def _read(path: Path) -> str:
+    """The text of a kernel's file, or why there is none."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        return f"{path}: {error.strerror}\n"
+
+
+def sysctls(device: str) -> Iterator[tuple[str, str]]:
+    """Names and values, as `sysctl -a` tells them: all of net, and some others.
+
+    Of settings per interface, those of `device`, of lo, and the common ones.
+    """
+    interfaces = {"all", "default", "lo", device}
+    root = PROC / "sys"
+    paths = [root / name for name in _KERNEL_SYSCTLS]
+    for where, folders, files in os.walk(root / "net"):
+        if Path(where).name in _PER_INTERFACE:
+            folders[:] = interfaces.intersection(folders)
+        paths += [Path(where, file) for file in files]
+    for path in sorted(paths):
+        name = ".".join(part.replace(".", "/") for part in path.relative_to(root).parts)
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError:
+            # Some can only be written, some are secret, some are not in this kernel.
+            continue
+        for line in lines:
+            yield name, line
+
+
+def _info(host: str) -> dict[str, str]:
+    uname = platform.uname()
+    memory = _fields(_read(PROC / "meminfo"))
+    processor = _fields(_read(PROC / "cpuinfo"))
+    return {
+        "host": host,
+        "name": uname.node,
+        "time": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        "uname": f"{uname.system} {uname.release} {uname.version} {uname.machine}",
+        "kernel": uname.release,
+        "distribution": _distribution(),
+        "cpus": str(os.cpu_count()),
+        "cpus usable": str(len(os.sched_getaffinity(0))),
+        "cpu model": processor.get("model name", "unknown"),
+        "cpu governor": _read(_CPU_FOLDER / "scaling_governor").strip(),
+        "clock source": _read(_CLOCK_FOLDER / "current_clocksource").strip(),
+        "memory": memory.get("MemTotal", "unknown"),
+        "memory available": memory.get("MemAvailable", "unknown"),
+        "load average": _read(PROC / "loadavg").strip(),
+        "uptime": f"{_read(PROC / 'uptime').partition(' ')[0]} s",
+        "command line": _read(PROC / "cmdline").strip(),
+        "netesto": netesto.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _fields(text: str) -> dict[str, str]:
+    """`name: value` lines; of a name that comes again the first value counts."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    return fields
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
+def features(folder: Path, host: str) -> dict[str, str]:
+    """What of a host's facts goes into the table of results; what is not known is not in it.
+
+    tso, lro, gro, gso: "on" or "off". rx-frames, tx-frames: packets. adaptive-rx: "1" or "0", for
+    it is averaged. tcpRmem, tcpWmem: bytes, the third value of the sysctl.
+    """
+    found = offloads(_kept(folder / f"{host}.ethtool-k"))
+    found |= coalescing(_kept(folder / f"{host}.ethtool-c"))
+    return found | buffers(_kept(folder / f"{host}.sysctl"))
+
+
+def _kept(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def offloads(text: str) -> dict[str, str]:
+    """tso, lro, gro and gso in what `ethtool -k` printed."""
+    fields = _fields(text)
+    states = {name: fields.get(long, "").partition(" ")[0] for name, long in _OFFLOADS.items()}
+    return {name: state for name, state in states.items() if state in ("on", "off")}
+
+
+def coalescing(text: str) -> dict[str, str]:
+    """rx-frames, tx-frames and adaptive-rx in what `ethtool -c` printed."""
+    fields = _fields(text)
+    found = {name: fields.get(name, "") for name in ("rx-frames", "tx-frames")}
+    found = {name: value for name, value in found.items() if value.isdecimal()}
+    adaptive = re.search(r"^Adaptive RX: (on|off)\b", text, re.MULTILINE)
+    if adaptive is not None:
+        found["adaptive-rx"] = "1" if adaptive[1] == "on" else "0"
+    return found
+
+
+def buffers(text: str) -> dict[str, str]:
+    """tcpRmem and tcpWmem in what `sysctl -a` or `sysctls` told."""
+    found = {}
+    for name, sysctl in (("tcpRmem", "tcp_rmem"), ("tcpWmem", "tcp_wmem")):
+        match = re.search(rf"^net\.ipv4\.{sysctl} = \d+\s+\d+\s+(\d+)$", text, re.MULTILINE)
+        if match is not None:
+            found[name] = match[1]
+    return found
+
+
+def interface_counters(device: str) -> dict[str, int]:
+    """rx_packets, tx_packets, rx_bytes, tx_bytes of an interface; empty if there is none such.
+
+    From /proc, which tells of the network namespace of who reads; /sys may tell of another.
+    """
+    return parse_counters((PROC / "net/dev").read_text(), device)
+
+
+def parse_counters(text: str, device: str) -> dict[str, int]:
+    """`interface_counters` in the text of /proc/net/dev."""
+    for line in text.splitlines():
+        name, colon, rest = line.strip().rpartition(":")
+        if colon and name == device:
+            numbers = [int(word) for word in rest.split()]
+            return {
+                "rx_packets": numbers[1],
+                "tx_packets": numbers[_SENT + 1],
+                "rx_bytes": numbers[0],
+                "tx_bytes": numbers[_SENT],
+            }
+    return {}

@@ -1,0 +1,227 @@
+"""The state of TCP sockets, as ss(8) prints it: cwnd, RTT, retransmits, bytes acknowledged.
+
+The file of a collector holds, for each tick, a line `@BEFORE AFTER` with the instants at which ss
+was started and had ended (UTC seconds), then what ss printed, untouched. The kernel was asked in
+between, so the middle is the time of these samples, wrong by at most half the difference.
+
+Needs iproute2 5.4 (`-O`) and, for the byte counters, Linux 4.19.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from netesto import process
+from netesto.collectors.base import Sampler, Warn
+from netesto.collectors.clock import Clock
+from netesto.errors import OutputError, ProcessError
+from netesto.model import SocketSample
+
+# ss answers in milliseconds; one that has not by then is stuck.
+SS_TIMEOUT_S = 5.0
+
+# State, two queues, two addresses: what stands before tcp_info in a line of ss -t.
+_COLUMNS = 5
+
+# Words without a value that ss prints before the name of the congestion control.
+_FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
+
+# Words with their value behind a blank instead of a colon.
+_RATES = frozenset({"pacing_rate", "delivery_rate"})
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)bps")
+_RATE_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+class SocketCollector(Sampler):
+    """Samples the TCP sockets of all watched ports, with one ss for each tick."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        interval_s: float,
+        *,
+        on_samples: Callable[[list[SocketSample]], None] | None = None,
+        on_warning: Warn | None = None,
+    ) -> None:
+        super().__init__(path, clock, interval_s, on_warning=on_warning)
+        self._on_samples = on_samples
+        self._ports: set[int] = set()
+
+    def watch(self, ports: Iterable[int]) -> None:
+        """From the next tick on, sample the sockets with one of these ports at either end."""
+        self._ports.update(ports)
+
+    def unwatch(self, ports: Iterable[int]) -> None:
+        """No longer sample these ports."""
+        self._ports.difference_update(ports)
+
+    async def _look(self) -> bytes:
+        if not self._ports:
+            return b""
+        before_s = self._clock.now()
+        try:
+            finished = await process.run_async(command(self._ports), timeout=SS_TIMEOUT_S)
+        except ProcessError as error:
+            self._warn(f"socket samples are missing: {error}")
+            return b""
+        after_s = self._clock.now()
+        self._tell(finished.stdout, _middle(before_s, after_s))
+        return f"@{before_s:.6f} {after_s:.6f}\n{finished.stdout}".encode()
+
+    def _tell(self, text: str, time_s: float) -> None:
+        if self._on_samples is None:
+            return
+        try:
+            samples = parse(text, time_s)
+        except OutputError as error:
+            self._warn(str(error))
+            return
+        self._on_samples(samples)
+
+
+def command(ports: Iterable[int]) -> list[str]:
+    """ss for the sockets that have one of `ports` at either end; the kernel does the choosing."""
+    terms = []
+    for first, last in _ranges(ports):
+        for end in ("sport", "dport"):
+            if first == last:
+                terms.append(f"{end} = :{first}")
+            else:
+                terms.append(f"( {end} >= :{first} and {end} <= :{last} )")
+    return ["ss", "-tiOHn", " or ".join(terms)]
+
+
+def _ranges(ports: Iterable[int]) -> list[tuple[int, int]]:
+    """Neighbours together, for a short filter: 5, 7, 6, 9 are (5, 7) and (9, 9)."""
+    ranges: list[tuple[int, int]] = []
+    for port in sorted(set(ports)):
+        if ranges and port == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], port)
+        else:
+            ranges.append((port, port))
+    return ranges
+
+
+def read(path: Path) -> list[SocketSample]:
+    """The samples in a collector's file, in time order; a last line cut short is left out.
+
+    OutputError names the line that ss should not have printed.
+    """
+    samples: list[SocketSample] = []
+    time_s: float | None = None
+    whole = path.read_text(errors="replace").rpartition("\n")[0]
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            if line.startswith("@"):
+                before, after = line[1:].split()
+                time_s = _middle(float(before), float(after))
+            elif line.strip() and time_s is not None:
+                samples.append(_sample(line, time_s))
+        except (ValueError, OutputError) as error:
+            raise OutputError(f"{path}:{number}: {error}") from None
+    return samples
+
+
+def parse(text: str, time_s: float) -> list[SocketSample]:
+    """The samples in what `ss -tiOHn` printed at `time_s`. OutputError if a line is no socket.
+
+    ss leaves out what is 0. Counters and quantities that are not there are therefore 0; what
+    cannot be 0, such as an RTT, is None; `ssthresh` is None while it is infinite.
+    """
+    return [_sample(line, time_s) for line in text.splitlines() if line.strip()]
+
+
+def _middle(before_s: float, after_s: float) -> float:
+    return before_s + (after_s - before_s) / 2
+
+
+def _sample(line: str, time_s: float) -> SocketSample:
+    words = line.split()
+    try:
+        _, receive_queue, send_queue, local, peer = words[:_COLUMNS]
+        values = _values(words[_COLUMNS:])
+        rtt, rttvar = _pair(values.get("rtt"))
+        # tcp_info is missing for a socket that closed while ss looked at it.
+        has_info = "cwnd" in values
+        absent = "0" if has_info else None
+        in_flight, total = _pair(values.get("retrans", "0/0" if has_info else None))
+        return SocketSample(
+            time_s=time_s,
+            local_port=_port(local),
+            peer_port=_port(peer),
+            congestion_control=_congestion_control(words[_COLUMNS:]),
+            cwnd=_integer(values.get("cwnd")),
+            ssthresh=_integer(values.get("ssthresh")),
+            mss_bytes=_integer(values.get("mss")),
+            rtt_ms=_decimal(rtt),
+            rttvar_ms=_decimal(rttvar),
+            min_rtt_ms=_decimal(values.get("minrtt")),
+            unacked=_integer(values.get("unacked", absent)),
+            lost=_integer(values.get("lost", absent)),
+            retransmits=_integer(in_flight),
+            total_retransmits=_integer(total),
+            bytes_sent=_integer(values.get("bytes_sent", absent)),
+            bytes_acked=_integer(values.get("bytes_acked", absent)),
+            bytes_received=_integer(values.get("bytes_received", absent)),
+            pacing_rate_bps=_rate(values.get("pacing_rate")),
+            delivery_rate_bps=_rate(values.get("delivery_rate")),
+            send_queue_bytes=int(send_queue),
+            receive_queue_bytes=int(receive_queue),
+        )
+    except ValueError:
+        raise OutputError(f"ss printed a line that is no socket: {line.strip()!r}") from None
+
+
+def _values(words: list[str]) -> dict[str, str]:
+    """`rtt:8.3/0.4` and `pacing_rate 6604000bps` by name; the first of a name counts."""
+    values: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if word in _RATES and index + 1 < len(words):
+            values.setdefault(word, words[index + 1])
+        else:
+            name, colon, value = word.partition(":")
+            if colon:
+                values.setdefault(name, value)
+    return values
+
+
+def _congestion_control(words: list[str]) -> str:
+    """The first bare word that is no flag, before tcp_info begins with `wscale:` or `rto:`."""
+    for word in words:
+        if word.startswith(("wscale:", "rto:")):
+            break
+        if ":" not in word and word not in _FLAGS:
+            return word
+    return ""
+
+
+def _port(address: str) -> int:
+    """The port of `10.0.0.1:80`, `[fe80::1]%eth0:80` or `[::ffff:10.0.0.1]:80`."""
+    return int(address.rpartition(":")[2])
+
+
+def _pair(text: str | None) -> tuple[str | None, str | None]:
+    if text is None:
+        return None, None
+    first, _, second = text.partition("/")
+    return first, second or None
+
+
+def _integer(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _decimal(text: str | None) -> float | None:
+    return None if text is None else float(text)
+
+
+def _rate(text: str | None) -> float | None:
+    """`6604000bps`, older ss: `6.6Mbps`; of `pacing_rate 6.6Mbps/9.9Mbps` the rate, not its cap."""
+    if text is None:
+        return None
+    match = _RATE.match(text)
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * _RATE_FACTORS[match[2]]
