@@ -62,10 +62,11 @@ async def take(folder: Path, host: str, device: str) -> bool:
     if await asyncio.to_thread((folder / f"{host}.info").exists):
         return False
     asked = commands(device)
-    told, *outputs = await asyncio.gather(
-        asyncio.to_thread(_told_by_kernel, host, device), *map(_output, asked.values())
+    told, outputs = await asyncio.gather(
+        asyncio.to_thread(_told_by_kernel, host, device),
+        asyncio.gather(*map(_output, asked.values())),
     )
-    texts = dict(zip(asked, outputs, strict=True)) | told
+    texts = told | dict(zip(asked, outputs, strict=True))
     await asyncio.to_thread(_write, folder, host, texts)
     return True
 
@@ -153,7 +154,6 @@ def _info(host: str) -> dict[str, str]:
         "memory available": memory.get("MemAvailable", "unknown"),
         "load average": _read(PROC / "loadavg").strip(),
         "uptime": f"{_read(PROC / 'uptime').partition(' ')[0]} s",
-        "command line": _read(PROC / "cmdline").strip(),
         "netesto": netesto.__version__,
         "python": platform.python_version(),
     }
