@@ -31,7 +31,6 @@ def parser() -> argparse.ArgumentParser:
     _format(commands)
     _report(commands)
     _show(commands)
-    _lab(commands)
     _add(
         commands,
         "clean",
@@ -174,19 +173,3 @@ def _show(commands: _Commands) -> None:
     show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
 
-
-def _lab(commands: _Commands) -> None:
-    lab = _add(
-        commands,
-        "lab",
-        "a lab on this machine, apart from any run",
-        "netesto lab up dumbbell,rate=10mbit && netesto lab exec client1 ping -c3 10.0.0.1",
-    )
-    actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
-    up = actions.add_parser("up", help="build a lab and leave it up")
-    up.add_argument("spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file")
-    actions.add_parser("status", help="what is up")
-    execute = actions.add_parser("exec", help="run a command on a host of the lab")
-    execute.add_argument("host", metavar="HOST")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
-    actions.add_parser("down", help="take the lab down")

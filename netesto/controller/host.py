@@ -68,12 +68,12 @@ class HostConnection:
 
     async def measure_clock(self) -> None:
         """Measure the agent's clock against ours."""
-        readings = []
+        exchanges = []
         for _ in range(CLOCK_PROBES):
-            sent = time.time()
+            sent_s = time.time()
             reading = await self.agent.probe_clock()
-            readings.append((sent, reading.received_s, reading.sent_s, time.time()))
-        self.offset = clock.offset(readings)
+            exchanges.append(clock.Exchange(sent_s, reading, time.time()))
+        self.offset = clock.offset(exchanges)
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""

@@ -1,0 +1,93 @@
+"""The command line: the only place that prints, and that chooses an exit status."""
+
+import logging
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+from netesto.cli import options, status
+from netesto.errors import NetestoError
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status (netesto.cli.status)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    try:
+        return _dispatch(words)
+    except NetestoError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"netesto: {error}", file=sys.stderr)
+        return status.of(error)
+    except KeyboardInterrupt:
+        print("netesto: interrupted", file=sys.stderr)
+        return status.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough.
+        sys.stderr.close()
+        return status.OK
+    except Exception as error:
+        if debug:
+            raise
+        logging.getLogger(__name__).debug("unexpected", exc_info=True)
+        print(
+            f"netesto: a mistake of ours, please report it: {type(error).__name__}: {error}\n"
+            "netesto --debug … shows where it happened",
+            file=sys.stderr,
+        )
+        return status.FAILED
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """A request to end is treated as Ctrl-C: partial results are kept, hosts are put back."""
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _dispatch(words: list[str]) -> int:
+    """Import what the command needs, and no more, and run it."""
+    if not words and not sys.stdin.isatty():
+        words = ["run", "-"]
+    # The agent reads its own options.
+    if words and words[0] == "agent":
+        from netesto.agent import daemon
+
+        return daemon.main(words[1:])
+    # argparse takes "-n=json" for the value "=json".
+    words = ["--dry-run=json" if word == "-n=json" else word for word in words]
+    chosen = options.parser().parse_args(words)
+    match chosen.command:
+        case "run":
+            from netesto.cli import run
+
+            return run.run(chosen)
+        case "check":
+            from netesto.cli import scripts
+
+            return scripts.check(chosen)
+        case "fmt":
+            from netesto.cli import scripts
+
+            return scripts.format_scripts(chosen)
+        case "report":
+            from netesto.cli import folders
+
+            return folders.report(chosen)
+        case "show":
+            from netesto.cli import folders
+
+            return folders.show(chosen)
+        case "clean":
+            from netesto.cli import labs
+
+            return labs.clean(chosen)
+        case _:
+            options.parser().print_help()
+            return status.WRONG

@@ -1,0 +1,41 @@
+"""What a test needs from the machine: skip with the reason, or fail where it is required.
+
+NETESTO_REQUIRE=lab,uml,sim names what must not be skipped on this machine.
+"""
+
+import os
+import shutil
+
+import pytest
+
+from netesto import process
+
+TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
+
+
+def missing_for_lab() -> str:
+    """Why this machine can build no lab, "" if it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    lacks = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if lacks:
+        return f"needs {', '.join(lacks)}"
+    made = process.run(["unshare", "--net", "true"], timeout=5, check=False)
+    return "" if made.status == 0 else f"no network namespaces here: {made.last_lines()}"
+
+
+@pytest.fixture(scope="session")
+def lab_obstacle() -> str:
+    return missing_for_lab()
+
+
+@pytest.fixture(autouse=True)
+def _lab_or_reason(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("lab") is None:
+        return
+    obstacle = request.getfixturevalue("lab_obstacle")
+    if not obstacle:
+        return
+    if "lab" in os.environ.get("NETESTO_REQUIRE", "").split(","):
+        pytest.fail(f"NETESTO_REQUIRE=lab, but this machine {obstacle}")
+    pytest.skip(f"lab: {obstacle}")
