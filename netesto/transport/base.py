@@ -5,7 +5,7 @@ agent ends the flows it runs, puts every setting back and forgets nothing it mea
 until `confirm`. Any error is an `AgentError` that names the host; a lost connection is one too.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from netesto.model import (
@@ -27,11 +27,13 @@ class Agent(Protocol):
     async def info(self) -> HostInfo:
         """What the host is and can do, and who holds it."""
 
-    def hold(self, controller: str, run: str) -> AsyncIterator[Event]:
+    def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         """Take the agent and read what happens on it, from the first event (`held`) on.
 
         `controller` names the holder to others ("user@host pid 123"), `run` names the run: files
-        of different runs never mix. AgentBusyError if another controller holds it.
+        of different runs never mix. AgentBusyError if another controller holds it. Closing the
+        generator (`contextlib.aclosing`) ends the hold, and returns when all is put back.
+        AgentError if the agent ends it or is lost.
         """
 
     async def probe_clock(self) -> ClockReading:
@@ -66,7 +68,7 @@ class Agent(Protocol):
     async def files(self, exp: int) -> list[FileEntry]:
         """The experiment's files. Path `0/…` and `1/…`: host statistics; all others raw data."""
 
-    def fetch(self, exp: int, path: str) -> AsyncIterator[bytes]:
+    def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
         """The content of one file, in pieces."""
 
     async def confirm(self, exp: int) -> None:

@@ -1,0 +1,322 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Nothing(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Fault(_message.Message):
+    __slots__ = ("kind", "message", "remedy", "holder")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    message: str
+    remedy: str
+    holder: str
+    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., remedy: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
+
+class HostInfo(_message.Message):
+    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder")
+    class ToolsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_CONTROLS_FIELD_NUMBER: _ClassVar[int]
+    QDISCS_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    version: str
+    kernel: str
+    cpus: int
+    memory_bytes: int
+    device: str
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    tools: _containers.ScalarMap[str, str]
+    congestion_controls: _containers.RepeatedScalarFieldContainer[str]
+    qdiscs: _containers.RepeatedScalarFieldContainer[str]
+    holder: str
+    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ...) -> None: ...
+
+class ClockReading(_message.Message):
+    __slots__ = ("received_s", "sent_s")
+    RECEIVED_S_FIELD_NUMBER: _ClassVar[int]
+    SENT_S_FIELD_NUMBER: _ClassVar[int]
+    received_s: float
+    sent_s: float
+    def __init__(self, received_s: _Optional[float] = ..., sent_s: _Optional[float] = ...) -> None: ...
+
+class HoldRequest(_message.Message):
+    __slots__ = ("controller", "run")
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    controller: str
+    run: str
+    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
+
+class HoldReply(_message.Message):
+    __slots__ = ("token", "event")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    event: Event
+    def __init__(self, token: _Optional[str] = ..., event: _Optional[_Union[Event, _Mapping]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("sequence", "time_s", "kind", "exp", "group", "instance", "rate_bps", "text", "last_lines")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    time_s: float
+    kind: str
+    exp: int
+    group: int
+    instance: int
+    rate_bps: float
+    text: str
+    last_lines: str
+    def __init__(self, sequence: _Optional[int] = ..., time_s: _Optional[float] = ..., kind: _Optional[str] = ..., exp: _Optional[int] = ..., group: _Optional[int] = ..., instance: _Optional[int] = ..., rate_bps: _Optional[float] = ..., text: _Optional[str] = ..., last_lines: _Optional[str] = ...) -> None: ...
+
+class Setting(_message.Message):
+    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter")
+    SYSCTL_FIELD_NUMBER: _ClassVar[int]
+    QDISC_FIELD_NUMBER: _ClassVar[int]
+    NETEM_FIELD_NUMBER: _ClassVar[int]
+    MODULE_PARAMETER_FIELD_NUMBER: _ClassVar[int]
+    sysctl: Sysctl
+    qdisc: Qdisc
+    netem: Netem
+    module_parameter: ModuleParameter
+    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ...) -> None: ...
+
+class Sysctl(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class Qdisc(_message.Message):
+    __slots__ = ("kind", "options", "action", "device")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    options: _containers.RepeatedScalarFieldContainer[str]
+    action: str
+    device: str
+    def __init__(self, kind: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
+
+class Netem(_message.Message):
+    __slots__ = ("delay_ms", "limit_packets", "loss_percent", "device")
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    delay_ms: float
+    limit_packets: int
+    loss_percent: float
+    device: str
+    def __init__(self, delay_ms: _Optional[float] = ..., limit_packets: _Optional[int] = ..., loss_percent: _Optional[float] = ..., device: _Optional[str] = ...) -> None: ...
+
+class ModuleParameter(_message.Message):
+    __slots__ = ("module", "name", "value")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    module: str
+    name: str
+    value: str
+    def __init__(self, module: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class Applied(_message.Message):
+    __slots__ = ("setting", "before", "after")
+    SETTING_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    setting: str
+    before: str
+    after: str
+    def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class StartServersRequest(_message.Message):
+    __slots__ = ("tests", "tools")
+    TESTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    tests: _containers.RepeatedScalarFieldContainer[str]
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tests: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TakeStatsRequest(_message.Message):
+    __slots__ = ("exp", "order")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    order: int
+    def __init__(self, exp: _Optional[int] = ..., order: _Optional[int] = ...) -> None: ...
+
+class ExperimentName(_message.Message):
+    __slots__ = ("exp",)
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    def __init__(self, exp: _Optional[int] = ...) -> None: ...
+
+class GroupName(_message.Message):
+    __slots__ = ("exp", "group")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    group: int
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
+
+class GroupRequest(_message.Message):
+    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "client_cpu", "server_cpu", "omit_s")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    EXP_NAME_FIELD_NUMBER: _ClassVar[int]
+    TEST_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPLY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_CONTROL_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_CONGESTION_CONTROL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    BITRATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ZEROCOPY_FIELD_NUMBER: _ClassVar[int]
+    DSCP_FIELD_NUMBER: _ClassVar[int]
+    ECN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_CPU_FIELD_NUMBER: _ClassVar[int]
+    SERVER_CPU_FIELD_NUMBER: _ClassVar[int]
+    OMIT_S_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    group: int
+    exp_name: str
+    test: str
+    tool: str
+    client: str
+    server: str
+    client_address: str
+    server_address: str
+    duration_s: float
+    delay_s: float
+    instances: int
+    request_bytes: int
+    reply_bytes: int
+    congestion_control: str
+    reverse_congestion_control: str
+    local_buffer_bytes: int
+    remote_buffer_bytes: int
+    interval_s: float
+    stats: bool
+    parallel: int
+    bitrate_bps: float
+    length_bytes: int
+    mss_bytes: int
+    zerocopy: str
+    dscp: int
+    ecn: bool
+    client_cpu: int
+    server_cpu: int
+    omit_s: float
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., client_cpu: _Optional[int] = ..., server_cpu: _Optional[int] = ..., omit_s: _Optional[float] = ...) -> None: ...
+
+class Ports(_message.Message):
+    __slots__ = ("control", "data")
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    control: _containers.RepeatedScalarFieldContainer[int]
+    data: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, control: _Optional[_Iterable[int]] = ..., data: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class StartRequest(_message.Message):
+    __slots__ = ("request", "ports", "start_at_s")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    START_AT_S_FIELD_NUMBER: _ClassVar[int]
+    request: GroupRequest
+    ports: Ports
+    start_at_s: float
+    def __init__(self, request: _Optional[_Union[GroupRequest, _Mapping]] = ..., ports: _Optional[_Union[Ports, _Mapping]] = ..., start_at_s: _Optional[float] = ...) -> None: ...
+
+class CaptureRequest(_message.Message):
+    __slots__ = ("exp", "host", "peer", "packets", "snap_bytes")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    SNAP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    host: str
+    peer: str
+    packets: int
+    snap_bytes: int
+    def __init__(self, exp: _Optional[int] = ..., host: _Optional[str] = ..., peer: _Optional[str] = ..., packets: _Optional[int] = ..., snap_bytes: _Optional[int] = ...) -> None: ...
+
+class FileEntry(_message.Message):
+    __slots__ = ("path", "size", "sha256")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size: int
+    sha256: str
+    def __init__(self, path: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class FileList(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[FileEntry]
+    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("exp", "path")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    path: str
+    def __init__(self, exp: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
+
+class Piece(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...

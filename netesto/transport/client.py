@@ -1,0 +1,238 @@
+"""The controller's end of the wire: calls become gRPC, and gRPC's failures our errors."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import grpc
+
+from netesto.errors import AgentError
+from netesto.model import (
+    Applied,
+    CaptureRequest,
+    ClockReading,
+    Event,
+    FileEntry,
+    GroupRequest,
+    HostInfo,
+    Ports,
+    Setting,
+)
+from netesto.proto import agent_pb2 as pb
+from netesto.proto import agent_pb2_grpc as pb_grpc
+from netesto.transport import addresses, channel, codec, faults
+from netesto.transport.addresses import TcpAddress, UnixAddress
+
+Message = TypeVar("Message")
+
+# An answer that needs no work at the agent.
+_QUICK_S = 5.0
+
+# Work that starts processes or waits for them to end.
+_WORK_S = 30.0
+
+# Hashing or removing the files of an experiment, captures of gigabytes included.
+_FILES_S = 600.0
+
+# Between two pieces of a file.
+_PIECE_S = 30.0
+
+# Until the hold is granted: the last holder's changes may have to be put back first.
+_HOLD_S = 60.0
+
+
+async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
+    """Reach the agent of `host` at `unix:PATH` or `HOST:PORT`.
+
+    Returns once the agent has answered. AgentError at once if it is not there, or after `timeout`
+    seconds if nothing answers; UsageError if the address is none.
+    """
+    client = AgentClient(addresses.parse(address), host=host)
+    try:
+        await client.reach(timeout=timeout)
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+class AgentClient:
+    """One agent, over one connection of its own. Close it, or use it with `async with`."""
+
+    def __init__(self, address: UnixAddress | TcpAddress, *, host: str) -> None:
+        self.host = host
+        self._address = address
+        target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
+        self._channel = grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS)
+        self._stub: Any = pb_grpc.AgentStub(self._channel)  # type: ignore[no-untyped-call]  # generated code has no types
+        self._token = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Drop the connection; it ends the hold, if there is one."""
+        await self._channel.close()
+
+    async def reach(self, *, timeout: float) -> HostInfo:
+        """`info`, with errors that tell why there is no agent at the address."""
+        try:
+            message = await self._stub.Info(pb.Nothing(), timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            match error.code():
+                case grpc.StatusCode.DEADLINE_EXCEEDED:
+                    reason = f"no answer within {timeout:g} s"
+                case grpc.StatusCode.UNAVAILABLE:
+                    reason = _cause(error.details() or "")
+                case _:
+                    self._raise(error)
+            raise AgentError(
+                f"agent unreachable at {self._address}: {reason}",
+                host=self.host,
+                remedy=f"is it running there? netesto-agent --listen {self._address}",
+            ) from None
+        return codec.to_host_info(message)
+
+    async def info(self) -> HostInfo:
+        return codec.to_host_info(await self._call(self._stub.Info, pb.Nothing(), _QUICK_S))
+
+    async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
+        request = pb.HoldRequest(controller=controller, run=run)
+        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
+        try:
+            with self._border():
+                async for reply in _replies(call, first_s=_HOLD_S, next_s=None):
+                    self._token = reply.token
+                    yield codec.to_event(reply.event)
+        finally:
+            if self._token and not call.done():
+                await self._release()
+            call.cancel()
+
+    async def _release(self) -> None:
+        """End the hold and wait until all is put back; an agent that is gone cannot tell."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._stub.Release(pb.Nothing(), timeout=_WORK_S, metadata=self._metadata())
+
+    async def probe_clock(self) -> ClockReading:
+        message = await self._call(self._stub.ProbeClock, pb.Nothing(), _QUICK_S)
+        return codec.to_clock_reading(message)
+
+    async def configure(self, setting: Setting) -> Applied:
+        message = await self._call(self._stub.Configure, codec.from_setting(setting), _WORK_S)
+        return codec.to_applied(message)
+
+    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        request = pb.StartServersRequest(tests=tests, tools=tools)
+        await self._call(self._stub.StartServers, request, _WORK_S)
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        request = pb.TakeStatsRequest(exp=exp, order=order)
+        await self._call(self._stub.TakeStats, request, _WORK_S)
+
+    async def expect(self, request: GroupRequest) -> Ports:
+        message = codec.from_group_request(request)
+        return codec.to_ports(await self._call(self._stub.Expect, message, _WORK_S))
+
+    async def forget(self, exp: int, group: int) -> None:
+        await self._call(self._stub.Forget, pb.GroupName(exp=exp, group=group), _WORK_S)
+
+    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
+        message = codec.from_start(request, ports, start_at_s)
+        await self._call(self._stub.Start, message, _WORK_S)
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        message = codec.from_capture_request(request)
+        await self._call(self._stub.StartCapture, message, _WORK_S)
+
+    async def finish(self, exp: int) -> None:
+        await self._call(self._stub.Finish, pb.ExperimentName(exp=exp), _WORK_S)
+
+    async def files(self, exp: int) -> list[FileEntry]:
+        message = await self._call(self._stub.Files, pb.ExperimentName(exp=exp), _FILES_S)
+        return [codec.to_file_entry(entry) for entry in message.files]
+
+    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+        call: grpc.aio.UnaryStreamCall[Any, pb.Piece] = self._stub.Fetch(
+            pb.FetchRequest(exp=exp, path=path), metadata=self._metadata()
+        )
+        try:
+            with self._border():
+                async for piece in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
+                    yield piece.content
+        finally:
+            call.cancel()
+
+    async def confirm(self, exp: int) -> None:
+        await self._call(self._stub.Confirm, pb.ExperimentName(exp=exp), _FILES_S)
+
+    async def abort(self) -> None:
+        await self._call(self._stub.Abort, pb.Nothing(), _WORK_S)
+
+    async def shut_down(self) -> None:
+        await self._call(self._stub.ShutDown, pb.Nothing(), _WORK_S)
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return ((channel.HOLD_KEY, self._token),)
+
+    async def _call(
+        self,
+        method: Callable[..., Awaitable[Message]],
+        request: object,
+        timeout: float,
+    ) -> Message:
+        with self._border():
+            return await method(request, timeout=timeout, metadata=self._metadata())
+
+    @contextlib.contextmanager
+    def _border(self) -> Iterator[None]:
+        """gRPC's failures leave as errors of ours that name the host."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            self._raise(error)
+        except TimeoutError:
+            raise AgentError("no answer in time", host=self.host) from None
+        except grpc.aio.UsageError:
+            raise AgentError("the connection was closed", host=self.host) from None
+
+    def _raise(self, error: grpc.aio.AioRpcError) -> None:
+        for key, value in error.trailing_metadata() or ():
+            if key == channel.FAULT_KEY and isinstance(value, bytes):
+                faults.throw(codec.decode_fault(value), host=self.host)
+        match error.code():
+            case grpc.StatusCode.UNAVAILABLE:
+                message = f"connection lost: {_cause(error.details() or '')}"
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                message = "no answer in time"
+            case code:
+                message = f"{code.name.lower().replace('_', ' ')}: {error.details()}"
+        raise AgentError(message, host=self.host) from None
+
+
+async def _replies(
+    call: "grpc.aio.UnaryStreamCall[Any, Message]", *, first_s: float, next_s: float | None
+) -> AsyncGenerator[Message, None]:
+    """What a stream brings, until its end; TimeoutError if the next does not come in time."""
+    deadline: float | None = first_s
+    while True:
+        reply = await asyncio.wait_for(call.read(), deadline)
+        if reply is grpc.aio.EOF:
+            return
+        yield cast("Message", reply)
+        deadline = next_s
+
+
+def _cause(details: str) -> str:
+    """The system's reason in gRPC's text, such as "Connection refused"."""
+    return details.rsplit(": ", 1)[-1].strip(" ]") or "the agent is gone"

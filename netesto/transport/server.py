@@ -1,0 +1,220 @@
+"""From gRPC to a service that has the shape of an agent, and back."""
+# ruff: noqa: N802 - methods are named as agent.proto names them
+
+import contextlib
+import logging
+import socket
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import grpc
+
+from netesto.errors import UsageError
+from netesto.proto import agent_pb2 as pb
+from netesto.proto import agent_pb2_grpc as pb_grpc
+from netesto.transport import channel, codec, faults
+from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.gate import Gate
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+# How long running calls may take to end when the server stops; holds end by themselves by then.
+_STOP_GRACE_S = 2.0
+
+_STATUS = {
+    "agent": grpc.StatusCode.FAILED_PRECONDITION,
+    "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "missing": grpc.StatusCode.UNIMPLEMENTED,
+}
+
+
+class AgentServer:
+    """Serves `gate` on any number of addresses.
+
+    The caller has checked that an agent may listen there (agent.access).
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._server = grpc.aio.server(options=channel.SERVER_OPTIONS)
+        pb_grpc.add_AgentServicer_to_server(_Servicer(gate), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
+        self._sockets: list[Path] = []
+
+    def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
+        """Add an address before `start`; a TCP port 0 becomes a free one. UsageError if taken."""
+        if isinstance(address, UnixAddress):
+            _remove_dead_socket(address.path)
+        try:
+            port = self._server.add_insecure_port(str(address))
+        except RuntimeError:
+            raise UsageError(f"cannot listen on {address}: {_why_not(address)}") from None
+        if isinstance(address, UnixAddress):
+            address.path.chmod(0o600)
+            self._sockets.append(address.path)
+            return address
+        return TcpAddress(address.host, port)
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Take no more calls, end the running ones, remove the sockets."""
+        await self._server.stop(_STOP_GRACE_S)
+        for path in self._sockets:
+            path.unlink(missing_ok=True)
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """gRPC takes a socket's name from whoever has it; take it from a dead agent only."""
+    if not path.exists():
+        return
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise UsageError(f"{path}: exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink()
+        else:
+            raise UsageError(f"{path}: another agent listens there")
+
+
+def _why_not(address: UnixAddress | TcpAddress) -> str:
+    """gRPC says only that it could not; the system says why."""
+    try:
+        if isinstance(address, UnixAddress):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.bind(str(address.path))
+            address.path.unlink()
+        else:
+            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+            with socket.socket(family) as probe:
+                probe.bind((address.host, address.port))
+    except OSError as error:
+        return error.strerror or str(error)
+    return "refused by the system"
+
+
+class _Servicer(pb_grpc.AgentServicer):
+    """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._service = gate.service
+
+    async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
+        return codec.from_host_info(await _answer(context, self._gate.info))
+
+    async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
+        return codec.from_clock_reading(await _answer(context, self._service.probe_clock))
+
+    async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
+        async def hold() -> None:
+            events = self._gate.hold(message.controller, message.run)
+            async with contextlib.aclosing(events):
+                async for token, event in events:
+                    reply = pb.HoldReply(token=token, event=codec.from_event(event))
+                    await context.write(reply)
+
+        await _answer(context, hold)
+
+    async def Release(self, _: pb.Nothing, context: Context) -> pb.Nothing:
+        await _answer(context, lambda: self._gate.release(_token(context)))
+        return pb.Nothing()
+
+    async def Configure(self, message: pb.Setting, context: Context) -> pb.Applied:
+        applied = await self._held(
+            context, lambda: self._service.configure(codec.to_setting(message))
+        )
+        return codec.from_applied(applied)
+
+    async def StartServers(self, message: pb.StartServersRequest, context: Context) -> pb.Nothing:
+        tests, tools = tuple(message.tests), tuple(message.tools)
+        await self._held(context, lambda: self._service.start_servers(tests, tools))
+        return pb.Nothing()
+
+    async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> pb.Nothing:
+        await self._held(context, lambda: self._service.take_stats(message.exp, message.order))
+        return pb.Nothing()
+
+    async def Expect(self, message: pb.GroupRequest, context: Context) -> pb.Ports:
+        ports = await self._held(
+            context, lambda: self._service.expect(codec.to_group_request(message))
+        )
+        return codec.from_ports(ports)
+
+    async def Forget(self, message: pb.GroupName, context: Context) -> pb.Nothing:
+        await self._held(context, lambda: self._service.forget(message.exp, message.group))
+        return pb.Nothing()
+
+    async def Start(self, message: pb.StartRequest, context: Context) -> pb.Nothing:
+        await self._held(context, lambda: self._service.start(*codec.to_start(message)))
+        return pb.Nothing()
+
+    async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
+        await self._held(
+            context, lambda: self._service.start_capture(codec.to_capture_request(message))
+        )
+        return pb.Nothing()
+
+    async def Finish(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
+        await self._held(context, lambda: self._service.finish(message.exp))
+        return pb.Nothing()
+
+    async def Files(self, message: pb.ExperimentName, context: Context) -> pb.FileList:
+        entries = await self._held(context, lambda: self._service.files(message.exp))
+        return pb.FileList(files=[codec.from_file_entry(entry) for entry in entries])
+
+    async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
+        async def fetch() -> None:
+            async with contextlib.aclosing(
+                self._service.fetch(message.exp, message.path)
+            ) as pieces:
+                async for piece in pieces:
+                    await context.write(pb.Piece(content=piece))
+
+        await self._held(context, fetch)
+
+    async def Confirm(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
+        await self._held(context, lambda: self._service.confirm(message.exp))
+        return pb.Nothing()
+
+    async def Abort(self, _: pb.Nothing, context: Context) -> pb.Nothing:
+        await self._held(context, self._service.abort)
+        return pb.Nothing()
+
+    async def ShutDown(self, _: pb.Nothing, context: Context) -> pb.Nothing:
+        await self._held(context, self._service.shut_down)
+        return pb.Nothing()
+
+    async def _held(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """`call`, if it comes from the holder."""
+
+        async def checked() -> Answer:
+            self._gate.check(_token(context))
+            return await call()
+
+        return await _answer(context, checked)
+
+
+def _token(context: Context) -> str:
+    """The token the caller sent, "" if none."""
+    return str(dict(context.invocation_metadata() or ()).get(channel.HOLD_KEY, ""))
+
+
+async def _answer(context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The RPC border: what `call` returns, or its error as a status with a fault."""
+    try:
+        return await call()
+    except Exception as error:  # this is the RPC border
+        if not faults.is_foreseen(error):
+            log.exception("call failed", extra={"peer": context.peer()})
+        fault = faults.of(error)
+    await context.abort(
+        _STATUS[fault.kind], fault.message, ((channel.FAULT_KEY, codec.encode_fault(fault)),)
+    )
+    raise AssertionError("abort raises")
