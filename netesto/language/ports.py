@@ -139,10 +139,17 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentNotes:
-    """What the script says of an experiment beside its commands."""
+    """What the script says of an experiment beside its commands.
 
+    `columns` are OTHER's and the SWEEP factors. `cell` is the SWEEP cell it belongs to (factors
+    and `rep`), empty outside of a SWEEP; `place` is where PROCESS_EXP stands.
+    """
+
+    exp_name: str = ""
     description: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)  # OTHER and SWEEP factors
+    columns: Mapping[str, str] = field(default_factory=dict)
+    cell: Mapping[str, str] = field(default_factory=dict)
+    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 class Port(Protocol):
@@ -173,6 +180,12 @@ class Port(Protocol):
     def wait(self, seconds: float) -> None:
         """Let time pass."""
 
+    def random_wait(self, seconds: float, *, mean_s: float) -> None:
+        """Let `seconds` pass: RAND_WAIT, drawn by the interpreter from the run's generator.
+
+        A dry run counts `mean_s` instead, so that its estimate does not depend on the seed.
+        """
+
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
         """Until every flow of the experiment has ended and its files are complete."""
 
@@ -187,6 +200,9 @@ class Port(Protocol):
 
     def is_cell_done(self, cell: Mapping[str, str]) -> bool:
         """True where `--resume` finds this SWEEP cell (factors and `rep`) finished."""
+
+    def cell_finished(self, cell: Mapping[str, str]) -> None:
+        """The body of a SWEEP cell ran to its end, with all its experiments."""
 
     def echo(self, text: str) -> None:
         """ECHO, and DEBUG traces."""
