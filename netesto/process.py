@@ -86,6 +86,33 @@ def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
         os.killpg(group, sign)
 
 
+def launch(
+    argv: Sequence[str],
+    *,
+    stdout: Path,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a command that lives on by itself, also after us, in a process group of its own; both
+    its streams are appended to the file `stdout`. ProcessError if it cannot be started.
+
+    Whoever calls it answers for its end: see `background`, which ends it with a block, and `end`.
+    """
+    with stdout.open("ab") as sink:
+        try:
+            return subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=None if env is None else dict(env),
+                pass_fds=pass_fds,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+
+
 @contextlib.contextmanager
 def background(
     argv: Sequence[str],
@@ -100,18 +127,7 @@ def background(
     Waits until `ready()` is true (ProcessError after `timeout` seconds, or if it ends before).
     Its process group is ended with the body.
     """
-    with stdout.open("ab") as sink:
-        try:
-            child = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                env=None if env is None else dict(env),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    child = launch(argv, stdout=stdout, env=env)
     try:
         if ready is not None and not wait_until(
             lambda: child.poll() is not None or ready(), timeout=timeout
