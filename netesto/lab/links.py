@@ -1,0 +1,241 @@
+"""A link's limits: rate, delay, loss, queue; from text to values, with every mistake named."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from netesto import units
+from netesto.errors import UsageError
+
+Value = TypeVar("Value")
+
+# Below 1280 IPv6 does not run (RFC 8200, section 5); above 65535 an IPv4 packet cannot say its
+# length.
+SMALLEST_MTU, DEFAULT_MTU, LARGEST_MTU = 1280, 1500, 65535
+
+# What a queue counts of a packet beside the IP packet itself: the Ethernet header.
+FRAME_HEADER_BYTES = 14
+
+# Slower than this a full-sized packet takes longer than the timeouts of neighbour discovery.
+SLOWEST_RATE_BPS = 8000.0
+
+# A queue that nobody chose holds one BDP, so that one Reno flow keeps the link busy after halving
+# its window; on a shorter path, as much as a path of this RTT would need.
+DEFAULT_QUEUE_RTT_MS = 50.0
+
+# What such a queue must hold in any case: the initial window of RFC 6928.
+SMALLEST_DEFAULT_QUEUE_PACKETS = 10
+
+# Queueing disciplines that a link may ask for, and what their limit counts.
+QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
+    "bfifo": "bytes",
+    "codel": "packets",
+    "fq": "packets",
+    "fq_codel": "packets",
+    "fq_pie": "packets",
+    "pfifo": "packets",
+    "pie": "packets",
+    "sfq": "packets",
+}
+
+LINK_SETTINGS: Mapping[str, str] = {
+    "rate": "as in tc: 10mbit, 1gbit",
+    "delay": "one way, in ms: 20, 0.5",
+    "rtt": "twice the delay, in ms: 40",
+    "jitter": "around the delay, in ms: 2",
+    "loss": "percent of the packets in each direction: 0.1",
+    "limit": "of the queue: 100K (bytes), 50p (packets), bdp(1.5)",
+    "qdisc": f"of the queue: {', '.join(QDISC_COUNTS)}",
+    "mtu": "bytes: 1500, 9000",
+    "offload": "on or off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """How much a queue holds. A packet is what the device takes at once: up to 64 kB, unless the
+    link has `offload=off`."""
+
+    amount: int
+    unit: Literal["bytes", "packets"]
+
+    def __str__(self) -> str:
+        return f"{self.amount}p" if self.unit == "packets" else units.format_size(self.amount)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """A link's limits, the same in each of its two directions. `delay_ms` is one way.
+
+    `limit` None: nobody chose one, see `queue`.
+    """
+
+    rate_bps: float | None = None
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss_percent: float = 0.0
+    limit: QueueLimit | None = None
+    qdisc: str = ""
+    mtu: int = DEFAULT_MTU
+    offload: bool = True
+
+    @property
+    def queue(self) -> QueueLimit | None:
+        """What the queue holds, chosen or not; None where there is none, or its own default."""
+        if self.limit is not None or self.rate_bps is None:
+            return self.limit
+        rtt_ms = max(DEFAULT_QUEUE_RTT_MS, 2 * self.delay_ms)
+        least = SMALLEST_DEFAULT_QUEUE_PACKETS * (self.mtu + FRAME_HEADER_BYTES)
+        size = QueueLimit(max(least, round(self.rate_bps / 8 * rtt_ms / 1000)), "bytes")
+        return _as_counted(size, self)
+
+    @property
+    def emulates(self) -> tuple[str, ...]:
+        """The settings that only netem can do, as written in a script: ("delay=20", "loss=1")."""
+        asked = {"delay": self.delay_ms, "jitter": self.jitter_ms, "loss": self.loss_percent}
+        return tuple(f"{name}={value:g}" for name, value in asked.items() if value)
+
+    def describe(self) -> str:
+        """The settings in words: "100 Mbit/s, delay 20 ms, queue 625K"; "" for a plain link."""
+        words = [
+            units.format_rate(self.rate_bps) if self.rate_bps is not None else "",
+            f"delay {self.delay_ms:g} ms" if self.delay_ms else "",
+            f"jitter {self.jitter_ms:g} ms" if self.jitter_ms else "",
+            f"loss {self.loss_percent:g} %" if self.loss_percent else "",
+            self.qdisc,
+            f"queue {self.queue}" if self.queue is not None else "",
+            f"mtu {self.mtu}" if self.mtu != DEFAULT_MTU else "",
+            "" if self.offload else "offload off",
+        ]
+        return ", ".join(word for word in words if word)
+
+
+def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
+    """The settings written in `asked`, whose keys are all in LINK_SETTINGS.
+
+    UsageError, beginning with `what`, if one is wrong or two do not go together.
+    """
+    if "delay" in asked and "rtt" in asked:
+        raise UsageError(f"{what}: give delay or rtt (which is twice the delay), not both")
+    delay_ms = value(asked, "rtt", _milliseconds, 0.0, what=what) / 2
+    settings = LinkSettings(
+        rate_bps=value(asked, "rate", _rate, None, what=what),
+        delay_ms=value(asked, "delay", _milliseconds, delay_ms, what=what),
+        jitter_ms=value(asked, "jitter", _milliseconds, 0.0, what=what),
+        loss_percent=value(asked, "loss", _percent, 0.0, what=what),
+        qdisc=value(asked, "qdisc", _qdisc, "", what=what),
+        mtu=value(asked, "mtu", _mtu, DEFAULT_MTU, what=what),
+        offload=value(asked, "offload", _on_or_off, True, what=what),
+    )
+    if settings.jitter_ms > settings.delay_ms:
+        raise UsageError(f"{what}: jitter={asked['jitter']}: more than the delay it varies")
+    if "limit" in asked and settings.rate_bps is None and not settings.qdisc:
+        raise UsageError(f"{what}: limit={asked['limit']}: nothing queues on a link without rate=")
+    limit = value(asked, "limit", lambda text: _limit(text, settings), None, what=what)
+    return replace(settings, limit=limit)
+
+
+def value(
+    asked: Mapping[str, str],
+    name: str,
+    read: Callable[[str], Value],
+    default: Value,
+    *,
+    what: str,
+) -> Value:
+    """`read` of the text asked for `name`, or `default`. A ValueError becomes a UsageError."""
+    if name not in asked:
+        return default
+    try:
+        return read(asked[name])
+    except ValueError as error:
+        expected = LINK_SETTINGS.get(name, "")
+        remedy = f"{name}: {expected}" if expected else ""
+        raise UsageError(f"{what}: {name}={asked[name]}: {error}", remedy=remedy) from None
+
+
+def whole_number(text: str, low: int, high: int) -> int:
+    """The whole number in `text`. ValueError if it is none or not from `low` to `high`."""
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise ValueError(f"not a whole number from {low} to {high}")
+    return int(text)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean …?" where a known word is near, else ""."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _milliseconds(text: str) -> float:
+    number = text.strip().lower()
+    # A bare number is milliseconds here, and seconds for the rest of the language.
+    duration_ms = units.parse_time(f"{number}ms" if number[-1:].isdigit() else number) * 1000
+    if not 0 <= duration_ms <= 60_000:
+        raise ValueError("not between 0 and 60000 ms")
+    return round(duration_ms, 6)
+
+
+def _percent(text: str) -> float:
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError("not a number") from None
+    if not 0 <= percent <= 100:
+        raise ValueError("not between 0 and 100 percent")
+    return percent
+
+
+def _rate(text: str) -> float:
+    rate_bps = units.parse_rate(text)
+    if rate_bps < SLOWEST_RATE_BPS:
+        raise ValueError("slower than 8 kbit/s; a bare number is bits per second")
+    return rate_bps
+
+
+def _mtu(text: str) -> int:
+    return whole_number(text, SMALLEST_MTU, LARGEST_MTU)
+
+
+def _on_or_off(text: str) -> bool:
+    if text not in {"on", "off"}:
+        raise ValueError("neither on nor off")
+    return text == "on"
+
+
+def _qdisc(text: str) -> str:
+    if text not in QDISC_COUNTS:
+        raise ValueError(f"not a queue that a link can have{nearest(text, QDISC_COUNTS)}")
+    return text
+
+
+_BDP = re.compile(r"bdp(?:\((?P<times>\d+(?:\.\d*)?|\.\d+)\))?", re.IGNORECASE)
+
+
+def _limit(text: str, link: LinkSettings) -> QueueLimit:
+    """The limit in what the link's qdisc counts: "100K" bytes, "50p" packets, "bdp(1.5)"."""
+    if match := _BDP.fullmatch(text):
+        if link.rate_bps is None or not link.delay_ms:
+            raise ValueError("the link has no rate or no delay to take the product of")
+        size = float(match["times"] or 1) * link.rate_bps / 8 * 2 * link.delay_ms / 1000
+        limit = _as_counted(QueueLimit(round(size), "bytes"), link)
+    elif text[-1:] in {"p", "P"}:
+        limit = QueueLimit(whole_number(text[:-1], 1, 10**7), "packets")
+    else:
+        limit = QueueLimit(units.parse_size(text), "bytes")
+    counts = QDISC_COUNTS.get(link.qdisc, limit.unit)
+    if limit.unit != counts:
+        raise ValueError(f"{link.qdisc} counts {counts}")
+    frame_bytes = link.mtu + FRAME_HEADER_BYTES
+    if limit.unit == "bytes" and limit.amount < frame_bytes:
+        raise ValueError(f"does not hold one packet of {frame_bytes} bytes")
+    return limit
+
+
+def _as_counted(size: QueueLimit, link: LinkSettings) -> QueueLimit:
+    """A size in bytes, in full packets where the link's qdisc counts those."""
+    if QDISC_COUNTS.get(link.qdisc) == "packets":
+        return QueueLimit(max(1, -(-size.amount // (link.mtu + FRAME_HEADER_BYTES))), "packets")
+    return size

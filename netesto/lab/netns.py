@@ -1,0 +1,339 @@
+"""Carries a plan out in this machine's kernel, and takes it back: a lab in network namespaces.
+
+Everything goes through the netlink of ip(8) and tc(8) in batches: one process makes all
+namespaces, one all cables, one or two fill a namespace. This process itself never enters a
+namespace, so it may have threads of any kind.
+"""
+
+import contextlib
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
+from time import monotonic
+
+from netesto import process
+from netesto.collectors import capabilities
+from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.lab import plan as plans
+from netesto.lab import queueing, records, teardown
+from netesto.lab.plan import Namespace, Plan
+from netesto.lab.records import HostRecord, ProcessIdentity, Record
+from netesto.model import Endpoint
+
+# Each is done in milliseconds; the deadline is for a kernel that hangs.
+COMMAND_TIMEOUT_S = 30.0
+
+# An agent imports its libraries first, and on a small machine many do so at once.
+AGENT_TIMEOUT_S = 60.0
+
+# sun_path holds 108 bytes with its NUL; a longer name fails only at bind.
+SOCKET_PATH_MAX = 107
+
+# Namespaces are filled side by side: the kernel, not this process, does the work.
+BUILDERS = 4
+
+TOOLS: Mapping[str, str] = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "sysctl": "procps",
+    "ethtool": "ethtool",
+    "nsenter": "util-linux",
+}
+
+_FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A lab that is up. `record` is what was written down of it, in the folder `state`."""
+
+    record: Record
+    state: Path
+    agents: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def id(self) -> str:
+        """Its name on this machine, with which the names of its namespaces begin."""
+        return self.record.lab
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Every host that scripts may name, as the controller reaches it."""
+        return {
+            name: Endpoint(
+                host=name,
+                agent=f"unix:{host.socket}",
+                addresses={address.version: address for address in map(ip_address, host.addresses)},
+            )
+            for name, host in self.record.hosts.items()
+        }
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The command that runs `argv` on a host. UsageError if there is no such host."""
+        if host not in self.record.hosts:
+            known = ", ".join(self.record.hosts)
+            raise UsageError(f"lab {self.id}: no host {host}", remedy=f"Hosts: {known}.")
+        return ["ip", "netns", "exec", self.record.hosts[host].namespace, *argv]
+
+    def exec(
+        self, host: str, argv: Sequence[str], *, timeout: float, check: bool = True
+    ) -> process.Finished:
+        """Run a command on a host to its end. Errors as in `process.run`."""
+        return process.run(self.command(host, argv), timeout=timeout, check=check)
+
+
+@contextlib.contextmanager
+def up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Iterator[Lab]:
+    """A lab for as long as the body runs; it goes away after an error and after Ctrl-C too.
+
+    MissingError if the kernel lacks what the plan asks for (nothing was built then), LabError if
+    it cannot be built.
+    """
+    check(plan)
+    with contextlib.ExitStack() as stack:
+        owner = records.identity_of(os.getpid())
+        yield _bring_up(plan, state, owner, stack, agents=agents)
+
+
+def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
+    """A lab that stays, also after this process, until `take_down`. Errors as in `up`."""
+    check(plan)
+    with contextlib.ExitStack() as stack:
+        lab = _bring_up(plan, state, None, stack, agents=agents)
+        stack.pop_all()
+    return lab
+
+
+def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
+    """A lab that was brought up before. UsageError if none of that name is recorded."""
+    path = records.path_of(state, lab)
+    if not path.exists():
+        known = ", ".join(record.lab for record in records.read_all(state))
+        raise UsageError(f"no lab {lab}", remedy=f"Labs: {known}." if known else "There is none.")
+    return Lab(records.read(path), state)
+
+
+def take_down(lab: Lab) -> list[str]:
+    """Remove the lab; what was there, in words. One that is gone already is fine."""
+    path = records.path_of(lab.state, lab.id)
+    with teardown.undisturbed():
+        # The record has grown since: agents were started.
+        record = records.read(path) if path.exists() else lab.record
+        removed = teardown.take_down(lab.state, record)
+        for agent in lab.agents:
+            agent.wait()
+    return removed
+
+
+# ---- before anything is built ----------------------------------------------------------------
+
+
+def check(plan: Plan) -> None:
+    """MissingError or LabError if this machine cannot carry the plan out, with what asked for it.
+
+    Looks, and changes nothing.
+    """
+    if os.geteuid() != 0:
+        raise LabError(
+            "a lab in this machine's kernel needs root: it makes network namespaces",
+            remedy="Run it with sudo, or with --ground uml, which needs no root.",
+        )
+    without_offload = any(map(plans.without_offload, plan.namespaces))
+    for tool, package in TOOLS.items():
+        if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
+            raise MissingError(f"{tool}: not found", remedy=f"In Debian: apt install {package}")
+    if any(queueing.kinds(link.settings) for link in plan.topology.links):
+        check_kernel(plan, capabilities.probe_blocking())
+
+
+def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
+    """MissingError if the kernel lacks a qdisc of the plan. One that could not be asked passes:
+    then the building will tell."""
+    if kernel.qdiscs is None:
+        return
+    for link in plan.topology.links:
+        for kind in queueing.kinds(link.settings):
+            if kind not in kernel.qdiscs:
+                wanted = queueing.wanted_by(link.settings, kind)
+                raise MissingError(
+                    f"qdisc {kind}: not in this kernel ({kernel.kernel}); `--ground uml` has it",
+                    remedy=f"{wanted} asks for it, on the link {link.a} - {link.b}.",
+                )
+
+
+# ---- building --------------------------------------------------------------------------------
+
+
+def _record(plan: Plan, state: Path, owner: ProcessIdentity | None) -> Record:
+    sockets = records.SOCKET_FOLDER / plan.prefix
+    hosts = {
+        namespace.node.name: HostRecord(
+            namespace=namespace.name,
+            socket=str(sockets / namespace.node.name),
+            device=namespace.device,
+            addresses=tuple(map(str, namespace.addresses.values())),
+        )
+        for namespace in plan.namespaces
+        if namespace.node.agent
+    }
+    for host in hosts.values():
+        if len(os.fsencode(host.socket)) > SOCKET_PATH_MAX:
+            raise LabError(f"{host.socket}: longer than a socket's {SOCKET_PATH_MAX} bytes")
+    return Record(
+        lab=plan.prefix,
+        topology=plan.topology.name,
+        owner=owner,
+        namespaces=tuple(namespace.name for namespace in plan.namespaces),
+        sockets=str(sockets),
+        files=str(state.resolve() / plan.prefix),
+        hosts=hosts,
+    )
+
+
+def _bring_up(
+    plan: Plan,
+    state: Path,
+    owner: ProcessIdentity | None,
+    stack: contextlib.ExitStack,
+    *,
+    agents: bool,
+) -> Lab:
+    """Build the lab; from the moment it is recorded, `stack` takes it down."""
+    lab = Lab(_record(plan, state, owner), state)
+    with teardown.undisturbed():
+        records.create(state, lab.record)
+        stack.callback(take_down, lab)
+    _build(plan)
+    if not agents:
+        return lab
+    _start_agents(lab)
+    return replace(lab, record=records.read(records.path_of(state, lab.id)))
+
+
+def _build(plan: Plan) -> None:
+    _batch(["ip"], [f"netns add {namespace.name}" for namespace in plan.namespaces])
+    with ThreadPoolExecutor(BUILDERS) as builders:
+        # Interfaces take their sysctls from `default` as they appear, so these come first.
+        _for_each(builders, _set_sysctls, plan.namespaces)
+        _batch(["ip"], plans.cable_lines(plan))
+        _for_each(builders, _fill, plan.namespaces)
+
+
+def _for_each(
+    builders: ThreadPoolExecutor,
+    build: Callable[[Namespace], None],
+    namespaces: Iterable[Namespace],
+) -> None:
+    for _ in builders.map(build, namespaces):
+        pass
+
+
+def _set_sysctls(namespace: Namespace) -> None:
+    enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
+    _run([*enter, "sysctl", "-q", "-w", *plans.sysctl_words(namespace)])
+
+
+def _fill(namespace: Namespace) -> None:
+    _batch(["ip", "-netns", namespace.name], plans.ip_lines(namespace))
+    _batch(["tc", "-netns", namespace.name], plans.tc_lines(namespace))
+    for device in plans.without_offload(namespace):
+        enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
+        _run([*enter, "ethtool", "-K", device, *plans.OFFLOADS_OFF])
+
+
+def _run(argv: Sequence[str]) -> None:
+    try:
+        process.run(argv, timeout=COMMAND_TIMEOUT_S)
+    except ProcessError as error:
+        raise LabError(f"cannot build the lab: {' '.join(argv)}: {error}") from error
+
+
+def _batch(tool: Sequence[str], lines: Sequence[str]) -> None:
+    """Have ip or tc carry out `lines`; LabError with the line that failed and the reason."""
+    if not lines:
+        return
+    argv = [*tool, "-batch", "-"]
+    try:
+        stdin = "".join(f"{line}\n" for line in lines)
+        finished = process.run(argv, timeout=COMMAND_TIMEOUT_S, check=False, stdin=stdin)
+    except ProcessError as error:
+        raise LabError(f"cannot build the lab: {error}") from error
+    if finished.status != 0:
+        raise LabError(f"cannot build the lab: {_complaint(tool, lines, finished.stderr)}")
+
+
+def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
+    """What failed, as a person would type it, and why."""
+    failed = _FAILED_LINE.search(stderr)
+    line = f" {lines[int(failed[1]) - 1]}" if failed else ""
+    reason = " ".join(_FAILED_LINE.sub("", stderr).split())
+    return f"{' '.join(tool)}{line}: {reason}"
+
+
+# ---- agents ----------------------------------------------------------------------------------
+
+
+def _start_agents(lab: Lab) -> None:
+    """Start all agents, write them down, and wait until each says that it is ready."""
+    Path(lab.record.sockets).mkdir(mode=0o700, parents=True)
+    Path(lab.record.files).mkdir(mode=0o700, parents=True)
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for host in lab.record.hosts:
+            reader, writer = os.pipe()
+            stack.callback(os.close, reader)
+            try:
+                lab.agents.append(_start_agent(lab, host, writer))
+            finally:
+                os.close(writer)
+            selector.register(reader, selectors.EVENT_READ, host)
+        _write_down_agents(lab)
+        _wait_for_agents(lab, selector)
+
+
+def _start_agent(lab: Lab, host: str, ready: int) -> subprocess.Popen[bytes]:
+    record = lab.record.hosts[host]
+    folder = Path(lab.record.files) / host
+    folder.mkdir()
+    agent = [sys.executable, "-m", "netesto.agent.daemon", "--listen", f"unix:{record.socket}"]
+    options = ["--state", str(folder), "--host", host, "--device", record.device]
+    argv = lab.command(host, [*agent, *options, "--ready-fd", str(ready)])
+    return process.launch(argv, stdout=_log(lab, host), pass_fds=[ready])
+
+
+def _log(lab: Lab, host: str) -> Path:
+    return Path(lab.record.files) / f"{host}.log"
+
+
+def _write_down_agents(lab: Lab) -> None:
+    agents = {
+        host: identity
+        for host, child in zip(lab.record.hosts, lab.agents, strict=True)
+        if (identity := records.identity_of(child.pid)) is not None
+    }
+    records.update(lab.state, replace(lab.record, agents=agents))
+
+
+def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector) -> None:
+    """Until each agent has written to its pipe. LabError if one ends instead, or takes too long."""
+    waiting = set(lab.record.hosts)
+    deadline = monotonic() + AGENT_TIMEOUT_S
+    while waiting:
+        events = selector.select(deadline - monotonic())
+        if not events:
+            names = ", ".join(sorted(waiting))
+            raise LabError(f"agents not ready after {AGENT_TIMEOUT_S:g} s: {names}")
+        for key, _ in events:
+            if not os.read(key.fd, 1):
+                tail = _log(lab, key.data).read_text(errors="replace")[-500:].strip()
+                raise LabError(f"the agent of {key.data} ended before it was ready: {tail}")
+            selector.unregister(key.fd)
+            waiting.discard(key.data)

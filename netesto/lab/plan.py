@@ -1,0 +1,440 @@
+"""A lab as data before it is action: namespaces, interfaces, addresses, routes, sysctls, qdiscs.
+
+Nothing here touches the machine or needs root; `netns` carries a plan out.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Interface,
+    IPv4Network,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import TypeAlias
+
+from netesto.errors import UsageError
+from netesto.lab import queueing
+from netesto.lab.links import DEFAULT_MTU, LinkSettings
+from netesto.lab.topology import Link, Node, Topology
+from netesto.model import Address
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+# Every network of a lab is one /24 and one /64 of these. They exist inside namespaces only, so
+# they cannot clash with the machine's own; the second spells "Netes" in its ULA digits.
+IPV4_BASE = IPv4Network("10.0.0.0/8")
+IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
+
+# Hosts count up from 1, routers down from here.
+FIRST_ROUTER_NUMBER = 254
+MOST_NETWORKS = 65_535
+
+BRIDGE = "bridge"
+
+EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+
+# Duplicate address detection would keep an address unusable for a second; there are no
+# duplicates here. rp_filter drops what comes back by another of several equal paths.
+IP_SYSCTLS: Mapping[str, str] = {
+    "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.conf.default.rp_filter": "0",
+    "net.ipv6.conf.all.disable_ipv6": "0",
+    "net.ipv6.conf.default.disable_ipv6": "0",
+    "net.ipv6.conf.all.accept_dad": "0",
+    "net.ipv6.conf.default.accept_dad": "0",
+    "net.ipv6.conf.default.accept_ra": "0",
+    "net.ipv6.conf.default.router_solicitations": "0",
+}
+
+ROUTER_SYSCTLS: Mapping[str, str] = {
+    "net.ipv4.ip_forward": "1",
+    "net.ipv6.conf.all.forwarding": "1",
+    "net.ipv6.conf.default.forwarding": "1",
+}
+
+# Several equal paths: a flow (addresses and ports) keeps to one of them.
+MULTIPATH_SYSCTLS: Mapping[str, str] = {
+    "net.ipv4.fib_multipath_hash_policy": "1",
+    "net.ipv6.fib_multipath_hash_policy": "1",
+}
+
+# A switch has no addresses of its own; without this it would join in neighbour discovery.
+SWITCH_SYSCTLS: Mapping[str, str] = {
+    "net.ipv6.conf.all.disable_ipv6": "1",
+    "net.ipv6.conf.default.disable_ipv6": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """One end of a link. A switch's ends have no addresses. `qdiscs`: words of tc(8)."""
+
+    name: str
+    peer: str
+    settings: LinkSettings
+    addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
+    qdiscs: tuple[queueing.Words, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way to a network; several gateways are equally good."""
+
+    network: Network
+    gateways: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """One node: its name on this machine, and everything inside it.
+
+    `device` is the interface it tests through, "" for a switch.
+    """
+
+    name: str
+    node: Node
+    device: str
+    interfaces: tuple[Interface, ...]
+    routes: tuple[Route, ...]
+    sysctls: Mapping[str, str]
+
+    @property
+    def addresses(self) -> dict[int, Address]:
+        """The addresses that traffic uses, by family."""
+        ends = (end for end in self.interfaces if end.name == self.device)
+        return {address.version: address.ip for end in ends for address in end.addresses}
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A veth pair: the namespace and the interface of each end."""
+
+    namespace_a: str
+    interface_a: str
+    namespace_b: str
+    interface_b: str
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that `netns` will make for one lab, under names that begin with `prefix`."""
+
+    prefix: str
+    topology: Topology
+    namespaces: tuple[Namespace, ...]
+    cables: tuple[Cable, ...]
+
+    def namespace(self, node: str) -> Namespace:
+        """The namespace of a node; KeyError if there is none."""
+        for namespace in self.namespaces:
+            if namespace.node.name == node:
+                return namespace
+        raise KeyError(node)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One end of one link, and the network that it is in."""
+
+    node: Node
+    name: str
+    link: Link
+    network: int
+
+
+def plan(topology: Topology, *, prefix: str) -> Plan:
+    """The plan of a lab. The same topology and prefix always give the same plan.
+
+    UsageError if the topology is too large for its addresses.
+    """
+    ends = _ends(topology)
+    numbers = _numbers(ends)
+    routes = _Routes(ends, numbers)
+    namespaces = tuple(
+        _namespace(prefix, node, ends, numbers, () if node.kind == "switch" else routes.of(node))
+        for node in topology.nodes
+    )
+    return Plan(prefix, topology, namespaces, tuple(_cables(prefix, ends)))
+
+
+def _namespace(
+    prefix: str,
+    node: Node,
+    ends: Sequence[_End],
+    numbers: Mapping[tuple[str, str], int],
+    routes: tuple[Route, ...],
+) -> Namespace:
+    return Namespace(
+        name=f"{prefix}-{node.name}",
+        node=node,
+        device=_device(node, ends),
+        interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
+        routes=routes,
+        sysctls=_sysctls(node, routes),
+    )
+
+
+def _ends(topology: Topology) -> tuple[_End, ...]:
+    """Both ends of every link, link by link."""
+    networks = _networks(topology)
+    taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
+    ends = []
+    for link, network in zip(topology.links, networks, strict=True):
+        for here in (link.a, link.b):
+            name = _free_name(link.other(here), taken[here])
+            taken[here].add(name)
+            ends.append(_End(topology.node(here), name, link, network))
+    return tuple(ends)
+
+
+def _free_name(neighbour: str, taken: set[str]) -> str:
+    """An interface is called after the neighbour it leads to: `right`, a second one `right.2`."""
+    name, count = neighbour, 1
+    while name in taken:
+        count += 1
+        name = f"{neighbour[: 15 - len(f'.{count}')]}.{count}"
+    return name
+
+
+def _networks(topology: Topology) -> list[int]:
+    """The number (from 1) of the network that each link belongs to: switches join links."""
+    number_of: dict[int, int] = {}
+    count = 0
+    for start, _ in enumerate(topology.links):
+        if start in number_of:
+            continue
+        count += 1
+        queue = deque([start])
+        while queue:
+            index = queue.popleft()
+            if index in number_of:
+                continue
+            number_of[index] = count
+            link = topology.links[index]
+            switches = {n for n in (link.a, link.b) if topology.node(n).kind == "switch"}
+            queue.extend(
+                other
+                for other, candidate in enumerate(topology.links)
+                if other not in number_of and switches & {candidate.a, candidate.b}
+            )
+    if count > MOST_NETWORKS:
+        raise UsageError(f"{topology.name}: more than {MOST_NETWORKS} networks")
+    return [number_of[index] for index in range(len(topology.links))]
+
+
+def _numbers(ends: Sequence[_End]) -> dict[tuple[str, str], int]:
+    """The number within its network of each (node, interface) that has addresses."""
+    numbers: dict[tuple[str, str], int] = {}
+    last: dict[tuple[int, str], int] = {}
+    for end in ends:
+        if end.node.kind == "switch":
+            continue
+        kind = end.node.kind
+        step, start = (1, 0) if kind == "host" else (-1, FIRST_ROUTER_NUMBER + 1)
+        number = last.get((end.network, kind), start) + step
+        last[end.network, kind] = number
+        numbers[end.node.name, end.name] = number
+        hosts = last.get((end.network, "host"), 0)
+        if hosts >= last.get((end.network, "router"), FIRST_ROUTER_NUMBER + 1):
+            raise UsageError(f"more than {FIRST_ROUTER_NUMBER} hosts and routers in one network")
+    return numbers
+
+
+def _network_addresses(network: int) -> tuple[IPv4Network, IPv6Network]:
+    ipv4 = IPv4Network((int(IPV4_BASE.network_address) + (network << 8), 24))
+    ipv6 = IPv6Network((int(IPV6_BASE.network_address) + (network << 64), 64))
+    return ipv4, ipv6
+
+
+def _addresses(network: int, number: int) -> tuple[IPv4Interface, IPv6Interface]:
+    ipv4, ipv6 = _network_addresses(network)
+    return (
+        IPv4Interface((int(ipv4.network_address) + number, 24)),
+        IPv6Interface((int(ipv6.network_address) + number, 64)),
+    )
+
+
+def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
+    number = numbers.get((end.node.name, end.name))
+    return Interface(
+        name=end.name,
+        peer=end.link.other(end.node.name),
+        settings=end.link.settings,
+        addresses=() if number is None else _addresses(end.network, number),
+        qdiscs=queueing.qdiscs(end.link.settings),
+    )
+
+
+def _device(node: Node, ends: Sequence[_End]) -> str:
+    if node.kind == "switch":
+        return ""
+    own = [end for end in ends if end.node is node]
+    facing = [end.name for end in own if end.link.other(node.name) == node.faces]
+    return (facing or [end.name for end in own] or [""])[0]
+
+
+def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
+    for a, b in zip(ends[::2], ends[1::2], strict=True):
+        yield Cable(
+            f"{prefix}-{a.node.name}", a.name, f"{prefix}-{b.node.name}", b.name,
+            a.link.settings.mtu,
+        )  # fmt: skip
+
+
+def _sysctls(node: Node, routes: Sequence[Route]) -> dict[str, str]:
+    if node.kind == "switch":
+        return dict(SWITCH_SYSCTLS)
+    forwarding = ROUTER_SYSCTLS if node.forwards else {}
+    multipath = MULTIPATH_SYSCTLS if any(len(route.gateways) > 1 for route in routes) else {}
+    return {**IP_SYSCTLS, **forwarding, **multipath}
+
+
+class _Routes:
+    """Shortest paths over routers to every network that a host with an agent is in."""
+
+    def __init__(self, ends: Sequence[_End], numbers: Mapping[tuple[str, str], int]) -> None:
+        self._numbers = numbers
+        self._ends_of: dict[str, list[_End]] = {}
+        self._members_of: dict[int, list[_End]] = {}
+        for end in ends:
+            if end.node.kind != "switch":
+                self._ends_of.setdefault(end.node.name, []).append(end)
+                self._members_of.setdefault(end.network, []).append(end)
+        self._distances = {
+            network: self._distances_to(network)
+            for network, members in self._members_of.items()
+            if any(end.node.agent for end in members)
+        }
+
+    def _distances_to(self, network: int) -> dict[str, int]:
+        """How many routers away from the network each node is, for those that can reach it."""
+        distances = {end.node.name: 0 for end in self._members_of[network]}
+        queue = deque(end.node for end in self._members_of[network])
+        while queue:
+            node = queue.popleft()
+            if not node.forwards:
+                continue
+            for own in self._ends_of[node.name]:
+                for end in self._members_of[own.network]:
+                    if end.node.name not in distances:
+                        distances[end.node.name] = distances[node.name] + 1
+                        queue.append(end.node)
+        return distances
+
+    def _gateways(self, node: Node, network: int) -> tuple[_End, ...]:
+        distances = self._distances[network]
+        if not distances.get(node.name):
+            return ()  # in the network itself, or no way there
+        return tuple(
+            end
+            for own in self._ends_of[node.name]
+            for end in self._members_of[own.network]
+            if end.node.forwards and distances.get(end.node.name) == distances[node.name] - 1
+        )
+
+    def of(self, node: Node) -> tuple[Route, ...]:
+        """The routes of one node, IPv4 before IPv6."""
+        gateways = {
+            network: found
+            for network in self._distances
+            if (found := self._gateways(node, network))
+        }
+        if node.kind == "host" and len(set(gateways.values())) == 1:
+            only = next(iter(gateways.values()))
+            return tuple(
+                Route(EVERYWHERE[family], self._addresses_of(only, family)) for family in (0, 1)
+            )
+        return tuple(
+            Route(_network_addresses(network)[family], self._addresses_of(found, family))
+            for family in (0, 1)
+            for network, found in gateways.items()
+        )
+
+    def _addresses_of(self, ends: Sequence[_End], family: int) -> tuple[Address, ...]:
+        return tuple(
+            _addresses(end.network, self._numbers[end.node.name, end.name])[family].ip
+            for end in ends
+        )
+
+
+# ---- as text for ip(8), tc(8) and sysctl(8) --------------------------------------------------
+
+
+def cable_lines(plan: Plan) -> list[str]:
+    """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
+    return [
+        f"link add name {cable.interface_a} mtu {cable.mtu} netns {cable.namespace_a} "
+        f"type veth peer name {cable.interface_b} mtu {cable.mtu} netns {cable.namespace_b}"
+        for cable in plan.cables
+    ]
+
+
+def ip_lines(namespace: Namespace) -> list[str]:
+    """Lines for `ip -netns NAME -batch`: bridge, addresses, everything up, routes."""
+    lines = ["link set dev lo up"]
+    if namespace.node.kind == "switch":
+        mtu = max((end.settings.mtu for end in namespace.interfaces), default=DEFAULT_MTU)
+        lines += [
+            f"link add name {BRIDGE} mtu {mtu} type bridge stp_state 0 mcast_snooping 0",
+            f"link set dev {BRIDGE} up",
+        ]
+    for end in namespace.interfaces:
+        if namespace.node.kind == "switch":
+            lines.append(f"link set dev {end.name} master {BRIDGE}")
+        lines += [
+            f"addr add {address} dev {end.name}{' nodad' if address.version == 6 else ''}"
+            for address in end.addresses
+        ]
+        lines.append(f"link set dev {end.name} up")
+    lines += [_route_line(route) for route in namespace.routes]
+    return lines
+
+
+def _route_line(route: Route) -> str:
+    if len(route.gateways) == 1:
+        return f"route add {route.network} via {route.gateways[0]}"
+    hops = " ".join(f"nexthop via {gateway}" for gateway in route.gateways)
+    return f"route add {route.network} {hops}"
+
+
+def tc_lines(namespace: Namespace) -> list[str]:
+    """Lines for `tc -netns NAME -batch`."""
+    return [
+        f"qdisc add dev {end.name} {' '.join(words)}"
+        for end in namespace.interfaces
+        for words in end.qdiscs
+    ]
+
+
+def sysctl_words(namespace: Namespace) -> list[str]:
+    """Arguments for `sysctl -w`."""
+    return [f"{name}={value}" for name, value in namespace.sysctls.items()]
+
+
+def render(plan: Plan) -> str:
+    """The whole plan as the commands that a person would type."""
+    lines = [f"ip netns add {namespace.name}" for namespace in plan.namespaces]
+    for namespace in plan.namespaces:
+        words = " ".join(sysctl_words(namespace))
+        lines.append(f"ip netns exec {namespace.name} sysctl -w {words}")
+    lines += [f"ip {line}" for line in cable_lines(plan)]
+    for namespace in plan.namespaces:
+        lines += [f"ip -n {namespace.name} {line}" for line in ip_lines(namespace)]
+        lines += [f"tc -n {namespace.name} {line}" for line in tc_lines(namespace)]
+        lines += [
+            f"ip netns exec {namespace.name} ethtool -K {device} {' '.join(OFFLOADS_OFF)}"
+            for device in without_offload(namespace)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+# Segmentation by the sender, and merging by the receiver, of what is sent and received in one go.
+OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
+
+
+def without_offload(namespace: Namespace) -> list[str]:
+    """The interfaces of the namespace that `offload=off` is asked for."""
+    return [end.name for end in namespace.interfaces if not end.settings.offload]

@@ -1,0 +1,93 @@
+"""A link's limits as the words of tc(8): a delay line, then a shaper, then the queue before it."""
+
+import math
+from typing import TypeAlias
+
+from netesto import units
+from netesto.lab.links import FRAME_HEADER_BYTES, LinkSettings
+
+# The words after `tc qdisc add dev DEVICE`.
+Words: TypeAlias = tuple[str, ...]
+
+# A token bucket gives the rate only if it never overflows while the kernel is late to refill it.
+# Timers of a busy virtual machine are late by some hundred microseconds.
+BURST_S = 0.001
+
+# The least that a shaper can hand on at once: a packet in the air and the one after it.
+SMALLEST_BURST_PACKETS = 2
+
+# What a delay line without a rate must hold: the fastest that veth has carried here.
+UNSHAPED_RATE_BPS = 20e9
+
+# netem's own default, enough for the small packets (ACKs) of a shaped link.
+SMALLEST_DELAY_LINE_PACKETS = 1000
+
+
+def qdiscs(link: LinkSettings) -> tuple[Words, ...]:
+    """What one end of the link needs at its interface, in the order of making; often nothing.
+
+    ```
+    root ─ netem (delay, jitter, loss) ─ tbf (rate) ─ queue (limit)
+    ```
+    netem hands on only what its time has come for, so a packet is first in the air and then in the
+    queue. For a flow this is the same as the other way round; the queue's limit is then exact,
+    which it would not be if packets in the air were counted in it.
+    """
+    stages = [words for words in (_delay_line(link), _shaper(link), _queue(link)) if words]
+    return tuple(
+        (*(("parent", f"{place}:1") if place else ("root",)), "handle", f"{place + 1}:", *words)
+        for place, words in enumerate(stages)
+    )
+
+
+def kinds(link: LinkSettings) -> tuple[str, ...]:
+    """The kinds of qdisc that `qdiscs` makes, for asking the kernel whether it has them."""
+    return tuple(words[words.index("handle") + 2] for words in qdiscs(link))
+
+
+def wanted_by(link: LinkSettings, kind: str) -> str:
+    """The setting, as written in a script, that needs a qdisc of this kind."""
+    if kind == "netem":
+        return " ".join(link.emulates)
+    if kind == "tbf" and link.rate_bps is not None:
+        return f"rate={units.format_tc_rate(link.rate_bps)}"
+    return f"qdisc={link.qdisc}" if link.qdisc else f"limit={link.limit}"
+
+
+def burst_bytes(rate_bps: float, mtu: int) -> int:
+    """How much a shaper lets through at once. Super-packets above it are cut up by tbf."""
+    least = SMALLEST_BURST_PACKETS * (mtu + FRAME_HEADER_BYTES)
+    return max(least, math.ceil(rate_bps / 8 * BURST_S))
+
+
+def _delay_line(link: LinkSettings) -> Words:
+    if not link.emulates:
+        return ()
+    words = ["netem"]
+    if link.delay_ms:
+        words += ["delay", f"{round(link.delay_ms * 1000)}us"]
+    if link.jitter_ms:
+        words += [f"{round(link.jitter_ms * 1000)}us"]
+    if link.loss_percent:
+        words += ["loss", f"{link.loss_percent:.6f}%"]
+    rate_bps = link.rate_bps if link.rate_bps is not None else UNSHAPED_RATE_BPS
+    in_the_air = rate_bps / 8 * (link.delay_ms + link.jitter_ms) / 1000 / link.mtu
+    return (*words, "limit", str(SMALLEST_DELAY_LINE_PACKETS + math.ceil(2 * in_the_air)))
+
+
+def _shaper(link: LinkSettings) -> Words:
+    if link.rate_bps is None:
+        return ()
+    burst = burst_bytes(link.rate_bps, link.mtu)
+    # Without a byte queue of its own tbf still wants a limit; the queue under it has the real one.
+    limit = link.queue.amount if link.queue and link.queue.unit == "bytes" else burst
+    rate = units.format_tc_rate(link.rate_bps)
+    return ("tbf", "rate", rate, "burst", str(burst), "limit", str(limit))
+
+
+def _queue(link: LinkSettings) -> Words:
+    limit = link.queue
+    kind = link.qdisc or ("pfifo" if limit is not None and limit.unit == "packets" else "")
+    if not kind:
+        return ()
+    return (kind, "limit", str(limit.amount)) if limit is not None else (kind,)

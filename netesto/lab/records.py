@@ -1,0 +1,186 @@
+"""What each lab has made on this machine, written down before it is made.
+
+One file a lab, `ID.json` in the state folder. Whoever takes a lab down, be it the process that
+made it or `leftovers` after its death, goes by this file and by nothing else.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from netesto.errors import LabError
+
+# Raised when an older reader would misunderstand the file.
+FORMAT = 1
+
+# Where labs are written down unless the caller says otherwise. /run is emptied by a reboot, and so
+# are namespaces.
+STATE_FOLDER = Path("/run/netesto/labs")
+
+# Sockets of agents: a folder of its own, because a path of 107 bytes is the longest there is.
+SOCKET_FOLDER = Path("/run/netesto")
+
+NAMESPACE_FOLDER = Path("/run/netns")
+
+# Four hexadecimal digits; a clash is noticed, so there need only be many more than labs.
+ID_BYTES = 2
+ID_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that no other can be mistaken for: its number, its start in clock ticks since
+    boot, and the boot."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs. A zombie does not."""
+        return self == identity_of(self.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """A host of a lab: its namespace, its agent's socket, the interface and addresses it tests
+    with."""
+
+    namespace: str
+    socket: str
+    device: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A lab on this machine. `owner` None: it stays until somebody takes it down by name.
+
+    `sockets` and `files` are folders that hold nothing but this lab's. `agents` are the processes
+    started so far.
+    """
+
+    lab: str
+    topology: str
+    owner: ProcessIdentity | None
+    namespaces: tuple[str, ...]
+    sockets: str
+    files: str
+    hosts: Mapping[str, HostRecord]
+    agents: Mapping[str, ProcessIdentity] = field(default_factory=dict)
+    format: int = FORMAT
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the process that would have taken it down is gone."""
+        return self.owner is not None and not self.owner.alive
+
+
+def boot_id() -> str:
+    """The identity of the running boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def identity_of(pid: int) -> ProcessIdentity | None:
+    """The identity of a running process; None if there is none of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # proc(5): the name in parentheses may hold anything; state and start are fields 3 and 22.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in {"Z", "X"} else ProcessIdentity(pid, int(fields[19]), boot_id())
+
+
+def fresh_id(state: Path) -> str:
+    """A name for a lab that no recorded lab and no namespace of this machine begins with."""
+    for _ in range(ID_ATTEMPTS):
+        lab = f"nt{secrets.token_hex(ID_BYTES)}"
+        taken = path_of(state, lab).exists() or (SOCKET_FOLDER / lab).exists()
+        if not taken and not any(NAMESPACE_FOLDER.glob(f"{lab}-*")):
+            return lab
+    raise LabError(f"no free name for a lab after {ID_ATTEMPTS} attempts", remedy=f"See {state}.")
+
+
+def path_of(state: Path, lab: str) -> Path:
+    """The file of a lab."""
+    return state / f"{lab}.json"
+
+
+def create(state: Path, record: Record) -> None:
+    """Write a new record. LabError if the lab's name is taken or the folder cannot be written."""
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        draft = _draft(state, record)
+        try:
+            # Unlike a renaming, this fails where the name is taken; a reader sees all or nothing.
+            os.link(draft, path_of(state, record.lab))
+        finally:
+            draft.unlink()
+    except FileExistsError:
+        raise LabError(f"a lab {record.lab} exists already", remedy=f"See {state}.") from None
+    except OSError as error:
+        raise LabError(f"{state}: {error.strerror}") from error
+
+
+def update(state: Path, record: Record) -> None:
+    """Replace the record of a lab."""
+    _draft(state, record).replace(path_of(state, record.lab))
+
+
+def _draft(state: Path, record: Record) -> Path:
+    draft = state / f".{record.lab}.{os.getpid()}"
+    draft.write_text(json.dumps(asdict(record), indent=2) + "\n")
+    return draft
+
+
+def forget(state: Path, lab: str) -> None:
+    """Remove a record, after everything in it is gone."""
+    path_of(state, lab).unlink(missing_ok=True)
+
+
+def read(path: Path) -> Record:
+    """The record in a file. LabError if it is none."""
+    try:
+        entry = json.loads(path.read_text())
+        if entry["format"] != FORMAT:
+            raise LabError(f"{path}: written by another version of netesto")
+        return Record(
+            lab=entry["lab"],
+            topology=entry["topology"],
+            owner=_identity(entry["owner"]),
+            namespaces=tuple(entry["namespaces"]),
+            sockets=entry["sockets"],
+            files=entry["files"],
+            hosts={name: _host(host) for name, host in entry["hosts"].items()},
+            agents={host: ProcessIdentity(**agent) for host, agent in entry["agents"].items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(f"{path}: not the record of a lab: {error}") from None
+
+
+def _host(entry: Mapping[str, Any]) -> HostRecord:
+    addresses = tuple(entry["addresses"])
+    return HostRecord(entry["namespace"], entry["socket"], entry["device"], addresses)
+
+
+def _identity(entry: Mapping[str, Any] | None) -> ProcessIdentity | None:
+    return None if entry is None else ProcessIdentity(**entry)
+
+
+def read_all(state: Path) -> list[Record]:
+    """Every lab written down, by name; none where there is no folder."""
+    records = []
+    for path in sorted(state.glob("*.json")):
+        try:
+            records.append(read(path))
+        except LabError:
+            # Taken down between the look and the reading; anything else is for a person to see.
+            if path.exists():
+                raise
+    return records
