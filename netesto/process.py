@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from netesto.errors import ProcessError
 
@@ -17,6 +18,9 @@ TERM_GRACE_S = 2.0
 
 # Between two looks at a fact that cannot be waited for otherwise.
 POLL_INTERVAL_S = 0.01
+
+# One look at the output of a job.
+_PIECE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +195,21 @@ class Job:
         """Its exit status (negative: a signal), None while it runs."""
         return self._child.returncode
 
-    async def lines(self) -> AsyncIterator[str]:
-        """Lines of standard output as they come, without the line end. Only if `start` piped it."""
+    async def lines(self, copy: BinaryIO | None = None) -> AsyncIterator[str]:
+        """Lines of standard output as they come, without the line end. Only if `start` piped it.
+
+        What comes is also written to `copy`, untouched. A line may be of any length.
+        """
         assert self._child.stdout is not None, "standard output was sent to a file"
-        async for line in self._child.stdout:
-            yield line.decode(errors="replace").rstrip("\r\n")
+        rest = b""
+        while piece := await self._child.stdout.read(_PIECE_BYTES):
+            if copy is not None:
+                copy.write(piece)
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace").rstrip("\r")
+        if rest:
+            yield rest.decode(errors="replace").rstrip("\r")
 
     async def wait(self, *, timeout: float | None = None) -> int:
         """Its exit status, once it has ended. TimeoutError after `timeout` seconds; it runs on."""
