@@ -31,6 +31,9 @@ from netesto.model import Endpoint
 # Each is done in milliseconds; the deadline is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
 
+# Milliseconds; a second where the kernel puts it off.
+CARRIER_TIMEOUT_S = 10.0
+
 # An agent imports its libraries first, and on a small machine many do so at once.
 AGENT_TIMEOUT_S = 60.0
 
@@ -225,6 +228,7 @@ def _build(plan: Plan) -> None:
         _for_each(builders, _set_sysctls, plan.namespaces)
         _batch(["ip"], plans.cable_lines(plan))
         _for_each(builders, _fill, plan.namespaces)
+        _for_each(builders, _wait_until_up, plan.namespaces)
 
 
 def _for_each(
@@ -249,9 +253,24 @@ def _fill(namespace: Namespace) -> None:
         _run([*enter, "ethtool", "-K", device, *plans.OFFLOADS_OFF])
 
 
-def _run(argv: Sequence[str]) -> None:
+def _wait_until_up(namespace: Namespace) -> None:
+    """Until every interface carries packets: the kernel sees to that some time after `up`."""
+    names = {end.name for end in namespace.interfaces}
+    if not process.wait_until(lambda: names <= _carrying(namespace), timeout=CARRIER_TIMEOUT_S):
+        down = ", ".join(sorted(names - _carrying(namespace)))
+        raise LabError(f"{namespace.name}: not up after {CARRIER_TIMEOUT_S:g} s: {down}")
+
+
+def _carrying(namespace: Namespace) -> set[str]:
+    argv = ["ip", "-netns", namespace.name, "-brief", "link", "show", "up"]
+    lines = _run(argv).stdout.splitlines()
+    columns = (line.split() for line in lines)
+    return {name.partition("@")[0] for name, state, *_ in columns if state == "UP"}
+
+
+def _run(argv: Sequence[str]) -> process.Finished:
     try:
-        process.run(argv, timeout=COMMAND_TIMEOUT_S)
+        return process.run(argv, timeout=COMMAND_TIMEOUT_S)
     except ProcessError as error:
         raise LabError(f"cannot build the lab: {' '.join(argv)}: {error}") from error
 

@@ -33,6 +33,9 @@ MOST_NETWORKS = 65_535
 
 BRIDGE = "bridge"
 
+# The index of a lab's first interface; lo has 1, others are made later by the kernel's count.
+FIRST_INDEX = 10
+
 EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 
 # Duplicate address detection would keep an address unusable for a second; there are no
@@ -109,13 +112,19 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A veth pair: the namespace and the interface of each end."""
+    """A veth pair: the namespace and the interface of each end, and the first end's index.
+
+    The second has the index after it, and no two ends of a lab have the same. This is more than
+    tidiness: the kernel takes an interface whose peer, in another namespace, has its own index for
+    one without a peer, and lets it wait up to a second until it carries packets.
+    """
 
     namespace_a: str
     interface_a: str
     namespace_b: str
     interface_b: str
     mtu: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +286,15 @@ def _device(node: Node, ends: Sequence[_End]) -> str:
 
 
 def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
-    for a, b in zip(ends[::2], ends[1::2], strict=True):
+    for place, (a, b) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
         yield Cable(
-            f"{prefix}-{a.node.name}", a.name, f"{prefix}-{b.node.name}", b.name,
-            a.link.settings.mtu,
-        )  # fmt: skip
+            namespace_a=f"{prefix}-{a.node.name}",
+            interface_a=a.name,
+            namespace_b=f"{prefix}-{b.node.name}",
+            interface_b=b.name,
+            mtu=a.link.settings.mtu,
+            index=FIRST_INDEX + 2 * place,
+        )
 
 
 def _sysctls(node: Node, routes: Sequence[Route]) -> dict[str, str]:
@@ -366,8 +379,10 @@ class _Routes:
 def cable_lines(plan: Plan) -> list[str]:
     """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
     return [
-        f"link add name {cable.interface_a} mtu {cable.mtu} netns {cable.namespace_a} "
-        f"type veth peer name {cable.interface_b} mtu {cable.mtu} netns {cable.namespace_b}"
+        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu} "
+        f"netns {cable.namespace_a} type veth "
+        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu} "
+        f"netns {cable.namespace_b}"
         for cable in plan.cables
     ]
 
