@@ -1,20 +1,32 @@
 """What a traffic tool must tell of itself. Commands and `parse` are pure; nothing runs here."""
 
-from typing import Protocol
+from typing import Protocol, Self
 
 from netesto.model import GroupRequest, Ports, TransferResult
 
 
 class Tool(Protocol):
-    """A program that makes traffic.
+    """A program that makes traffic."""
 
-    `lasting_server` is true where one server serves all flows (netserver), false where every
-    instance has a server process of its own that ends with it (iperf3 -1).
-    """
+    @property
+    def name(self) -> str:
+        """As scripts and the registry call it."""
 
-    name: str
-    tests: frozenset[str]
-    lasting_server: bool
+    @property
+    def tests(self) -> frozenset[str]:
+        """Those of model.TESTS that it can run."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """What it can do beyond a plain flow, in the words of `choice.asked_options`."""
+
+    @property
+    def lasting_server(self) -> bool:
+        """True where one server serves all flows (netserver), false where every instance has a
+        server process of its own, on the instance's data port, that ends with it (iperf3 -1)."""
+
+    def for_version(self, version: str) -> Self:
+        """The tool as its installed version wants to be started; `parse` knows all versions."""
 
     def version_command(self) -> list[str]:
         """What prints the version."""
@@ -31,8 +43,14 @@ class Tool(Protocol):
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         """The client's end of the data connection, where the tool lets us choose it."""
 
-    def progress(self, line: str) -> float | None:
+    def deadline_s(self, request: GroupRequest) -> float:
+        """Seconds after its start by which a client has ended, unless it is stuck."""
+
+    def progress(self, line: str, request: GroupRequest) -> float | None:
         """Goodput in bit/s that a line of output tells while the flow runs, if it tells one."""
+
+    def failure(self, output: str) -> str:
+        """Why a client failed, in what it printed; "" if it does not say."""
 
     def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
         """The result in what a client printed that exited with status 0.

@@ -1,0 +1,282 @@
+"""iperf3: how it is started, and what its JSON means.
+
+Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
+
+- Control and data connections go to the same port; the data connection is told by `--cport`, and
+  the n-th parallel stream takes the n-th port from there.
+- Times (`-t`, `-O`) are whole seconds, intervals 0.1 s or longer.
+- The only absolute time in the JSON is the start, in whole seconds.
+- `-C` sets the congestion control of both ends; they cannot be asked for one by one. What each
+  end used is told. An unknown one is an error.
+- A sender's intervals count what its socket took in. `--get-server-output` adds the intervals of a
+  server that runs with `-J`: what arrived. These are goodput.
+- CPU is the share of one core that the iperf3 process itself used, not the host's load.
+- From 3.17 on `--json-stream` prints an event a line as things happen, flushed.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Self
+
+from netesto.errors import OutputError
+from netesto.model import GroupRequest, Interval, Ports, TransferResult
+from netesto.traffic import ports as traffic_ports
+
+JSON_STREAM_SINCE = (3, 17)
+
+# iperf3 refuses shorter ones.
+INTERVAL_MIN_S = 0.1
+
+# A server is started before its client's request is known to it; this is the language's default.
+SERVER_INTERVAL_S = 0.2
+
+# For connecting, and for the exchange of results, over a slow path with full buffers.
+END_SLACK_S = 15.0
+
+_VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Iperf3:
+    """iperf3, one server process for each instance.
+
+    Without a version it is started in the way that every version understands.
+    """
+
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        return "iperf3"
+
+    @property
+    def tests(self) -> frozenset[str]:
+        return frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
+
+    @property
+    def options(self) -> frozenset[str]:
+        return frozenset(
+            {"parallel", "bitrate", "len", "mss", "zerocopy=sendfile", "dscp", "omit"}
+            | {"cpu of the client"}
+        )
+
+    @property
+    def lasting_server(self) -> bool:
+        return False
+
+    def for_version(self, version: str) -> Self:
+        return replace(self, version=version)
+
+    def version_command(self) -> list[str]:
+        return ["iperf3", "--version"]
+
+    def parse_version(self, output: str) -> str:
+        if match := _VERSION.search(output):
+            return match[1]
+        raise OutputError(f"iperf3 --version tells no version: {output.strip()[:80]!r}")
+
+    def server_command(self, port: int) -> list[str]:
+        return ["iperf3", "-s", "-1", "-J", "-i", f"{SERVER_INTERVAL_S:g}", "-p", str(port)]
+
+    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        command = ["iperf3", "-c", str(request.server_address)]
+        command += ["-p", str(ports.data[instance - 1]), f"-{request.server_address.version}"]
+        command += ["-B", str(request.client_address)]
+        if (port := self.client_port(request, ports, instance)) is not None:
+            command += ["--cport", str(port)]
+        command += ["--json-stream" if self._can_stream() else "-J"]
+        command += ["-t", str(_whole_seconds(request.duration_s))]
+        command += ["-i", f"{max(INTERVAL_MIN_S, request.interval_s):g}"]
+        return command + _test_options(request) + _common_options(request)
+
+    def _can_stream(self) -> bool:
+        numbers = tuple(int(number) for number in re.findall(r"\d+", self.version)[:2])
+        return numbers >= JSON_STREAM_SINCE
+
+    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+        # Parallel streams would take the ports of the instances after this one.
+        if request.parallel > 1:
+            return None
+        return traffic_ports.client_port(request, ports, instance)
+
+    def deadline_s(self, request: GroupRequest) -> float:
+        return math.ceil(request.omit_s) + _whole_seconds(request.duration_s) + END_SLACK_S
+
+    def progress(self, line: str, request: GroupRequest) -> float | None:
+        # What a UDP sender sends is no goodput.
+        if request.test == "UDP_STREAM" or not line.startswith('{"event":"interval"'):
+            return None
+        try:
+            return _Node(json.loads(line), "").number("data.sum.bits_per_second")
+        except (ValueError, OutputError):
+            return None
+
+    def failure(self, output: str) -> str:
+        try:
+            return _document(output).text("error")
+        except OutputError:
+            lines = [line.strip() for line in output.splitlines() if line.startswith("iperf3: ")]
+            return lines[-1] if lines else ""
+
+    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+        document = _document(output)
+        if error := document.text("error"):
+            raise OutputError(f"iperf3: {error}")
+        is_reverse = request.test == "TCP_MAERTS"
+        received = document.node("end.sum_received")
+        sender_retransmits = _sender_retransmits(document)
+        sender_control = document.text("end.sender_tcp_congestion")
+        receiver_control = document.text("end.receiver_tcp_congestion")
+        return TransferResult(
+            rate_bps=received.number("bits_per_second"),
+            elapsed_s=received.number("seconds"),
+            intervals=_intervals(document, request, started_s=started_s),
+            local_cpu_percent=document.number("end.cpu_utilization_percent.host_total"),
+            remote_cpu_percent=document.number("end.cpu_utilization_percent.remote_total"),
+            local_retransmits=None if is_reverse else sender_retransmits,
+            remote_retransmits=sender_retransmits if is_reverse else None,
+            local_congestion_control=receiver_control if is_reverse else sender_control,
+            remote_congestion_control=sender_control if is_reverse else receiver_control,
+            mss_bytes=_mss_bytes(document),
+        )
+
+
+class _Node:
+    """A place in the JSON; OutputError names the dotted path that is missing there."""
+
+    def __init__(self, value: object, place: str) -> None:
+        self.value = value
+        self.place = place
+
+    def find(self, path: str) -> object:
+        """What is at `path`, None if there is nothing."""
+        value = self.value
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def node(self, path: str) -> "_Node":
+        value = self.find(path)
+        if not isinstance(value, dict):
+            raise OutputError(f"iperf3 printed no {self.place}{path}")
+        return _Node(value, f"{self.place}{path}.")
+
+    def nodes(self, path: str) -> "list[_Node]":
+        values = self.find(path)
+        if not isinstance(values, list):
+            raise OutputError(f"iperf3 printed no {self.place}{path}")
+        return [_Node(value, f"{self.place}{path}.") for value in values]
+
+    def number(self, path: str) -> float:
+        value = self.find(path)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OutputError(f"iperf3 printed no number for {self.place}{path}")
+        return float(value)
+
+    def text(self, path: str) -> str:
+        value = self.find(path)
+        return value if isinstance(value, str) else ""
+
+
+def _whole_seconds(seconds: float) -> int:
+    return max(1, math.ceil(seconds))
+
+
+def _test_options(request: GroupRequest) -> list[str]:
+    if request.test == "UDP_STREAM":
+        # Without -b iperf3 would send 1 Mbit/s; as fast as possible is what other tools do.
+        rate_bps = request.bitrate_bps or 0.0
+        return ["-u", "-b", f"{rate_bps:.0f}", "--get-server-output"]
+    options = ["-C", request.congestion_control]
+    if request.bitrate_bps is not None:
+        options += ["-b", f"{request.bitrate_bps:.0f}"]
+    if request.mss_bytes is not None:
+        options += ["-M", str(request.mss_bytes)]
+    if request.zerocopy == "sendfile":
+        options += ["-Z"]
+    return [*options, "-R" if request.test == "TCP_MAERTS" else "--get-server-output"]
+
+
+def _common_options(request: GroupRequest) -> list[str]:
+    options = []
+    if request.length_bytes is not None:
+        options += ["-l", str(request.length_bytes)]
+    if request.local_buffer_bytes:
+        options += ["-w", str(request.local_buffer_bytes)]
+    if request.parallel > 1:
+        options += ["-P", str(request.parallel)]
+    if request.dscp is not None:
+        options += ["-S", str(request.dscp << 2)]
+    if request.omit_s > 0:
+        options += ["-O", str(math.ceil(request.omit_s))]
+    cpus = [str(cpu) for cpu in (request.client_cpu, request.server_cpu) if cpu is not None]
+    if request.client_cpu is not None:
+        options += ["-A", ",".join(cpus)]
+    return options
+
+
+def _document(output: str) -> _Node:
+    """The one document of `-J`, or the events of `--json-stream` joined into the same shape."""
+    start = output.find("{")
+    text = output[start:] if start >= 0 else ""
+    try:
+        value = _joined(text) if text.startswith('{"event"') else json.loads(text)
+    except ValueError:
+        first = output.strip().splitlines()[:1]
+        found = f", but: {first[0][:80]}" if first else ""
+        raise OutputError(f"iperf3 printed no complete JSON{found}") from None
+    if not isinstance(value, dict):
+        raise OutputError("iperf3 printed JSON that is not an object")
+    return _Node(value, "")
+
+
+def _joined(text: str) -> dict[str, object]:
+    intervals: list[object] = []
+    document: dict[str, object] = {"intervals": intervals}
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = _Node(json.loads(line), "")
+        name, data = event.text("event"), event.find("data")
+        if name == "interval":
+            intervals.append(data)
+        else:
+            document[name] = data
+    return document
+
+
+def _sender_retransmits(document: _Node) -> int | None:
+    value = document.find("end.sum_sent.retransmits")
+    return value if isinstance(value, int) else None
+
+
+def _mss_bytes(document: _Node) -> int | None:
+    """What was set, else what the control connection to the same server has."""
+    for key in ("start.tcp_mss", "start.tcp_mss_default"):
+        value = document.find(key)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _intervals(document: _Node, request: GroupRequest, *, started_s: float) -> tuple[Interval, ...]:
+    """The receiver's intervals; of a TCP stream the sender's, if the server told nothing."""
+    has_server = isinstance(document.find("server_output_json.intervals"), list)
+    if request.test == "UDP_STREAM" and not has_server:
+        return ()
+    nodes = document.nodes("server_output_json.intervals" if has_server else "intervals")
+    # It began after its process did, and in the second that it names.
+    start_s = max(started_s, document.number("start.timestamp.timesecs"))
+    # Clocks of the intervals begin again where the omitted part ends.
+    start_s += document.number("start.test_start.omit")
+    return tuple(
+        Interval(
+            start_s=start_s + node.number("sum.start"),
+            end_s=start_s + node.number("sum.end"),
+            rate_bps=node.number("sum.bits_per_second"),
+        )
+        for node in nodes
+        if node.find("sum.omitted") is False
+    )

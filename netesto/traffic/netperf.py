@@ -1,0 +1,277 @@
+"""netperf 2.7: how it is started, and what its keys mean.
+
+Facts of version 2.7.0 that this driver rests on, each tried:
+
+- Times are whole seconds; `-l 0.3` is read as 0, and 0 runs for ever.
+- `-D -0.2` looks at the clock at every send or receive and prints (and flushes) an interim result
+  when 0.2 s have passed. With a positive interval it guesses how many bytes that will be, and on
+  a slow path prints nothing for seconds.
+- `-c -C` reads /proc/stat on Linux and needs no calibration: the start is not delayed.
+- -1 stands for a value it does not have, and so does an empty congestion control.
+- An unknown congestion control is no error: the host's default is used. The effective one is told.
+- TCP_CRR ends 4 s late: netserver waits that long for another connection.
+- With addresses of the loopback interface alone it cannot resolve "127.0.0.1" (AI_ADDRCONFIG).
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Self
+
+from netesto.errors import OutputError
+from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
+from netesto.traffic import ports as traffic_ports
+
+# At the end of a stream netperf waits for the data on its way, and in TCP_CRR netserver waits for
+# connections, 4 s each; the rest is for connecting over a slow path.
+END_SLACK_S = 15.0
+
+# One packet on any path with an MTU of 1500, over IPv4 and IPv6; iperf3 takes the same there.
+# (netperf itself would take the socket buffer, and every datagram would be fragments.)
+DATAGRAM_BYTES = 1448
+
+# Kilobits and two decimals: 10 bit/s is the finest step, for interim results and the end alike.
+UNIT, UNIT_NAME, UNIT_BPS = "k", "10^3bits/s", 1e3
+
+SELECTORS = (
+    "ELAPSED_TIME", "THROUGHPUT", "THROUGHPUT_UNITS", "REMOTE_RECV_THROUGHPUT",
+    "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT",
+    "REMOTE_BYTES_RECVD", "LOCAL_CPU_UTIL", "LOCAL_CPU_METHOD", "REMOTE_CPU_UTIL",
+    "REMOTE_CPU_METHOD", "LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "TRANSPORT_MSS",
+    "LOCAL_CONG_CONTROL", "REMOTE_CONG_CONTROL", "SOURCE_PORT", "DEST_PORT", "LSS_SIZE_END",
+    "LSR_SIZE_END", "RSS_SIZE_END", "RSR_SIZE_END",
+)  # fmt: skip
+
+# For streams netperf would tell how long send() took, which is no latency of a network.
+REQUEST_SELECTORS = (
+    "TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE", "MIN_LATENCY", "MAX_LATENCY",
+    "MEAN_LATENCY", "STDDEV_LATENCY", "P50_LATENCY", "P90_LATENCY", "P99_LATENCY",
+)  # fmt: skip
+
+_VERSION = re.compile(r"^Netperf version (\S+)", re.MULTILINE)
+_PAIR = re.compile(r"^([A-Z][A-Z0-9_]*)=(.*)$")
+_INTERIM = re.compile(r"^NETPERF_(INTERIM_RESULT|UNITS|INTERVAL|ENDING)\[(\d+)\]=(.*)$")
+_HEADER = "MIGRATED "
+
+
+class Netperf:
+    """netperf with netserver; interim results are live, and timed by UTC."""
+
+    name = "netperf"
+    tests = TESTS
+    options = frozenset(
+        {"len", "dscp", "cpu of the client", "cpu of the server alone", "different buffers"}
+    )
+    lasting_server = True
+
+    def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release
+        return self
+
+    def version_command(self) -> list[str]:
+        return ["netperf", "-V"]
+
+    def parse_version(self, output: str) -> str:
+        if match := _VERSION.search(output):
+            return match[1]
+        raise OutputError(f"netperf -V tells no version: {output.strip()[:80]!r}")
+
+    def server_command(self, port: int) -> list[str]:
+        return ["netserver", "-D", "-p", str(port)]
+
+    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        family = str(request.server_address.version)
+        command = ["netperf", "-H", f"{request.server_address},{family}"]
+        command += ["-L", f"{request.client_address},{family}", f"-{family}"]
+        command += ["-p", str(ports.control[instance - 1]), "-t", request.test]
+        command += ["-l", str(_whole_seconds(request)), "-D", f"-{request.interval_s:g}"]
+        command += ["-f", UNIT, "-c", "-C"]
+        if request.dscp is not None:
+            traffic_class = f"{request.dscp << 2:#x}"
+            command += ["-Y", f"{traffic_class},{traffic_class}"]
+        cpus = (request.client_cpu, request.server_cpu)
+        if cpus != (None, None):
+            command += ["-T", ",".join("" if cpu is None else str(cpu) for cpu in cpus)]
+        return [*command, "--", *self._test_options(request, ports, instance)]
+
+    def _test_options(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        is_request_test = request.test in REQUEST_TESTS
+        selectors = SELECTORS + (REQUEST_SELECTORS if is_request_test else ())
+        client = self.client_port(request, ports, instance)
+        options = ["-k", ",".join(selectors)]
+        options += ["-P", f"{'' if client is None else client},{ports.data[instance - 1]}"]
+        if request.test.startswith("TCP_"):
+            options += ["-K", ",".join(_congestion_controls(request))]
+        else:
+            # Without it netperf sends UDP only to the local network.
+            options += ["-R", "1"]
+        if size := request.local_buffer_bytes:
+            options += ["-s", f"{size},{size}"]
+        if size := request.remote_buffer_bytes:
+            options += ["-S", f"{size},{size}"]
+        if is_request_test:
+            options += ["-r", f"{request.request_bytes},{request.reply_bytes}"]
+        elif request.length_bytes is not None:
+            options += ["-m", str(request.length_bytes)]
+        elif request.test == "UDP_STREAM":
+            options += ["-m", str(DATAGRAM_BYTES)]
+        return options
+
+    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+        # TCP_CRR makes a connection for each transaction and needs a fresh port for each.
+        if request.test == "TCP_CRR":
+            return None
+        return traffic_ports.client_port(request, ports, instance)
+
+    def deadline_s(self, request: GroupRequest) -> float:
+        return _whole_seconds(request) + END_SLACK_S
+
+    def progress(self, line: str, request: GroupRequest) -> float | None:
+        match = _INTERIM.match(line)
+        if match is None or match[1] != "INTERIM_RESULT" or request.test == "UDP_STREAM":
+            return None
+        try:
+            return float(match[3]) * UNIT_BPS * _request_share(request)
+        except ValueError:
+            return None
+
+    def failure(self, output: str) -> str:
+        said = [
+            line.strip()
+            for line in output.splitlines()
+            if line.strip() and not line.startswith(_HEADER) and not _PAIR.match(line.strip())
+            and not _INTERIM.match(line)
+        ]  # fmt: skip
+        return said[-1] if said else ""
+
+    def parse(
+        self,
+        output: str,
+        request: GroupRequest,
+        *,
+        started_s: float,  # noqa: ARG002 - netperf tells UTC
+    ) -> TransferResult:
+        values = _Values(
+            {match[1]: match[2] for line in output.splitlines() if (match := _PAIR.match(line))}
+        )
+        values.expect("THROUGHPUT_UNITS", UNIT_NAME)
+        local_retransmits = values.known("LOCAL_TRANSPORT_RETRANS")
+        remote_retransmits = values.known("REMOTE_TRANSPORT_RETRANS")
+        mss = values.known("TRANSPORT_MSS")
+        common = TransferResult(
+            rate_bps=_rate_bps(values, request),
+            elapsed_s=values.number("ELAPSED_TIME"),
+            intervals=_intervals(output, request),
+            local_cpu_percent=values.known("LOCAL_CPU_UTIL"),
+            remote_cpu_percent=values.known("REMOTE_CPU_UTIL"),
+            local_retransmits=None if local_retransmits is None else int(local_retransmits),
+            remote_retransmits=None if remote_retransmits is None else int(remote_retransmits),
+            local_congestion_control=values.text("LOCAL_CONG_CONTROL"),
+            remote_congestion_control=values.text("REMOTE_CONG_CONTROL"),
+            mss_bytes=None if mss is None else int(mss),
+        )
+        return _with_latencies(common, values) if request.test in REQUEST_TESTS else common
+
+
+class _Values:
+    """The keys of an output, asked for by name; OutputError names the one that is missing."""
+
+    def __init__(self, pairs: Mapping[str, str]) -> None:
+        self._pairs = pairs
+
+    def text(self, key: str) -> str:
+        if key not in self._pairs:
+            raise OutputError(f"netperf printed no {key}")
+        return self._pairs[key].strip()
+
+    def number(self, key: str) -> float:
+        """A value that must be there: -1, netperf's "not known", is an error too."""
+        value = self.known(key)
+        if value is None:
+            raise OutputError(f"netperf does not know {key}")
+        return value
+
+    def known(self, key: str) -> float | None:
+        text = self.text(key)
+        try:
+            value = float(text)
+        except ValueError:
+            raise OutputError(f"netperf printed {key}={text!r}, which is no number") from None
+        if not math.isfinite(value):
+            raise OutputError(f"netperf printed {key}={text!r}")
+        return None if value < 0 else value
+
+    def expect(self, key: str, wanted: str) -> None:
+        if (text := self.text(key)) != wanted:
+            raise OutputError(f"netperf printed {key}={text!r} where {wanted!r} was asked for")
+
+
+def _whole_seconds(request: GroupRequest) -> int:
+    return max(1, math.ceil(request.duration_s))
+
+
+def _congestion_controls(request: GroupRequest) -> tuple[str, str]:
+    """The client's and the server's. The one under test belongs to the sender of the data."""
+    asked = (request.congestion_control, request.reverse_congestion_control)
+    return (asked[1], asked[0]) if request.test == "TCP_MAERTS" else asked
+
+
+def _request_share(request: GroupRequest) -> float:
+    """Of the bits that netperf counts. In request/reply tests it counts both directions."""
+    if request.test not in REQUEST_TESTS:
+        return 1.0
+    return request.request_bytes / (request.request_bytes + request.reply_bytes)
+
+
+def _rate_bps(values: _Values, request: GroupRequest) -> float:
+    if request.test in REQUEST_TESTS:
+        return values.number("TRANSACTION_RATE") * request.request_bytes * 8
+    # What the receiver got, over the time until it had got it.
+    is_reverse = request.test == "TCP_MAERTS"
+    return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
+
+
+def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
+    rate = values.number("TRANSACTION_RATE")
+    if rate == 0:
+        # No transaction was completed: the zeros that netperf prints are no latencies.
+        return replace(result, transactions_per_s=rate)
+    return replace(
+        result,
+        transactions_per_s=rate,
+        min_latency_us=values.known("MIN_LATENCY"),
+        max_latency_us=values.known("MAX_LATENCY"),
+        mean_latency_us=values.known("MEAN_LATENCY"),
+        p50_latency_us=values.known("P50_LATENCY"),
+        p90_latency_us=values.known("P90_LATENCY"),
+        p99_latency_us=values.known("P99_LATENCY"),
+    )
+
+
+def _intervals(output: str, request: GroupRequest) -> tuple[Interval, ...]:
+    """The interim results.
+
+    In TCP_STREAM they count what the sender's socket took in: they run ahead of goodput by the
+    send buffer, which shows in the first ones. In UDP_STREAM they count what was sent, which is
+    no goodput: there are none then.
+    """
+    if request.test == "UDP_STREAM":
+        return ()
+    readings: dict[int, dict[str, str]] = {}
+    for line in output.splitlines():
+        if match := _INTERIM.match(line):
+            readings.setdefault(int(match[2]), {})[match[1]] = match[3]
+    share = _request_share(request)
+    return tuple(
+        _interval(_Values(reading), share=share) for _, reading in sorted(readings.items())
+    )
+
+
+def _interval(reading: _Values, *, share: float) -> Interval:
+    reading.expect("UNITS", UNIT_NAME)
+    end_s = reading.number("ENDING")
+    return Interval(
+        start_s=end_s - reading.number("INTERVAL"),
+        end_s=end_s,
+        rate_bps=reading.number("INTERIM_RESULT") * UNIT_BPS * share,
+    )
