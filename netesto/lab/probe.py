@@ -1,0 +1,217 @@
+"""Measures the paths of a lab before traffic: what was asked for against what is there.
+
+The base RTT of every path that a script uses is measured. A rate is measured once for each shaped
+link and direction, not once for each path over it, and only where that is cheap: a packet train
+must fit into half a second and this machine must be able to send it.
+"""
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netesto import process, units
+from netesto.errors import LabError, ProcessError
+from netesto.lab.links import FRAME_HEADER_BYTES
+from netesto.lab.netns import Lab
+from netesto.lab.topology import Link, Topology
+
+# Off by more than the first is worth a word, by more than the second the lab is not what was asked.
+WARNING_DEVIATION = 0.05
+ERROR_DEVIATION = 0.20
+
+# The first finds out the addresses on its way; the least of the others is the base RTT.
+ECHOES = 6
+ECHO_INTERVAL_S = 0.01
+
+# A train shorter than this tells the scheduler's rate, not the link's.
+TRAIN_PACKETS = 40
+SHORTEST_TRAIN_S, LONGEST_TRAIN_S = 0.15, 0.5
+
+# The shaper must be offered more than it lets through, also when some of it is lost on the way.
+OFFERED = 1.3
+
+# What it lets through at once, and what the machine is late at the beginning, is left out.
+SETTLING_SHARE = 0.3
+
+# A Python program sends about twice as much on a small machine.
+FASTEST_TRAIN_BPS = 1e9
+
+# Pings and trains must not measure each other, nor one another's processes.
+PINGERS = 4
+DEADLINE_S = 10.0
+
+_MIN_RTT = re.compile(r"^(?:rtt|round-trip) min/avg/max/\w+ = (?P<min>[\d.]+)/", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathMeasurement:
+    """One path. Asked None: the script asked for nothing; measured None: it was not measured.
+
+    `asked_rate_bps` and `measured_rate_bps` count whole Ethernet frames, as the shaper does.
+    """
+
+    source: str
+    destination: str
+    asked_rtt_ms: float | None
+    measured_rtt_ms: float | None
+    asked_rate_bps: float | None = None
+    measured_rate_bps: float | None = None
+
+    @property
+    def deviation(self) -> float:
+        """How far off the worse of the two is, as a share of what was asked; 0 if nothing was."""
+        pairs = (
+            (self.asked_rtt_ms, self.measured_rtt_ms),
+            (self.asked_rate_bps, self.measured_rate_bps),
+        )
+        return max(
+            (
+                abs(measured - asked) / asked
+                for asked, measured in pairs
+                if asked and measured is not None
+            ),
+            default=0.0,
+        )
+
+    def describe(self) -> str:
+        """One line: "client1 → server1: RTT 40.1 ms (asked 40 ms), 99.9 Mbit/s (asked …)"."""
+        words = []
+        if self.measured_rtt_ms is not None:
+            asked = f" (asked {self.asked_rtt_ms:.3g} ms)" if self.asked_rtt_ms else ""
+            words.append(f"RTT {self.measured_rtt_ms:.3g} ms{asked}")
+        if self.measured_rate_bps is not None and self.asked_rate_bps is not None:
+            asked = units.format_rate(self.asked_rate_bps)
+            words.append(f"{units.format_rate(self.measured_rate_bps)} (asked {asked})")
+        return f"{self.source} → {self.destination}: {', '.join(words)}"
+
+
+def measure(
+    lab: Lab, topology: Topology, pairs: Iterable[tuple[str, str]], *, family: int = 4
+) -> list[PathMeasurement]:
+    """Measure the path from the first to the second host of each pair, with IP version `family`.
+
+    Takes some RTTs, and half a second at most for each shaped link. LabError if a host cannot be
+    reached or a train cannot be sent.
+    """
+    paths = {pair: topology.path(*pair) for pair in pairs}
+    with ThreadPoolExecutor(PINGERS) as pingers:
+        rtts = list(pingers.map(lambda pair: _ping(lab, pair, family), paths))
+    trains: dict[tuple[Link, str], float | None] = {}
+    found = []
+    for (pair, links), rtt_ms in zip(paths.items(), rtts, strict=True):
+        path = PathMeasurement(
+            source=pair[0],
+            destination=pair[1],
+            asked_rtt_ms=_asked_rtt_ms(links),
+            measured_rtt_ms=rtt_ms,
+        )
+        slowest = _slowest(pair[0], links)
+        if slowest is not None:
+            if slowest not in trains:
+                trains[slowest] = _train(lab, pair, slowest[0], family)
+            asked_bps = slowest[0].settings.rate_bps
+            path = replace(path, asked_rate_bps=asked_bps, measured_rate_bps=trains[slowest])
+        found.append(path)
+    return found
+
+
+def warnings(paths: Iterable[PathMeasurement]) -> list[str]:
+    """A sentence for each path that is not quite what was asked for."""
+    return [
+        f"{path.describe()}: {path.deviation:.0%} off"
+        for path in paths
+        if path.deviation > WARNING_DEVIATION
+    ]
+
+
+def refuse(paths: Iterable[PathMeasurement]) -> None:
+    """LabError if a path is not what was asked for. `--force` is: not calling this."""
+    wrong = [path for path in paths if path.deviation > ERROR_DEVIATION]
+    if wrong:
+        raise LabError(
+            "the lab is not what was asked for: " + "; ".join(warnings(wrong)),
+            remedy="Ask for less, give the machine more rest, or go on with --force.",
+        )
+
+
+def _asked_rtt_ms(links: Sequence[Link]) -> float | None:
+    return 2 * sum(link.settings.delay_ms for link in links) or None
+
+
+def _slowest(source: str, links: Sequence[Link]) -> tuple[Link, str] | None:
+    """The first of the slowest shaped links on the way, and the node where it is entered."""
+    ways: list[tuple[Link, str]] = []
+    here = source
+    for link in links:
+        ways.append((link, here))
+        here = link.other(here)
+    shaped = [way for way in ways if way[0].settings.rate_bps is not None]
+    return min(shaped, key=lambda way: way[0].settings.rate_bps or 0.0, default=None)
+
+
+def _ping(lab: Lab, pair: tuple[str, str], family: int) -> float:
+    source, destination = pair
+    address = str(lab.endpoints[destination].addresses[family])
+    argv = ["ping", "-n", "-q", "-c", str(ECHOES), "-i", str(ECHO_INTERVAL_S), address]
+    try:
+        finished = lab.exec(source, argv, timeout=DEADLINE_S, check=False)
+    except ProcessError as error:
+        raise LabError(f"{source} cannot ping {destination}: {error}") from error
+    rtt = _MIN_RTT.search(finished.stdout)
+    if rtt is None:
+        reason = finished.last_lines()
+        raise LabError(f"{source} cannot reach {destination} ({address}): {reason}")
+    return float(rtt["min"])
+
+
+def _train(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | None:
+    """The rate of one shaped link, in bit/s of frames; None where finding out is not cheap."""
+    rate_bps = link.settings.rate_bps
+    assert rate_bps is not None, "only shaped links are asked for"
+    frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
+    seconds = max(SHORTEST_TRAIN_S, TRAIN_PACKETS * frame_bytes * 8 / rate_bps)
+    if seconds > LONGEST_TRAIN_S or rate_bps > FASTEST_TRAIN_BPS:
+        return None
+    source, destination = pair
+    command = [sys.executable, "-m", "netesto.lab.train"]
+    address = str(lab.endpoints[destination].addresses[family])
+    receive = lab.command(destination, [*command, "receive", address])
+    offered = [str(rate_bps * OFFERED), str(seconds), str(frame_bytes)]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            said = Path(folder) / "receiver"
+            ready = _lines(said, 1)
+            with process.background(receive, stdout=said, ready=ready, timeout=DEADLINE_S) as child:
+                port = str(json.loads(said.read_text())["port"])
+                send = [*command, "send", address, port, *offered]
+                lab.exec(source, send, timeout=DEADLINE_S)
+                # Ends by itself when the train is over.
+                process.wait_until(lambda: child.poll() is not None, timeout=DEADLINE_S)
+            return rate_of(json.loads(said.read_text().splitlines()[-1])["arrivals"])
+    except (ProcessError, ValueError, KeyError) as error:
+        raise LabError(
+            f"cannot measure the rate from {source} to {destination}: {error}"
+        ) from error
+
+
+def _lines(path: Path, count: int) -> Callable[[], bool]:
+    return lambda: path.exists() and path.read_text().count("\n") >= count
+
+
+def rate_of(arrivals: Sequence[tuple[float, int]]) -> float | None:
+    """Bits per second of packets that came at these instants (seconds) with these sizes (bytes),
+    without the beginning; None if too few came."""
+    if len(arrivals) < TRAIN_PACKETS // 2:
+        return None
+    begin, end = arrivals[0][0], arrivals[-1][0]
+    settled = [
+        arrival for arrival in arrivals if arrival[0] >= begin + SETTLING_SHARE * (end - begin)
+    ]
+    elapsed_s = settled[-1][0] - settled[0][0]
+    # The first of them only starts the clock.
+    return sum(size for _, size in settled[1:]) * 8 / elapsed_s if elapsed_s > 0 else None
