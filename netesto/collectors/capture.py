@@ -7,7 +7,6 @@ tcpdump said lies beside it, in `NAME.log`.
 import asyncio
 import os
 import re
-import signal
 from pathlib import Path
 
 from netesto import process
@@ -17,6 +16,14 @@ from netesto.model import CaptureRequest
 
 # tcpdump listens within milliseconds, unless the machine is choked.
 READY_TIMEOUT_S = 5.0
+
+# tcpdump's own buffer is the smaller one. The larger one holds a thousand packets of 64 kB, as they
+# come from a sender with segmentation offload.
+BUFFER_KIB = (2 * 1024, 64 * 1024)
+
+# The kernel writes a header before each packet in the buffer.
+_HEADER_BYTES = 128
+_WHOLE_BYTES = 65536
 
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
@@ -56,8 +63,8 @@ class Capture(Collector):
     async def stop(self) -> None:
         if self._job is None or self._watch is None:
             return
-        # Interrupted, tcpdump writes what it holds and says what it dropped.
-        await self._job.end(signal.SIGINT)
+        # Not SIGINT: tcpdump leaves that ignored where it was when the agent was started.
+        await self._job.end()
         await self._watch
 
     async def _follow(self, job: process.Job) -> None:
@@ -81,8 +88,12 @@ class Capture(Collector):
 
 
 def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) -> list[str]:
-    """tcpdump that writes each packet at once (-U), so that the file is whole whenever it ends."""
-    argv = ["tcpdump", "-n", "-U", "-i", device, "-c", str(request.packets)]
+    """tcpdump that takes and writes each packet at once: the file is whole whenever it ends.
+
+    Without --immediate-mode the packets of the last second would be lost with the kernel's buffer.
+    """
+    argv = ["tcpdump", "-n", "-U", "--immediate-mode", "-B", str(_buffer_kib(request))]
+    argv += ["-i", device, "-c", str(request.packets)]
     argv += ["-s", str(request.snap_bytes), "-w", str(path)]
     if is_root:
         # By itself it would become another user, who may not write where we do.
@@ -90,6 +101,13 @@ def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) 
     if request.peer is not None:
         argv += ["host", str(request.peer)]
     return argv
+
+
+def _buffer_kib(request: CaptureRequest) -> int:
+    """Room for all packets, within limits: then none is dropped because tcpdump is slower."""
+    packet_bytes = _HEADER_BYTES + min(request.snap_bytes or _WHOLE_BYTES, _WHOLE_BYTES)
+    smallest, largest = BUFFER_KIB
+    return max(smallest, min(largest, request.packets * packet_bytes // 1024))
 
 
 def dropped_packets(said: str) -> int:

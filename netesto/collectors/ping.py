@@ -22,7 +22,10 @@ STEP_S = 0.005
 # icmp_seq has 16 bits.
 _SEQUENCES = 1 << 16
 
-_REPLY = re.compile(r"\[(\d+\.\d+)\] \d+ bytes from .*icmp_seq=(\d+) .*time=([\d.]+) ms(.*)")
+_REPLY = re.compile(
+    r"\[(\d+\.\d+)\] \d+ bytes from .*icmp_seq=(?P<sequence>\d+) .*time=(?P<rtt>[\d.]+) ms"
+)
+_ERROR = re.compile(r"\[\d+\.\d+\] From .*icmp_seq=(?P<sequence>\d+) ")
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received.* time (\d+)ms")
 _AHEAD = re.compile(r"@system-ahead (-?\d+\.\d+)\n")
 
@@ -93,7 +96,8 @@ def read(path: Path) -> list[PingSample]:
 
     Of an echo that came back twice the first counts.
     """
-    return [sample for _, sample in _replies(path.read_text(errors="replace"))]
+    answers = _answers(path.read_text(errors="replace"))
+    return [sample for sample in answers.values() if sample is not None]
 
 
 def lost(path: Path) -> int:
@@ -101,17 +105,17 @@ def lost(path: Path) -> int:
 
     Not counted are the last ones sent, whose answers may have been on their way when ping ended:
     as many as fit into the longest round trip seen, and at least one. Without a summary (ping was
-    killed) only those are known that were followed by one that came back.
+    killed) only those are known that were followed by an answer.
     """
     text = path.read_text(errors="replace")
-    replies = _replies(text)
-    returned = {sequence for sequence, _ in replies}
-    known = max(returned, default=0)
+    answers = _answers(text)
+    samples = [sample for sample in answers.values() if sample is not None]
+    known = max(answers, default=0)
     summary = _SUMMARY.search(text)
     if summary is not None:
-        longest_ms = max((sample.rtt_ms for _, sample in replies), default=0.0)
+        longest_ms = max((sample.rtt_ms for sample in samples), default=0.0)
         known = max(known, _answerable(int(summary[1]), int(summary[3]), longest_ms))
-    return known - len(returned)
+    return known - len(samples)
 
 
 def _answerable(sent: int, elapsed_ms: int, longest_ms: float) -> int:
@@ -121,18 +125,20 @@ def _answerable(sent: int, elapsed_ms: int, longest_ms: float) -> int:
     return max(0, sent - under_way)
 
 
-def _replies(text: str) -> list[tuple[int, PingSample]]:
-    """Echoes that came back, with their number in the train, from 1, without end at 65535."""
+def _answers(text: str) -> dict[int, PingSample | None]:
+    """The first answer to each echo, by its number from 1 on; None: "unreachable" and the like."""
     ahead = _AHEAD.search(text)
     ahead_s = float(ahead[1]) if ahead else 0.0
-    replies = []
+    answers: dict[int, PingSample | None] = {}
     last = 0
     for line in text.rpartition("\n")[0].splitlines():
-        match = _REPLY.match(line)
-        if match is None or "DUP!" in match[4]:
+        reply = _REPLY.match(line)
+        match = reply or _ERROR.match(line)
+        if match is None:
             continue
-        # The number closest to the one before that ends in these 16 bits.
-        half = _SEQUENCES // 2
-        last += (int(match[2]) - last + half) % _SEQUENCES - half
-        replies.append((last, PingSample(float(match[1]) - ahead_s, float(match[3]))))
-    return replies
+        sequence = int(match["sequence"])
+        # Beyond 65535 ping begins anew: the number closest to the one before with the same end.
+        last += (sequence - last + _SEQUENCES // 2) % _SEQUENCES - _SEQUENCES // 2
+        sample = PingSample(float(reply[1]) - ahead_s, float(reply["rtt"])) if reply else None
+        answers.setdefault(last, sample)
+    return answers
