@@ -1,0 +1,163 @@
+"""Groups to rows of exp.csv: the seven operations of fields.txt, and how numbers are written."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from netesto.results import groups as group_values
+from netesto.results import numbers
+from netesto.results.columns import MEASURED, NAMES
+from netesto.results.evidence import OK
+from netesto.results.fields import Field, Fields, canonical
+
+Values = Mapping[str, str]
+
+PARTIAL = group_values.PARTIAL
+FAILED = group_values.FAILED
+
+
+def group_row(fields: Fields, values: Values, *, columns: Values | None = None) -> dict[str, str]:
+    """The row of one group, N.1, N.2 …: every operation on one value. `values` is from `groups`."""
+    row = _cells(fields, [values], columns or {})
+    return row | _special(fields, {"exp": values["exp"], "status": values.get("status", "")})
+
+
+def row(
+    fields: Fields,
+    groups: Sequence[Values],
+    *,
+    exp: int,
+    columns: Values | None = None,
+    least_status: str = OK,
+) -> dict[str, str]:
+    """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
+
+    `columns` are OTHER and SWEEP, written as they are. `least_status`: what the experiment is even
+    if all its flows are well (data of a host may be missing).
+    """
+    cells = _cells(fields, groups, columns or {})
+    found = status(groups)
+    overall = least_status if found == OK else found
+    return cells | _special(fields, {"exp": f"{exp}.0", "status": overall})
+
+
+def status(groups: Sequence[Values]) -> str:
+    """ok if all groups are; failed if no flow of any ended well; else partial."""
+    states = [values.get("status", OK) for values in groups]
+    if all(state == OK for state in states):
+        return OK
+    return PARTIAL if any(state in {OK, PARTIAL} for state in states) else FAILED
+
+
+def _special(fields: Fields, values: Values) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name in fields.names}
+
+
+def _cells(fields: Fields, groups: Sequence[Values], columns: Values) -> dict[str, str]:
+    looked_up = [{canonical(key): text for key, text in values.items()} for values in groups]
+    written = {canonical(key): text for key, text in columns.items()}
+    return {field.name: _cell(field, looked_up, written) for field in fields.columns}
+
+
+def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
+    """One cell. Keys of `groups` and `columns` are canonical."""
+    name = canonical(field.name)
+    if name == "retransPkts%":
+        return _retransmitted_percent(groups)
+    if name == "fairness":
+        return _fairness(groups)
+    texts = [text for values in groups if (text := values.get(name, "").strip())]
+    column = "" if name in MEASURED else columns.get(name, "")
+    if column and all(group_values.same(text, column) for text in texts):
+        return column
+    if field.operation == "sumRateDur":
+        return _sum_rate_dur(name, groups)
+    return combine(field, texts)
+
+
+def combine(field: Field, texts: Sequence[str]) -> str:
+    """The operation of `field` on the texts of its groups, those that are not empty.
+
+    An operation on numbers that meets a text gives the distinct values, as `all` does: nothing is
+    lost, and nothing is invented.
+    """
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        return ""
+    if field.operation == "one":
+        return _one(field.name, texts)
+    found = [numbers.parse(text) for text in texts]
+    known = [number for number in found if number is not None]
+    if field.operation == "all" or len(known) < len(texts):
+        return "/".join(dict.fromkeys(texts))
+    match field.operation:
+        case "avg":
+            return numbers.fixed(math.fsum(known) / len(known), 3)
+        case "min":
+            return numbers.fixed(min(known), 1)
+        case "max":
+            return numbers.fixed(max(known), 1)
+        case _:
+            return numbers.fixed(math.fsum(known), 1)
+
+
+def _one(name: str, texts: Sequence[str]) -> str:
+    first = texts[0]
+    if not all(group_values.same(first, text) for text in texts):
+        return f"{first}+..."
+    number = None if canonical(name) in NAMES else numbers.parse(first)
+    return first if number is None else numbers.fixed(number, 1)
+
+
+def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
+    """Σ(rate·dur) / max(dur) over the groups that have a rate.
+
+    Total goodput when flows run for different times: bits of all, over the time of the longest.
+    """
+    pairs = []
+    for values in groups:
+        rate, dur = numbers.parse(values.get(name, "")), numbers.parse(values.get("dur", ""))
+        if rate is not None and dur is not None:
+            pairs.append((rate, dur))
+    longest = max((dur for _, dur in pairs), default=0.0)
+    if longest <= 0:
+        return ""
+    return numbers.fixed(math.fsum(rate * dur for rate, dur in pairs) / longest, 3)
+
+
+def _retransmitted_percent(groups: Sequence[Values]) -> str:
+    """`groups.retransmitted_percent`, of keys in canonical spelling."""
+    return group_values.retransmitted_percent(
+        {
+            "test": values.get("test", ""),
+            "retrans_total": values.get("retrans-total", ""),
+            "client-tx-packets": values.get("client-tx-packets", ""),
+            "client-rx-packets": values.get("client-rx-packets", ""),
+        }
+        for values in groups
+    )
+
+
+def _fairness(groups: Sequence[Values]) -> str:
+    """Jain's index over all flows of all groups, 3 decimals; empty if they did different tests.
+
+    Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
+    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J).
+    """
+    count, whole, squares = 0.0, [], []
+    tests = set()
+    for values in groups:
+        rate, index = (
+            numbers.parse(values.get("rate", "")),
+            numbers.parse(values.get("fairness", "")),
+        )
+        instances = numbers.parse(values.get("instances", ""))
+        failed = numbers.parse(values.get("flowsFailed", "")) or 0.0
+        if rate is None or not index or instances is None:
+            continue
+        tests.add(values.get("test", ""))
+        count += instances - failed
+        whole.append(rate)
+        squares.append(rate * rate / ((instances - failed) * index))
+    if len(tests) != 1 or count <= 0 or math.fsum(squares) <= 0:
+        return ""
+    return numbers.fixed(math.fsum(whole) ** 2 / (count * math.fsum(squares)), 3)

@@ -1,0 +1,35 @@
+"""Which values of a group were asked for, and which were measured; a failed group has no measured.
+
+Meaning and unit of each are told in fields.txt and docs/results.md.
+"""
+
+# Known before any traffic: on every row, also of a group that failed.
+ASKED: tuple[str, ...] = (
+    "exp", "expName", "group", "test", "desc", "kernel", "host", "fullHost", "server",
+    "fullServer", "instances", "instance", "ca", "dur", "delay", "req", "reply", "ecn", "tool",
+)  # fmt: skip
+
+# What became of the group.
+OUTCOME: tuple[str, ...] = ("status", "flowsFailed")
+
+_LATENCIES = ("min", "max", "mean", "p50", "p90", "p99", "p999", "p9999")
+
+# Facts of the host and measurements of the flows, under the names that `canonical` gives.
+MEASURED: frozenset[str] = frozenset(
+    {
+        "cwnd", "rtt", "pingRtt", "unacked", "rate", "rateMin", "rateMax", "retransPkts%",
+        "localRetrans", "remoteRetrans", "lost", "retrans", "retrans-total",
+        "localCpu", "remoteCpu", "tcpRmem", "tcpWmem", "tso", "gso", "lro", "gro",
+        "adaptive-rx", "rx-frames", "tx-frames",
+        "client-rx-packets", "client-tx-packets", "client-rx-bytes", "client-tx-bytes",
+        "client-tx-packet-len", "client-rx-packet-len",
+        "effCa", "effMss", "startSkew", "sampleInterval", "fairness", *OUTCOME,
+        *(f"{which}Latency" for which in _LATENCIES),
+    }
+)  # fmt: skip
+
+# Texts even where they look like numbers: an experiment may be called 2017, a kernel 6.10.
+NAMES: frozenset[str] = frozenset(
+    {"exp", "expName", "test", "testType", "testNote", "desc", "kernel", "host", "fullHost",
+     "server", "fullServer", "tool", "status", "ca", "effCa"}
+)  # fmt: skip

@@ -1,0 +1,49 @@
+"""Everything that is derived from an experiment's evidence; deriving again gives the same bytes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from netesto.results import aggregate, groups, keyvalue, series
+from netesto.results.evidence import ExperimentEvidence
+from netesto.results.fields import Fields
+from netesto.results.manifest import Manifest
+
+
+def derive(
+    folder: Path, evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
+) -> list[Mapping[str, str]]:
+    """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
+
+    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. ResultsError if
+    they cannot be written.
+    """
+    found = [
+        groups.values(group, desc=manifest.description, columns=manifest.columns)
+        for group in evidence.groups
+    ]
+    for values in found:
+        keyvalue.write(folder / group_file(values), values)
+    rows = [
+        aggregate.row(
+            fields,
+            found,
+            exp=manifest.exp,
+            columns=experiment_columns(manifest),
+            least_status=manifest.status,
+        ),
+        *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
+    ]
+    keyvalue.write(folder / "all.exp.out", rows[0])
+    series.write(series.build(evidence), folder / "series.json")
+    return list[Mapping[str, str]](rows)
+
+
+def experiment_columns(manifest: Manifest) -> dict[str, str]:
+    """What holds for the whole experiment, also for one without a group."""
+    told = {"expName": manifest.exp_name, "desc": manifest.description}
+    return {key: text for key, text in told.items() if text} | dict(manifest.columns)
+
+
+def group_file(values: Mapping[str, str]) -> str:
+    """`client1-server1-2.exp.out`"""
+    return f"{values['host']}-{values['server']}-{values['group']}.exp.out"

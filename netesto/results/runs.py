@@ -1,0 +1,49 @@
+"""runs/<UTC>.json: one run of a script, whatever became of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from netesto.results import durable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run: what was started, with what, and how it ended.
+
+    `name` is also the file's (see `name_at`). `script` is the text as written, `resolved` what it
+    came to (the commands with all values), `sources` the text of every file it read besides, by
+    path. `exit_status` and `ended` are None while it runs, and stay so if it is killed.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    script_path: str
+    script: str
+    resolved: str
+    seed: int | None
+    started: str
+    sources: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    ground: str = ""
+    experiments: tuple[int, ...] = ()
+    failures: tuple[str, ...] = ()
+    ended: str | None = None
+    exit_status: int | None = None
+
+
+def name_at(time_s: float) -> str:
+    """The name of a run that starts at UTC `time_s`: 2026-11-20T121500.250Z; sorts by time."""
+    instant = datetime.fromtimestamp(time_s, UTC)
+    return f"{instant:%Y-%m-%dT%H%M%S}.{instant.microsecond // 1000:03d}Z"
+
+
+def write(folder: Path, record: RunRecord) -> Path:
+    """Write the run into the results folder, or again when more is known; the file's path."""
+    path = folder / "runs" / f"{record.name}.json"
+    durable.make_folder(path.parent)
+    durable.replace(path, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
+    return path

@@ -1,0 +1,267 @@
+"""series.json: what happened over time in an experiment, as the page's graphs need it.
+
+Times are seconds since the experiment began. A series is columns of equal length; null is unknown.
+"""
+
+import itertools
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cattrs
+
+from netesto.errors import ResultsError
+from netesto.model import SocketSample
+from netesto.results import durable, flows
+from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
+
+# Raised when a reader of the old form would misunderstand the new one.
+FORMAT = 1
+
+# More connections in one flow than this are one request each (TCP_CRR): no line can be drawn of
+# each, so they are put in one row, without what only differences within a connection tell.
+MAX_CONNECTIONS = 16
+
+Column = tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateSeries:
+    """Mbit/s, each at the middle of the time it is the mean of. `source`: "tool", or "bytes acked"
+    where the tool tells no intervals, or "" if neither is known."""
+
+    source: str
+    time_s: tuple[float, ...] = ()
+    mbit_per_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketSeries:
+    """One connection, seen at the end that sends. `acked_mbit_per_s` and `retransmits` are of the
+    time since the sample before, so their first value is unknown."""
+
+    time_s: tuple[float, ...]
+    acked_mbit_per_s: Column
+    cwnd: Column
+    unacked: Column
+    rtt_ms: Column
+    min_rtt_ms: Column
+    retransmits: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSeries:
+    """One flow. `ca` is what its sender really used where that is known."""
+
+    group: int
+    instance: int
+    test: str
+    ca: str
+    host: str
+    server: str
+    instances: int
+    status: str
+    start_s: float | None
+    end_s: float | None
+    goodput: RateSeries
+    sockets: tuple[SocketSeries, ...]
+
+    @property
+    def label(self) -> str:
+        """`cubic client1→server1 #1.2`: group 1, flow 2; `#1` for a group of one flow."""
+        number = f"{self.group}.{self.instance}" if self.instances > 1 else f"{self.group}"
+        return f"{self.ca} {self.host}→{self.server} #{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PingSeries:
+    """Echoes from a group's client to its server."""
+
+    group: int
+    host: str
+    server: str
+    time_s: tuple[float, ...]
+    rtt_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuSeries:
+    """A host's CPUs, %: the mean of all cores, and the busiest one."""
+
+    host: str
+    time_s: tuple[float, ...]
+    mean_percent: tuple[float, ...]
+    busiest_percent: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """All of one experiment."""
+
+    exp: int
+    duration_s: float
+    flows: tuple[FlowSeries, ...]
+    pings: tuple[PingSeries, ...] = ()
+    cpu: tuple[CpuSeries, ...] = ()
+    format: int = FORMAT
+
+
+def write(series: Series, path: Path) -> None:
+    """Write `path`; the same series gives the same bytes."""
+    text = json.dumps(asdict(series), ensure_ascii=False, separators=(",", ":"))
+    # A line for each flow, so that the file can be looked at and compared.
+    text = text.replace('{"group":', '\n{"group":') + "\n"
+    durable.replace(path, text, lasting=False)
+
+
+def read(path: Path) -> Series:
+    """Read `path`. ResultsError if it holds no series."""
+    try:
+        return cattrs.structure(json.loads(path.read_text(encoding="utf-8")), Series)
+    except (OSError, ValueError, TypeError, KeyError, cattrs.BaseValidationError) as error:
+        raise ResultsError(f"{path}: not readable as series: {error}") from error
+
+
+def build(evidence: ExperimentEvidence) -> Series:
+    """The series of an experiment, from its evidence alone."""
+    zero_s = evidence.started_s
+    return Series(
+        exp=evidence.exp,
+        duration_s=round(evidence.ended_s - zero_s, 3),
+        flows=tuple(
+            _flow(group, flow, zero_s) for group in evidence.groups for flow in group.instances
+        ),
+        pings=tuple(_pings(group, zero_s) for group in evidence.groups if group.pings),
+        cpu=tuple(_processors(evidence)),
+    )
+
+
+def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSeries:
+    request = group.request
+    samples = flows.sender_samples(request.test, flow)
+    used = dict.fromkeys(s.congestion_control for s in samples if s.congestion_control)
+    sockets = tuple(_sockets(samples, zero_s))
+    return FlowSeries(
+        group=request.group,
+        instance=flow.instance,
+        test=request.test,
+        ca="/".join(used) or request.congestion_control,
+        host=request.client,
+        server=request.server,
+        instances=request.instances,
+        status=" ".join(flow.status.split()),
+        start_s=_since(flow.started_s, zero_s),
+        end_s=_since(flow.ended_s, zero_s),
+        goodput=_goodput(flow, sockets, zero_s),
+        sockets=sockets,
+    )
+
+
+def _since(time_s: float | None, zero_s: float) -> float | None:
+    return None if time_s is None else round(time_s - zero_s, 3)
+
+
+def _goodput(flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float) -> RateSeries:
+    intervals = flow.result.intervals if flow.result is not None else ()
+    if intervals:
+        return RateSeries(
+            source="tool",
+            time_s=tuple(round((each.start_s + each.end_s) / 2 - zero_s, 3) for each in intervals),
+            mbit_per_s=tuple(_figures(each.rate_bps / 1e6) for each in intervals),
+        )
+    if len(sockets) != 1:
+        return RateSeries(source="")
+    times, rates = sockets[0].time_s, sockets[0].acked_mbit_per_s
+    known = [
+        (round((times[i - 1] + times[i]) / 2, 3), rate)
+        for i, rate in enumerate(rates)
+        if rate is not None
+    ]
+    return RateSeries(
+        source="bytes acked" if known else "",
+        time_s=tuple(time_s for time_s, _ in known),
+        mbit_per_s=tuple(rate for _, rate in known),
+    )
+
+
+def _sockets(samples: Sequence[SocketSample], zero_s: float) -> Iterable[SocketSeries]:
+    each = flows.connections(samples)
+    if len(each) > MAX_CONNECTIONS:
+        yield _socket(sorted(samples, key=lambda sample: sample.time_s), zero_s, differences=False)
+        return
+    for connection in each:
+        yield _socket(connection, zero_s, differences=True)
+
+
+def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool) -> SocketSeries:
+    none: Column = (None,) * len(samples)
+    return SocketSeries(
+        time_s=tuple(round(sample.time_s - zero_s, 3) for sample in samples),
+        acked_mbit_per_s=_acked_rates(samples) if differences else none,
+        cwnd=tuple(sample.cwnd for sample in samples),
+        unacked=tuple(sample.unacked for sample in samples),
+        rtt_ms=tuple(_known(sample.rtt_ms) for sample in samples),
+        min_rtt_ms=tuple(_known(sample.min_rtt_ms) for sample in samples),
+        retransmits=_steps(samples, lambda s: s.total_retransmits) if differences else none,
+    )
+
+
+def _acked_rates(samples: Sequence[SocketSample]) -> Column:
+    """Mbit/s between each sample and the one before."""
+    column: list[float | None] = [None] if samples else []
+    steps = _steps(samples, lambda sample: sample.bytes_acked)[1:]
+    for size, (before, after) in zip(steps, itertools.pairwise(samples), strict=True):
+        gap_s = after.time_s - before.time_s
+        column.append(_figures(size * 8e-6 / gap_s) if size is not None and gap_s > 0 else None)
+    return tuple(column)
+
+
+def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
+    """What a counter grew by since the sample before. One that shrank was another socket's."""
+    column: list[float | None] = [None] if samples else []
+    for before, after in itertools.pairwise(samples):
+        old, new = get(before), get(after)
+        column.append(new - old if old is not None and new is not None and new >= old else None)
+    return tuple(column)
+
+
+def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
+    return PingSeries(
+        group=group.request.group,
+        host=group.request.client,
+        server=group.request.server,
+        time_s=tuple(round(ping.time_s - zero_s, 3) for ping in group.pings),
+        rtt_ms=tuple(_figures(ping.rtt_ms) for ping in group.pings),
+    )
+
+
+def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
+    """Each host once: groups that share a host have samples of it in common."""
+    by_host: dict[str, dict[float, tuple[float, ...]]] = {}
+    for group in evidence.groups:
+        for host, samples in (
+            (group.request.client, group.client_cpu),
+            (group.request.server, group.server_cpu),
+        ):
+            seen = by_host.setdefault(host, {})
+            seen.update({s.time_s: s.busy_percent for s in samples if s.busy_percent})
+    for host, seen in sorted(by_host.items()):
+        if seen:
+            times = sorted(seen)
+            yield CpuSeries(
+                host=host,
+                time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in times),
+                mean_percent=tuple(round(statistics.fmean(seen[time_s]), 1) for time_s in times),
+                busiest_percent=tuple(round(max(seen[time_s]), 1) for time_s in times),
+            )
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else _figures(value)
+
+
+def _figures(value: float) -> float:
+    """Five significant digits: finer than any line on a screen, a third of the bytes."""
+    return float(f"{value:.5g}")

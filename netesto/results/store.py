@@ -1,0 +1,198 @@
+"""The results folder on disk: one run at a time writes to it, and nothing measured is replaced."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+from netesto.errors import ResultsError
+from netesto.results import csvfile, durable, runs
+from netesto.results.fields import Fields
+
+TABLE = "exp.csv"
+_COUNTER = "counter"
+_LOCK = ".lock"
+_PARTIAL = ".partial"
+_FACTS = frozenset({"0", "1"})
+
+
+class Store:
+    """A results folder, made if it is not there, held against other runs until it is closed.
+
+    The lock is the kernel's: it goes with the process, however that ends. Every method raises
+    ResultsError, with a remedy where there is one, if the disk does not do what is asked.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        durable.make_folder(folder)
+        self._lock = _hold(folder / _LOCK)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the folder go."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # ---- numbers ---------------------------------------------------------------------------
+
+    def counter(self) -> int:
+        """The number last taken, 0 if none ever was."""
+        return counter(self.folder)
+
+    def next_counter(self) -> int:
+        """Take the next number. One that a folder bears already, whole or partial, is passed."""
+        number = self.counter() + 1
+        while self._bears(number):
+            number += 1
+        self._set_counter(number)
+        return number
+
+    def round_counter(self) -> None:
+        """Have the next number start a new ten, with at least one number left out: 13 → 20,
+        19 → 30."""
+        self._set_counter(((self.counter() + 1) // 10 + 1) * 10 - 1)
+
+    def _set_counter(self, number: int) -> None:
+        durable.replace(self.folder / _COUNTER, f"{number}\n")
+
+    def _bears(self, number: int) -> bool:
+        return self.whole(number).exists() or self.partial(number).exists()
+
+    # ---- experiments -----------------------------------------------------------------------
+
+    def whole(self, exp: int) -> Path:
+        """Where a complete experiment is."""
+        return self.folder / str(exp)
+
+    def partial(self, exp: int) -> Path:
+        """Where an experiment is while it is written, and stays if its run is killed."""
+        return self.folder / f"{exp}{_PARTIAL}"
+
+    def begin(self, exp: int) -> Path:
+        """Make the folder of a new experiment, N.partial. One that is there already is refused."""
+        if self._bears(exp):
+            raise ResultsError(
+                f"{self.folder}: experiment {exp} exists already, and is not overwritten",
+                remedy="Take a new number with exp=COUNTER, or another folder with --out.",
+            )
+        folder = self.partial(exp)
+        with durable.writing(folder):
+            folder.mkdir()
+            for part in ("raw", "0", "1", "plots"):
+                (folder / part).mkdir()
+            durable.sync_folder(self.folder)
+        return folder
+
+    def place(self, exp: int, host: str, path: str) -> Path:
+        """Where a file that a host gives under `path` belongs in the experiment; its folder exists.
+
+        0/… and 1/… hold the statistics of all hosts, named after them; the rest is under raw/HOST.
+        A path that leads elsewhere, or to another host's file, is refused.
+        """
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or {"..", "."} & {*parts, host} or "\0" in path:
+            raise ResultsError(f"{host}: {path!r} is not a path within an experiment")
+        if "/" in host or not host:
+            raise ResultsError(f"{host!r} is not the name of a host")
+        if parts[0] in _FACTS:
+            if len(parts) != 2 or not parts[1].startswith(f"{host}."):
+                raise ResultsError(f"{host}: {path!r} is not a file of this host")
+            found = self.partial(exp).joinpath(*parts)
+        else:
+            found = self.partial(exp).joinpath("raw", host, *parts)
+        durable.make_folder(found.parent)
+        return found
+
+    def complete(self, exp: int) -> Path:
+        """The experiment is whole: N.partial becomes N. Its path."""
+        partial, whole = self.partial(exp), self.whole(exp)
+        if whole.exists():
+            raise ResultsError(
+                f"{whole} exists already, and is not overwritten",
+                remedy=f"What was measured now is in {partial}.",
+            )
+        with durable.writing(whole):
+            durable.sync_folder(partial)
+            partial.rename(whole)
+            durable.sync_folder(self.folder)
+        return whole
+
+    def experiments(self) -> list[int]:
+        """The numbers of the whole experiments, in order."""
+        return experiments(self.folder)
+
+    # ---- tables and runs -------------------------------------------------------------------
+
+    def check_columns(self, fields: Fields) -> None:
+        """Before a run: ResultsError if exp.csv was begun with other columns, saying which."""
+        csvfile.check_header(self.folder / TABLE, fields.names)
+
+    def append(self, rows: Sequence[Mapping[str, str]]) -> None:
+        """Add an experiment's rows to exp.csv, all or none."""
+        csvfile.append(self.folder / TABLE, rows)
+
+    def rewrite(self, fields: Fields, rows: Sequence[Mapping[str, str]]) -> None:
+        """Make exp.csv anew from the rows of all experiments."""
+        csvfile.rewrite(self.folder / TABLE, fields.names, rows)
+
+    def write_run(self, record: runs.RunRecord) -> Path:
+        """Write a run's record, or write it again when more is known; its path."""
+        return runs.write(self.folder, record)
+
+
+def counter(folder: Path) -> int:
+    """The number last taken in a results folder, 0 if none ever was or there is no folder."""
+    path = folder / _COUNTER
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return 0
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path}: cannot be read: {error}") from error
+    if not text.isdecimal():
+        raise ResultsError(
+            f"{path}: {text[:40]!r} is not a number",
+            remedy="Write the number of the folder's last experiment into it.",
+        )
+    return int(text)
+
+
+def experiments(folder: Path) -> list[int]:
+    """The numbers of the whole experiments in a results folder, in order."""
+    try:
+        names = [path.name for path in folder.iterdir() if path.is_dir()]
+    except OSError as error:
+        raise ResultsError(f"{folder}: cannot be read: {error.strerror}") from error
+    return sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
+
+
+def _hold(path: Path) -> int:
+    """An exclusive lock on `path`, as a descriptor to close."""
+    with durable.writing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+            raise ResultsError(f"{path}: cannot be locked: {error.strerror}") from error
+        raise ResultsError(
+            f"{path.parent}: another run is writing to this folder",
+            remedy="Wait for it to end, or choose another folder with --out.",
+        ) from None
+    return descriptor
