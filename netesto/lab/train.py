@@ -16,6 +16,9 @@ import time
 SILENCE_S = 0.25
 FIRST_PACKET_S = 5.0
 
+# socket(7); Python has no name for it. Unlike SO_RCVBUF it may go beyond net.core.rmem_max.
+SO_RCVBUFFORCE = 33
+
 # Enough for what arrives while the receiver is not scheduled.
 RECEIVE_BUFFER_BYTES = 8_000_000
 
@@ -29,7 +32,7 @@ OVERHEAD_BYTES = {4: 14 + 20 + 8, 6: 14 + 40 + 8}
 def receive(address: str) -> None:
     """Print the port, then for every packet of one train the instant it came and its size."""
     with _socket(address) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         sock.bind((address, 0))
         _say({"port": sock.getsockname()[1]})
         arrivals: list[tuple[float, int]] = []
