@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from netesto.errors import ProcessError
 
@@ -82,6 +82,14 @@ def run(
         message = f"exit status {finished.status}: {finished.last_lines()}".rstrip(": ")
         raise ProcessError(argv, message, status=finished.status, output=stdout + stderr)
     return finished
+
+
+def become(argv: Sequence[str]) -> NoReturn:
+    """Replace this process by a command, which gets its terminal. ProcessError if it cannot."""
+    try:
+        os.execvp(argv[0], list(argv))
+    except OSError as error:
+        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
 
 
 def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:

@@ -84,10 +84,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import folders
 
             return folders.show(chosen)
-        case "clean":
+        case "lab" | "clean":
             from netesto.cli import labs
 
-            return labs.clean(chosen)
+            return labs.lab(chosen) if chosen.command == "lab" else labs.clean(chosen)
         case _:
             options.parser().print_help()
             return status.WRONG

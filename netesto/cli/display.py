@@ -1,5 +1,6 @@
 """What a person sees while a run goes: a live display on a terminal, plain lines elsewhere."""
 
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -85,7 +86,16 @@ class Display:
 
     # ---- controller.Observer -------------------------------------------------------------
 
+    def echo(self, text: str) -> None:
+        with self._lock:
+            if self._live is not None and sys.stdout.isatty():
+                self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, flush=True)
+
     def say(self, text: str) -> None:
+        if self._quiet:
+            return
         with self._lock:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from netesto import __version__
 from netesto.errors import UsageError
@@ -14,6 +14,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         remedy = f"{self.format_usage().strip()}\n'{self.prog} --help' helps"
         raise UsageError(message, remedy=remedy)
+
+
+# argparse gives the collection of sub-commands no public name.
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     _format(commands)
     _report(commands)
     _show(commands)
+    _lab(commands)
     _add(
         commands,
         "clean",
@@ -47,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add(commands: "_Commands", name: str, what: str, example: str) -> argparse.ArgumentParser:
+def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
     return commands.add_parser(
         name,
         help=what,
@@ -55,9 +60,6 @@ def _add(commands: "_Commands", name: str, what: str, example: str) -> argparse.
         epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-_Commands = argparse._SubParsersAction  # type: ignore[type-arg]  # noqa: SLF001 - it has no public name
 
 
 def _run(commands: _Commands) -> None:
@@ -173,3 +175,21 @@ def _show(commands: _Commands) -> None:
     show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
 
+
+def _lab(commands: _Commands) -> None:
+    lab = _add(
+        commands,
+        "lab",
+        "a lab on this machine, apart from any run",
+        "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address",
+    )
+    actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="build a lab and leave it up")
+    up.add_argument("spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file")
+    actions.add_parser("status", help="what is up, with names and addresses")
+    execute = actions.add_parser("exec", help="run a command on a host of the lab")
+    execute.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    execute.add_argument("host", metavar="HOST")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    down = actions.add_parser("down", help="take the lab down")
+    down.add_argument("--name", metavar="LAB", help="which lab, if several are up")

@@ -59,6 +59,7 @@ class Controller:
         self._render = render
         self._index = index
         self._name = name
+        self._family = family
         self._inventory = inventory
         self._ground = Ground(kind="hosts")
         self._background = Background()
@@ -102,7 +103,7 @@ class Controller:
         for name in names:
             self._background.call(self._run.host(name))
         infos = {name: host.info for name, host in self._run.hosts.items()}
-        preflight.check(commands, self._inventory, infos, elsewhere=elsewhere)
+        preflight.check(commands, self._inventory, infos, family=self._family, elsewhere=elsewhere)
 
     def set_ground(self, ground: Ground) -> None:
         """Where the run happens; goes into every manifest."""
@@ -134,6 +135,10 @@ class Controller:
             self._observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
+    def random_wait(self, seconds: float, *, mean_s: float) -> None:
+        del mean_s
+        self.wait(seconds)
+
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
         self._background.call(self._run.wait_flows(exp, timeout_s))
 
@@ -158,8 +163,11 @@ class Controller:
         del cell
         return False
 
+    def cell_finished(self, cell: Mapping[str, str]) -> None:
+        del cell
+
     def echo(self, text: str) -> None:
-        self._observer.say(text)
+        self._observer.echo(text)
 
     def warn(self, message: str, place: Place) -> None:
         self._observer.warn(f"{place.file}:{place.line}: {message}")

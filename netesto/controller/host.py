@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from netesto.collectors import clock
@@ -14,7 +15,8 @@ from netesto.transport.base import Agent
 
 log = logging.getLogger(__name__)
 
-Connect: TypeAlias = Callable[[Endpoint], Awaitable[Agent]]
+# Reaches an agent; leaving the context drops the connection.
+Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[Agent]]]
 
 # The tightest of a few probes bounds the offset; on a quiet path more add little.
 CLOCK_PROBES = 5
@@ -37,6 +39,7 @@ class HostConnection:
         self.settings: list[Applied] = []
         self.lost: str | None = None
         self._connect = connect
+        self._stack = contextlib.AsyncExitStack()
         self._on_event = on_event
         self._on_lost = on_lost
         self._agent: Agent | None = None
@@ -59,7 +62,8 @@ class HostConnection:
 
     async def open(self, *, controller: str, run: str) -> None:
         """Connect, take the agent, measure its clock. AgentError if any of it fails."""
-        self._agent = await self._connect(self.endpoint)
+        connection = await self._connect(self.endpoint)
+        self._agent = await self._stack.enter_async_context(connection)
         self._info = await self._agent.info()
         events = self._agent.hold(controller, run)
         await anext(events)
@@ -90,11 +94,14 @@ class HostConnection:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reader
         self._agent = None
+        await self._stack.aclose()
 
-    async def _read(self, events: AsyncIterator[Event]) -> None:
+    async def _read(self, events: AsyncGenerator[Event, None]) -> None:
         try:
-            async for event in events:
-                self._on_event(self, event)
+            # Closing the stream lets the agent go; it returns when the host is put back.
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    self._on_event(self, event)
             self._lose("the agent ended")
         except AgentError as error:
             self._lose(error.message.removeprefix(f"{self.name}: "))

@@ -7,8 +7,11 @@ from typing import Protocol
 class Observer(Protocol):
     """What a run tells while it goes. Called from more than one thread; must not block or raise."""
 
+    def echo(self, text: str) -> None:
+        """What the script prints."""
+
     def say(self, text: str) -> None:
-        """Something a person should read (ECHO, the lab, the choice of ground)."""
+        """Something a person should read: the lab, the choice of ground."""
 
     def warn(self, text: str) -> None:
         """Something that may make results other than expected."""

@@ -1,7 +1,7 @@
 """What a script needs against what its hosts have, before any traffic. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
@@ -25,13 +25,14 @@ def check(
     inventory: Inventory,
     infos: Mapping[str, HostInfo],
     *,
+    family: int,
     elsewhere: str = "",
 ) -> None:
     """MissingError that lists everything the hosts lack, each with the first line that needs it."""
     endpoints = {name: inventory.find(name) for name in host_names(commands)}
     first: dict[str, Place] = {}
     for command in commands:
-        for lack in requests.missing(command, infos, endpoints):
+        for lack in requests.missing(command, infos, endpoints, family=family):
             first.setdefault(lack, command.place)
     if not first:
         return
@@ -46,7 +47,7 @@ def require(requirements: Sequence[ports.Requirement], infos: Mapping[str, HostI
         raise MissingError("\n".join(lacks))
 
 
-_OPERATORS = {
+_OPERATORS: Mapping[str, Callable[[int], bool]] = {
     "=": lambda order: order == 0,
     "==": lambda order: order == 0,
     "!=": lambda order: order != 0,

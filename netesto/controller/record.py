@@ -59,7 +59,11 @@ def manifest(
             for number in sorted(experiment.groups)
         ),
         hosts={
-            name: HostRecord(hosts[name].info, hosts[name].offset, tuple(hosts[name].settings))
+            name: HostRecord(
+                info=hosts[name].info,
+                clock=hosts[name].offset,
+                settings=tuple(hosts[name].settings),
+            )
             for name in sorted(experiment.hosts)
         },
         files=dict(sorted(experiment.files.items())),

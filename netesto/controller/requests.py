@@ -1,9 +1,10 @@
 """Commands of the language to requests of an agent. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from netesto import traffic
-from netesto.errors import WorldError
+from netesto.errors import MissingError, WorldError
 from netesto.language import ports
 from netesto.model import (
     Address,
@@ -31,15 +32,13 @@ def group_request(
     family: int,
 ) -> GroupRequest:
     """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
-    available = [name for name in client_info.tools if name in server_info.tools]
-    tool = traffic.choose(command.test, command.tool, available)
     symmetric = command.ca in SYMMETRIC_CONGESTION_CONTROLS
-    return GroupRequest(
+    request = GroupRequest(
         exp=command.exp,
         group=command.group,
         exp_name=command.exp_name,
         test=command.test,
-        tool=tool.name,
+        tool=command.tool,
         client=client.host,
         server=server.host,
         client_address=address(client, family),
@@ -66,6 +65,10 @@ def group_request(
         server_cpu=command.server_cpu,
         omit_s=command.omit_s,
     )
+    common = [name for name in client_info.tools if name in server_info.tools]
+    options = traffic.asked_options(request)
+    tool = traffic.choose(request.test, request.tool, common, options=options)
+    return replace(request, tool=tool.name)
 
 
 def address(endpoint: Endpoint, family: int) -> Address:
@@ -106,13 +109,17 @@ def needed_qdisc(command: ports.RemoteCommand) -> str:
 
 
 def missing(
-    command: ports.RemoteCommand, infos: Mapping[str, HostInfo], hosts: Mapping[str, Endpoint]
+    command: ports.RemoteCommand,
+    infos: Mapping[str, HostInfo],
+    endpoints: Mapping[str, Endpoint],
+    *,
+    family: int,
 ) -> list[str]:
     """What the hosts of a command lack to carry it out, in words; empty if nothing.
 
-    `hosts` maps the names of the command to endpoints, `infos` hosts to what they can do.
+    `endpoints` maps the names in commands to hosts, `infos` hosts to what they can do.
     """
-    host = hosts[command.host].host
+    host = endpoints[command.host].host
     info = infos[host]
     qdisc = needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
@@ -121,15 +128,21 @@ def missing(
         return []
     lacks = []
     if command.ca not in info.congestion_controls:
-        has = " ".join(info.congestion_controls)
+        has = ", ".join(info.congestion_controls)
         lacks.append(
-            f"{host}: congestion control {command.ca}: not in this kernel ({info.kernel});"
-            f" it has {has}"
+            f"{host}: congestion control {command.ca}: not in this kernel ({info.kernel}),"
+            f" which has {has}"
         )
-    server = hosts[command.server].host
-    common = [name for name in info.tools if name in infos[server].tools]
+    server = endpoints[command.server]
     try:
-        traffic.choose(command.test, command.tool, common)
-    except WorldError as error:
-        lacks.append(f"{host}→{server}: {error.message}")
+        group_request(
+            command,
+            client=endpoints[command.host],
+            server=server,
+            client_info=info,
+            server_info=infos[server.host],
+            family=family,
+        )
+    except MissingError as error:
+        lacks.append(f"{host}→{server.host}: {error.message}")
     return lacks

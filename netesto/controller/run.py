@@ -74,7 +74,8 @@ class Run:
             try:
                 await connection.open(controller=holder, run=self.name)
             except BaseException:
-                del self.hosts[endpoint.host]
+                del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
+                await connection.close()
                 raise
         return connection
 
@@ -333,6 +334,7 @@ class Run:
             host.agent,
             experiment.exp,
             lambda entry: self.store.place(experiment.exp, name, entry.path),
+            host=name,
         )
         for path, sha256 in hashes.items():
             place = self.store.place(experiment.exp, name, path)

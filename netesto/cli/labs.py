@@ -1,0 +1,130 @@
+"""Labs for the command line: the ground of a run, and `lab up|status|exec|down`, `clean`."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from netesto import process
+from netesto.cli import status
+from netesto.errors import UsageError
+from netesto.lab import leftovers, netns, plan, records, topology
+from netesto.lab.netns import Lab
+from netesto.lab.topology import Topology
+
+
+def parse_spec(spec: str) -> Topology:
+    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a topology."""
+    if spec.endswith(".toml"):
+        return topology.load(Path(spec))
+    name, *words = spec.split(",")
+    settings: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            # A comma inside a value, such as a list, belongs to the value.
+            raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
+        settings[key] = value
+    return topology.build(name, settings)
+
+
+@contextlib.contextmanager
+def up(network: Topology) -> Iterator[Lab]:
+    """The lab, for as long as the body runs."""
+    with netns.up(_plan(network)) as lab:
+        yield lab
+
+
+def _plan(network: Topology) -> plan.Plan:
+    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER))
+
+
+def parse_map(text: str) -> Mapping[str, str]:
+    """`--map a=b,c=d` as a mapping. UsageError where there is no `=`."""
+    aliases: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        name, equals, host = word.partition("=")
+        if not equals:
+            raise UsageError(f"--map {text}: {word!r} is not NAME=HOST")
+        aliases[name.split(".", 1)[0]] = aliases[name] = host
+    return aliases
+
+
+# ---- commands --------------------------------------------------------------------------------
+
+
+def lab(options: argparse.Namespace) -> int:
+    """`netesto lab …`."""
+    match options.action:
+        case "up":
+            return _bring_up(options)
+        case "status":
+            return _status()
+        case "exec":
+            return _exec(options)
+        case _:
+            return _down(options)
+
+
+def _bring_up(options: argparse.Namespace) -> int:
+    network = parse_spec(options.spec)
+    built = netns.bring_up(_plan(network))
+    print(f"lab {built.id} is up")
+    _print_hosts(built)
+    print(f"try: netesto lab exec {network.hosts[0]} ip address")
+    return status.OK
+
+
+def _print_hosts(built: Lab) -> None:
+    for name, endpoint in built.endpoints.items():
+        addresses = "  ".join(str(address) for address in endpoint.addresses.values())
+        print(f"  {name:12} {addresses}")
+
+
+def _status() -> int:
+    found = records.read_all(records.STATE_FOLDER)
+    if not found:
+        print("no lab is up")
+    for record in found:
+        state = "left by a run that was killed: netesto clean" if record.abandoned else "up"
+        print(f"lab {record.lab} ({record.topology}): {state}")
+        _print_hosts(Lab(record, records.STATE_FOLDER))
+    return status.OK
+
+
+def _the_lab(name: str | None) -> Lab:
+    """The lab of that name; without a name, the one that is up."""
+    if name:
+        return netns.attach(name)
+    standing = [record for record in records.read_all(records.STATE_FOLDER) if not record.abandoned]
+    if not standing:
+        raise UsageError("no lab is up", remedy="netesto lab up dumbbell,rate=10mbit")
+    if len(standing) > 1:
+        names = ", ".join(record.lab for record in standing)
+        raise UsageError(f"several labs are up: {names}", remedy="choose one with --name")
+    return Lab(standing[0], records.STATE_FOLDER)
+
+
+def _exec(options: argparse.Namespace) -> int:
+    if not options.argv:
+        raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
+    words = options.argv[1:] if options.argv[0] == "--" else options.argv
+    process.become(_the_lab(options.name).command(options.host, words))
+
+
+def _down(options: argparse.Namespace) -> int:
+    taken = _the_lab(options.name)
+    netns.take_down(taken)
+    print(f"lab {taken.id} is gone")
+    return status.OK
+
+
+def clean(options: argparse.Namespace) -> int:
+    """`netesto clean`."""
+    del options
+    removed = leftovers.clean()
+    for thing in removed:
+        print(f"removed {thing}")
+    if not removed:
+        print("nothing was left behind")
+    return status.OK

@@ -1,0 +1,42 @@
+"""Rows of exp.csv as a table for the terminal."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Column of exp.csv, heading, right-aligned. What fits beside each other in 100 columns and answers
+# the first questions; `exp.csv` and the page have the rest.
+SHOWN = (
+    ("exp", "exp", False),
+    ("expName", "name", False),
+    ("host", "host", False),
+    ("server", "server", False),
+    ("ca", "ca", False),
+    ("dur", "dur s", True),
+    ("delay", "delay s", True),
+    ("rate", "rate Mbit/s", True),
+    ("rtt", "rtt µs", True),
+    ("cwnd", "cwnd", True),
+    ("retrans_total", "retrans", True),
+    ("status", "status", False),
+)
+
+
+def print_rows(rows: Sequence[Mapping[str, str]], console: Console) -> None:
+    """Print the rows; aggregates (N.0) are bold, what is not ok is red."""
+    shown = [column for column in SHOWN if any(row.get(column[0], "").strip() for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for _, heading, right in shown:
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        style = "bold" if row.get("exp", "").endswith(".0") else ""
+        table.add_row(*(_cell(row, name) for name, _, _ in shown), style=style)
+    console.print(table)
+
+
+def _cell(row: Mapping[str, str], name: str) -> Text:
+    value = row.get(name, "").strip()
+    wrong = name == "status" and value not in {"", "ok"}
+    return Text(value, style="red" if wrong else "")
