@@ -57,7 +57,8 @@ class Agent(Protocol):
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         """At the client: run the group; its delay counts from `start_at_s` on this agent's clock
-        (None: from now). Returns once it is accepted; the rest is told by events."""
+        (None: from when all is prepared, 0.1 s from now). Returns once it is accepted; the rest is
+        told by events."""
 
     async def start_capture(self, request: CaptureRequest) -> None:
         """Capture packets for the experiment."""

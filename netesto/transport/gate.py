@@ -35,6 +35,7 @@ class Gate:
     def __init__(self, service: Agent) -> None:
         self.service = service
         self._hold: _Hold | None = None
+        self._is_closed = False
 
     def check(self, token: str) -> None:
         """AgentError unless `token` is that of the present hold."""
@@ -80,6 +81,12 @@ class Gate:
             self._end(hold)
             await hold.over.wait()
 
+    async def close(self) -> None:
+        """Let nobody in any more; returns when the last hold, which its service ends, is over."""
+        self._is_closed = True
+        if self._hold is not None:
+            await self._hold.over.wait()
+
     def _end(self, hold: _Hold) -> None:
         if not hold.is_ending and hold.reader is not None:
             hold.is_ending = True
@@ -90,6 +97,8 @@ class Gate:
             if not self._hold.is_ending:
                 raise AgentBusyError(self._hold.controller)
             await self._hold.over.wait()
+        if self._is_closed:
+            raise AgentError("the agent is ending")
         self._hold = _Hold(controller)
         return self._hold
 

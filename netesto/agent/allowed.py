@@ -1,0 +1,179 @@
+"""Which settings a script may make on a host, and which values they take. Nothing here runs.
+
+A script can only do what these tables say; that is what lets people run each other's scripts.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from netesto.errors import AgentError
+
+Check = Callable[[str], None]
+"""Takes a value with its fields separated by single blanks; ValueError says what it should be."""
+
+_INT_MAX = 2**31 - 1
+_UINT_MAX = 2**32 - 1
+
+# Names of congestion controls, qdiscs and their options. A slash would name a file to some tools.
+_NAME = re.compile(r"[a-z0-9_]{1,15}")
+_TC_WORD = re.compile(r"[A-Za-z0-9_.,:%+-]{1,64}")
+_DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
+
+QDISC_ACTIONS = ("", "add", "replace", "change", "delete")
+
+
+def _integers(count: int, low: int, high: int, *, rising: bool = False) -> Check:
+    def check(value: str) -> None:
+        fields = value.split(" ")
+        numbers = [int(field) for field in fields if re.fullmatch(r"-?\d+", field)]
+        if len(numbers) != count or len(fields) != count:
+            raise ValueError("a whole number" if count == 1 else f"{count} whole numbers")
+        if not all(low <= number <= high for number in numbers):
+            raise ValueError(f"from {low} to {high}")
+        if rising and numbers != sorted(numbers):
+            raise ValueError("minimum, default and maximum, none smaller than the one before")
+
+    return check
+
+
+def _name(value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise ValueError("one name, such as cubic or fq")
+
+
+def _names(value: str) -> None:
+    if not all(_NAME.fullmatch(field) for field in value.split(" ")):
+        raise ValueError("names, such as reno,cubic")
+
+
+def _switch(value: str) -> None:
+    if value not in ("0", "1", "Y", "N"):
+        raise ValueError("0 or 1")
+
+
+# Classic ranges began at 2621440 and ended at 67108864; small buffers are worth measuring too.
+_BUFFER = _integers(1, 4096, _INT_MAX)
+_BUFFERS = _integers(3, 4096, _INT_MAX, rising=True)
+
+SYSCTLS: Mapping[str, Check] = {
+    "net.core.default_qdisc": _name,
+    "net.core.netdev_budget": _integers(1, 1, 100_000),
+    "net.core.netdev_max_backlog": _integers(1, 1, 1_000_000),
+    "net.core.rmem_default": _BUFFER,
+    "net.core.rmem_max": _BUFFER,
+    "net.core.wmem_default": _BUFFER,
+    "net.core.wmem_max": _BUFFER,
+    "net.ipv4.tcp_adv_win_scale": _integers(1, -31, 31),
+    "net.ipv4.tcp_allowed_congestion_control": _names,
+    "net.ipv4.tcp_autocorking": _integers(1, 0, 1),
+    "net.ipv4.tcp_congestion_control": _name,
+    "net.ipv4.tcp_dsack": _integers(1, 0, 1),
+    "net.ipv4.tcp_early_retrans": _integers(1, 0, 4),
+    "net.ipv4.tcp_ecn": _integers(1, 0, 2),
+    "net.ipv4.tcp_ecn_fallback": _integers(1, 0, 1),
+    "net.ipv4.tcp_frto": _integers(1, 0, 2),
+    "net.ipv4.tcp_limit_output_bytes": _integers(1, 0, _INT_MAX),
+    "net.ipv4.tcp_min_rtt_wlen": _integers(1, 0, 86400),
+    "net.ipv4.tcp_min_tso_segs": _integers(1, 1, 255),
+    "net.ipv4.tcp_moderate_rcvbuf": _integers(1, 0, 1),
+    "net.ipv4.tcp_mtu_probing": _integers(1, 0, 2),
+    "net.ipv4.tcp_no_metrics_save": _integers(1, 0, 1),
+    "net.ipv4.tcp_notsent_lowat": _integers(1, 0, _UINT_MAX),
+    "net.ipv4.tcp_pacing_ca_ratio": _integers(1, 0, 1000),
+    "net.ipv4.tcp_pacing_ss_ratio": _integers(1, 0, 1000),
+    "net.ipv4.tcp_recovery": _integers(1, 0, 7),
+    "net.ipv4.tcp_reordering": _integers(1, 1, 300),
+    "net.ipv4.tcp_rmem": _BUFFERS,
+    "net.ipv4.tcp_sack": _integers(1, 0, 1),
+    "net.ipv4.tcp_shrink_window": _integers(1, 0, 1),
+    "net.ipv4.tcp_slow_start_after_idle": _integers(1, 0, 1),
+    "net.ipv4.tcp_timestamps": _integers(1, 0, 2),
+    "net.ipv4.tcp_tso_win_divisor": _integers(1, 0, 64),
+    "net.ipv4.tcp_window_scaling": _integers(1, 0, 1),
+    "net.ipv4.tcp_wmem": _BUFFERS,
+}
+
+MODULE_PARAMETERS: Mapping[str, Mapping[str, Check]] = {
+    "tcp_cubic": {
+        "fast_convergence": _switch,
+        "hystart": _switch,
+        # Milliseconds until Linux 5.5, microseconds under the second name since.
+        "hystart_ack_delta": _integers(1, 0, 1_000_000),
+        "hystart_ack_delta_us": _integers(1, 0, 1_000_000),
+        "hystart_detect": _integers(1, 0, 3),
+        "hystart_low_window": _integers(1, 0, 1_000_000),
+        "initial_ssthresh": _integers(1, 0, 1_000_000),
+        "tcp_friendliness": _switch,
+    },
+    "tcp_dctcp": {
+        "dctcp_alpha_on_init": _integers(1, 0, 1024),
+        "dctcp_clamp_alpha_on_loss": _switch,
+        "dctcp_shift_g": _integers(1, 0, 10),
+    },
+    "tcp_nv": {
+        "nv_min_cwnd": _integers(1, 0, 1_000_000),
+        "nv_pad": _integers(1, 0, 1_000_000),
+        "nv_reset_period": _integers(1, 0, 1_000_000),
+    },
+}
+
+
+def check_sysctl(name: str, value: str) -> None:
+    """AgentError unless a script may set it so."""
+    check = SYSCTLS.get(name)
+    if check is None:
+        raise AgentError(f"sysctl {name} is not allowed", remedy=_list("allowed are", SYSCTLS))
+    _check(f"sysctl {name}", value, check)
+
+
+def check_module_parameter(module: str, name: str, value: str) -> None:
+    """AgentError unless a script may set it so."""
+    parameters = MODULE_PARAMETERS.get(module)
+    if parameters is None:
+        remedy = _list("allowed are those of", MODULE_PARAMETERS)
+        raise AgentError(f"parameters of module {module} are not allowed", remedy=remedy)
+    check = parameters.get(name)
+    if check is None:
+        remedy = _list(f"allowed for {module} are", parameters)
+        raise AgentError(f"module parameter {module} {name} is not allowed", remedy=remedy)
+    _check(f"module parameter {module} {name}", value, check)
+
+
+def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
+    """AgentError unless these words can mean nothing but a qdisc to tc(8)."""
+    if action not in QDISC_ACTIONS:
+        remedy = _list("actions are", QDISC_ACTIONS[1:])
+        raise AgentError(f"qdisc action {action!r} is not allowed", remedy=remedy)
+    if not _NAME.fullmatch(kind) and not (action == "delete" and not kind):
+        raise AgentError(f"{kind!r} is no name of a qdisc")
+    for word in options:
+        if not _TC_WORD.fullmatch(word):
+            raise AgentError(f"qdisc {kind}: the word {word!r} is not allowed")
+
+
+def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
+    """AgentError unless netem takes these numbers."""
+    # tc counts the delay in 64 bits of nanoseconds, but nobody tests with more than an hour.
+    if not 0 <= delay_ms <= 3_600_000:
+        raise AgentError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
+    if not 0 <= loss_percent <= 100:
+        raise AgentError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
+    if not 1 <= limit_packets <= _INT_MAX:
+        raise AgentError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
+
+
+def check_device(device: str) -> None:
+    """AgentError unless it can be the name of an interface."""
+    if not _DEVICE.fullmatch(device):
+        raise AgentError(f"{device!r} is no name of an interface")
+
+
+def _check(what: str, value: str, check: Check) -> None:
+    try:
+        check(value)
+    except ValueError as error:
+        raise AgentError(f"{what}={value}: not allowed", remedy=f"it takes {error}") from None
+
+
+def _list(lead: str, names: Sequence[str] | Mapping[str, object]) -> str:
+    return f"{lead}: {', '.join(names)}"

@@ -1,0 +1,55 @@
+"""What an agent is told: command line over agent.toml over what the host itself suggests."""
+
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from netesto.errors import UsageError
+
+# Survives a crash of the machine, so that results not yet fetched do.
+DEFAULT_STATE = Path("/var/lib/netesto/agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """`host` is the agent's name, `device` the interface it tests through; "" is what the host
+    itself suggests."""
+
+    listen: tuple[str, ...] = ()
+    state: Path = DEFAULT_STATE
+    host: str = ""
+    device: str = ""
+
+
+def read(path: Path) -> Config:
+    """The settings in an agent.toml. UsageError names what is wrong with it."""
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+    known = {field.name for field in fields(Config)}
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{path}: unknown key {key!r}", remedy=f"keys: {_list(known)}")
+    listen = table.get("listen", [])
+    if isinstance(listen, str):
+        listen = [listen]
+    if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
+        raise UsageError(f"{path}: listen is an address, or a list of them")
+    texts = {}
+    for key in ("state", "host", "device"):
+        texts[key] = table.get(key, "")
+        if not isinstance(texts[key], str):
+            raise UsageError(f"{path}: {key} is a text")
+    return Config(
+        listen=tuple(listen),
+        state=Path(texts["state"]) if texts["state"] else DEFAULT_STATE,
+        host=texts["host"],
+        device=texts["device"],
+    )
+
+
+def _list(words: set[str]) -> str:
+    return ", ".join(sorted(words))

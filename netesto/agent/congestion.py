@@ -1,0 +1,31 @@
+"""Whether this kernel has a congestion control: a socket is asked, which loads what there is."""
+
+import errno
+import platform
+import socket
+from pathlib import Path
+
+from netesto.errors import AgentError, MissingError
+
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def require(name: str) -> None:
+    """MissingError if the kernel does not have it, AgentError if we may not use it.
+
+    Traffic tools do not tell: they take another one.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                raise AgentError(
+                    f"congestion control {name}: only root may use it here",
+                    remedy="net.ipv4.tcp_allowed_congestion_control lists those for everybody",
+                ) from None
+            has = ", ".join(_AVAILABLE.read_text().split())
+            raise MissingError(
+                f"congestion control {name}: not in this kernel ({platform.release()})",
+                remedy=f"it has {has}; `--ground uml` has all",
+            ) from None

@@ -1,0 +1,169 @@
+"""The agent as a program: `netesto-agent --listen unix:PATH`."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from netesto import log as logs
+from netesto.agent import access, config, leftovers, recovery, routes
+from netesto.agent.config import Config
+from netesto.agent.journal import Journal
+from netesto.agent.service import Service
+from netesto.agent.session import Premises
+from netesto.agent.spool import Spool
+from netesto.agent.tools import Tools
+from netesto.collectors.clock import Clock
+from netesto.errors import NetestoError, UsageError
+from netesto.traffic import TOOLS
+from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.gate import Gate
+from netesto.transport.server import AgentServer
+
+log = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_USAGE = 2
+EXIT_WORLD = 3
+
+_EPILOG = "example: netesto-agent --listen unix:/run/netesto/agent.sock --device eth0"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run an agent until SIGTERM, SIGINT, or its controller asks it to end."""
+    arguments = _parser().parse_args(argv)
+    logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
+    # What an agent writes, its sockets included, is for its own user alone.
+    os.umask(0o077)
+    # Tools print what their parsers know.
+    os.environ["LC_ALL"] = "C"
+    try:
+        settings = _config(arguments)
+        with recovery.claim(settings.state) as journal:
+            if arguments.recover:
+                asyncio.run(recovery.recover(journal))
+            else:
+                asyncio.run(_run(settings, journal, ready_fd=arguments.ready_fd))
+    except UsageError as error:
+        sys.stderr.write(f"netesto-agent: {error}\n")
+        return EXIT_USAGE
+    except NetestoError as error:
+        sys.stderr.write(f"netesto-agent: {error}\n")
+        return EXIT_WORLD
+    return EXIT_OK
+
+
+async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> None:
+    if not settings.listen:
+        raise UsageError("no address to listen on", remedy=_EPILOG)
+    listen = [access.listen_address(text) for text in settings.listen]
+    await recovery.recover(journal)
+    with _life(journal):
+        premises = Premises(
+            host=settings.host or platform.node().partition(".")[0],
+            device=settings.device or await routes.default_device(),
+            folder=settings.state,
+            spool=Spool(settings.state / "spool"),
+            journal=journal,
+            clock=Clock(),
+            tools=Tools(TOOLS),
+        )
+        await _serve(premises, listen, ready_fd=ready_fd)
+
+
+@contextlib.contextmanager
+def _life(journal: Journal) -> Iterator[None]:
+    """All processes started in the body carry a mark that is journaled first, and end with it."""
+    life = secrets.token_hex(16)
+    journal.live(life)
+    os.environ[leftovers.LIFE_VARIABLE] = life
+    try:
+        yield
+    finally:
+        leftovers.end(life)
+        journal.ended(life)
+
+
+async def _serve(
+    premises: Premises, listen: Sequence[UnixAddress | TcpAddress], *, ready_fd: int | None
+) -> None:
+    stop = asyncio.Event()
+    reason = "the agent was told to end"
+
+    def shut_down() -> None:
+        nonlocal reason
+        reason = ""
+        stop.set()
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, stop.set)
+    service = Service(premises, on_shut_down=shut_down)
+    gate = Gate(service)
+    server = AgentServer(gate)
+    try:
+        addresses = [server.listen(address) for address in listen]
+        await server.start()
+        _announce(addresses, ready_fd)
+        for run in premises.spool.runs():
+            log.warning("files of an earlier run were never fetched", extra={"run": run})
+        await stop.wait()
+    finally:
+        service.end(reason)
+        await gate.close()
+        await server.stop()
+        log.info("ended")
+
+
+def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
+    text = " ".join(map(str, addresses))
+    log.info("ready", extra={"address": text})
+    if ready_fd is not None:
+        with os.fdopen(ready_fd, "w") as file:
+            file.write(f"ready {text}\n")
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    """The command line over the file."""
+    found = config.read(arguments.config) if arguments.config else Config()
+    return Config(
+        listen=tuple(arguments.listen or found.listen),
+        state=(arguments.state or found.state).absolute(),
+        host=arguments.host or found.host,
+        device=arguments.device or found.device,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="netesto-agent",
+        description="Runs traffic and observes it on this host, for a controller.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", action="append", help="unix:PATH or HOST:PORT; repeatable"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="DIR", help=f"its folder (default: {config.DEFAULT_STATE})"
+    )
+    parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
+    parser.add_argument(
+        "--device", metavar="DEV", help="test through it (default: that of the default route)"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
+    parser.add_argument(
+        "--ready-fd", type=int, metavar="N", help="write a line there, once calls are answered"
+    )
+    parser.add_argument(
+        "--recover",
+        action="store_true",
+        help="put right what a killed agent left in --state, and exit",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="log more")
+    return parser

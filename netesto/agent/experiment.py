@@ -1,0 +1,150 @@
+"""One experiment on one host: what runs and what is observed, from its begin to `finish`."""
+
+import asyncio
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+
+from netesto.agent import routes, spool
+from netesto.agent.group import PREPARATION_S, Group
+from netesto.agent.jobs import Emit
+from netesto.agent.observation import Observation
+from netesto.collectors import hostfacts
+from netesto.collectors.clock import Clock
+from netesto.errors import AgentError
+from netesto.model import CaptureRequest, Event, GroupRequest, Ports
+from netesto.traffic.base import Tool
+
+log = logging.getLogger(__name__)
+
+
+class Experiment:
+    """Experiment `exp` of `host`, whose device for tests is `device`; its files are in `folder`."""
+
+    def __init__(
+        self, exp: int, folder: Path, *, host: str, device: str, clock: Clock, emit: Emit
+    ) -> None:
+        self.exp = exp
+        self.folder = folder
+        self._host = host
+        self._device = device
+        self._clock = clock
+        self._emit = emit
+        self._groups: dict[int, asyncio.Task[None]] = {}
+        self._accepted: set[int] = set()
+        self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
+        self._reason = ""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._events = (folder / "events.jsonl").open("a", buffering=1)
+        self.observation = Observation(folder, clock, on_warning=self.warn)
+
+    def keep(self, event: Event) -> None:
+        """Add an event to the experiment's own."""
+        if not self._events.closed:
+            self._events.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
+
+    def warn(self, text: str) -> None:
+        """Something the experiment's page should tell."""
+        self._emit("warning", exp=self.exp, text=text)
+
+    async def take_stats(self, order: int) -> None:
+        """Host statistics. `0/` is the first taken before, `1/` the last after; the earlier ones
+        after are kept as `1.1/`, `1.2/` …"""
+        if order not in (0, 1):
+            raise AgentError(f"host statistics are taken before (0) or after (1), not {order}")
+        place = self.folder / str(order)
+        if order == 1:
+            spool.set_aside(place)
+        await hostfacts.take(place, self._host, self._device)
+
+    async def start(
+        self,
+        request: GroupRequest,
+        ports: Ports,
+        start_at_s: float | None,
+        *,
+        tool: Tool,
+        version: str,
+    ) -> None:
+        """Accept a group; it runs by itself from here on."""
+        if request.group in self._accepted:
+            raise AgentError(f"experiment {self.exp} has had its group {request.group} already")
+        self._accepted.add(request.group)
+        if request.stats:
+            await self.take_stats(0)
+        base_s = self._clock.now() + PREPARATION_S if start_at_s is None else start_at_s
+        group = Group(
+            request,
+            ports,
+            asked_start_s=base_s + request.delay_s,
+            tool=tool,
+            version=version,
+            folder=self.folder,
+            device=await routes.device_to(request.server_address, default=self._device),
+            clock=self._clock,
+            observation=self.observation,
+            emit=self._emit,
+        )
+        self._emit("accepted", exp=self.exp, group=request.group)
+        task = asyncio.create_task(self._run(group), name=f"group {request.group}")
+        self._groups[request.group] = task
+
+    async def expect(self, request: GroupRequest, ports: Ports) -> None:
+        """At the server: observe a group's sockets until `forget`."""
+        record = {"request": asdict(request), "ports": asdict(ports)}
+        spool.write_json(self.folder / f"server.{request.group}.json", record)
+        self._expected[request.group] = (ports.data, request.interval_s)
+        await self.observation.watch(ports.data, request.interval_s)
+
+    def forget(self, group: int) -> None:
+        """At the server: the group has ended."""
+        if group in self._expected:
+            self.observation.unwatch(*self._expected.pop(group))
+
+    @property
+    def expected(self) -> tuple[int, ...]:
+        """The groups expected and not forgotten yet."""
+        return tuple(self._expected)
+
+    async def add_capture(self, request: CaptureRequest) -> None:
+        """Capture from the first flow on."""
+        device = self._device
+        if request.peer is not None:
+            device = await routes.device_to(request.peer, default=device)
+        await self.observation.add_capture(request, device)
+
+    async def abort(self, reason: str) -> None:
+        """End all flows and captures now; the flows have failed, for this reason."""
+        self._reason = reason
+        tasks = list(self._groups.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.observation.end_captures()
+
+    async def finish(self) -> None:
+        """End all observation; nothing is written after. AgentError while flows run."""
+        if self._groups:
+            groups = ", ".join(str(group) for group in self._groups)
+            raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
+        await self.observation.end()
+        self._events.close()
+
+    @property
+    def is_finished(self) -> bool:
+        return self._events.closed
+
+    async def _run(self, group: Group) -> None:
+        """One group from its instant to `complete`, whatever happens in between."""
+        try:
+            await group.run(lambda: self._reason or "ended by the controller")
+            del self._groups[group.number]
+            if group.wants_stats and not self._groups:
+                await self.take_stats(1)
+        except Exception:  # the top of a task, as of a thread: nobody else would hear of it
+            log.exception("group failed", extra={"exp": self.exp, "group": group.number})
+            self.warn("fault in the agent; its log has the details")
+        finally:
+            self._groups.pop(group.number, None)
+            self._emit("complete", exp=self.exp, group=group.number)

@@ -1,0 +1,66 @@
+"""Who listens on a TCP port of this network namespace, from /proc alone."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# State 0A is LISTEN (include/net/tcp_states.h).
+_LISTEN = "0A"
+
+# Columns of the table.
+_LOCAL, _STATE, _INODE = 1, 3, 9
+
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket: its port, and its number among the sockets of the system."""
+
+    port: int
+    inode: str
+
+
+def listeners() -> frozenset[Listener]:
+    """All listening sockets, of both address families."""
+    found: set[Listener] = set()
+    for table in ("tcp", "tcp6"):
+        path = Path("/proc/self/net", table)
+        if path.exists():
+            found.update(parse(path.read_text().splitlines()))
+    return frozenset(found)
+
+
+def parse(lines: Iterable[str]) -> Iterator[Listener]:
+    """The listening sockets in /proc/net/tcp or tcp6 (proc_net_tcp of the kernel's documents)."""
+    for line in lines:
+        words = line.split()
+        if len(words) > _INODE and words[_STATE] == _LISTEN:
+            yield Listener(int(words[_LOCAL].rpartition(":")[2], 16), words[_INODE])
+
+
+def ports() -> frozenset[int]:
+    """The ports on which somebody listens."""
+    return frozenset(listener.port for listener in listeners())
+
+
+def listens(pid: int, port: int) -> bool:
+    """True if the process `pid` itself listens on `port`."""
+    wanted = {listener.inode for listener in listeners() if listener.port == port}
+    return bool(wanted) and not wanted.isdisjoint(_sockets_of(pid))
+
+
+def _sockets_of(pid: int) -> set[str]:
+    """The inodes of the sockets that a process has open; none if it is gone."""
+    folder = Path("/proc", str(pid), "fd")
+    found: set[str] = set()
+    try:
+        for entry in folder.iterdir():
+            match = _SOCKET.fullmatch(str(entry.readlink()))
+            if match is not None:
+                found.add(match[1])
+    except OSError:
+        # Closed, or ended, between two looks.
+        return found
+    return found

@@ -1,0 +1,106 @@
+"""Root qdiscs: what stands there now, and the words that make tc make it again."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from netesto.errors import OutputError
+
+Options: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class RootQdisc:
+    """The root qdisc of an interface. `has_children`: somebody put others, or classes, into it."""
+
+    kind: str
+    handle: str
+    options: Options = field(default_factory=dict)
+    has_children: bool = False
+
+
+def parse(text: str) -> RootQdisc | None:
+    """The root in what `tc -j qdisc show dev DEVICE` printed; None if it is the kernel's own.
+
+    The kernel's own has the handle 0 and comes back by itself. OutputError if it is no such text.
+    """
+    try:
+        entries = [dict(entry) for entry in json.loads(text or "[]")]
+        roots = [entry for entry in entries if entry.get("root") and entry["handle"] != "0:"]
+        if not roots:
+            return None
+        root = roots[0]
+        children = [entry for entry in entries if entry.get("parent") and entry["handle"] != "0:"]
+        return RootQdisc(root["kind"], root["handle"], root.get("options", {}), bool(children))
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"tc printed no list of qdiscs: {error}") from error
+
+
+def recreate(root: RootQdisc) -> tuple[str, ...] | None:
+    """The words after `root` that make tc make this qdisc again; None if there is no knowing.
+
+    What has children is not recreated: their classes and filters are not in the list.
+    """
+    words = _RECIPES.get(root.kind)
+    if words is None or root.has_children:
+        return None
+    try:
+        return ("handle", root.handle, root.kind, *words(root.options))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def decimal(value: float) -> str:
+    """A number as tc reads it without loss: 0.01 is "0.01", never "1e-02" or "0"."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
+def _plain(*names: str) -> Callable[[Options], Sequence[str]]:
+    """A recipe for options that tc prints and reads alike."""
+
+    def words(options: Options) -> list[str]:
+        return [word for name in names for word in (name, str(options[name]))]
+
+    return words
+
+
+def _tbf(options: Options) -> list[str]:
+    if options.keys() - {"rate", "burst", "lat"}:
+        raise ValueError("a second bucket is not recreated")
+    # tc prints bytes per second, bytes and microseconds; a bare rate would be read as bits.
+    rate_bps = _number(options["rate"]) * 8
+    burst, latency_us = options["burst"], options["lat"]
+    return ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst}", "latency", f"{latency_us}us"]
+
+
+def _netem(options: Options) -> list[str]:
+    words = ["limit", str(options["limit"])]
+    match options.get("delay"):
+        case {"delay": delay_s, "jitter": jitter_s, "correlation": correlation}:
+            words += ["delay", f"{decimal(_number(delay_s))}s", f"{decimal(_number(jitter_s))}s"]
+            words.append(f"{decimal(100 * _number(correlation))}%")
+    match options.get("loss-random"):
+        case {"loss": loss, "correlation": correlation}:
+            words += ["loss", f"{decimal(100 * _number(loss))}%"]
+            words.append(f"{decimal(100 * _number(correlation))}%")
+    if options.keys() - {"limit", "delay", "loss-random", "ecn", "gap", "seed"}:
+        raise ValueError("netem does more here than delay and lose")
+    return words
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+_RECIPES: Mapping[str, Callable[[Options], Sequence[str]]] = {
+    "bfifo": _plain("limit"),
+    "fq": _plain("limit", "flow_limit", "buckets", "quantum", "initial_quantum"),
+    "fq_codel": _plain("limit", "flows", "quantum"),
+    "netem": _netem,
+    "pfifo": _plain("limit"),
+    "pfifo_fast": _plain(),
+    "tbf": _tbf,
+}

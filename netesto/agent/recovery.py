@@ -1,0 +1,54 @@
+"""The state folder of an agent: one agent at a time, and what a killed one left is put right first.
+
+STATE/lock      held while an agent lives here
+STATE/journal   what is to be undone (agent.journal)
+STATE/spool/    files that no controller has confirmed yet (agent.spool)
+STATE/servers/  what lasting traffic servers print
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from netesto.agent import leftovers, settings
+from netesto.agent.journal import Journal
+from netesto.errors import WorldError
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def claim(state: Path) -> Iterator[Journal]:
+    """Have the folder for ourselves, and its journal open. WorldError if an agent has it."""
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise WorldError(f"{state}: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise WorldError(
+                f"{state}: another agent has this folder", remedy="give each its own --state"
+            ) from None
+        with contextlib.closing(Journal(state / "journal")) as journal:
+            yield journal
+    finally:
+        os.close(lock)
+
+
+async def recover(journal: Journal) -> None:
+    """End the processes and undo the settings that a killed agent left."""
+    # Before the settings: what still runs was meant to run under them.
+    for life in journal.remains().lives:
+        ended = leftovers.end(life)
+        journal.ended(life)
+        if ended:
+            log.warning("processes of a killed agent ended", extra={"count": len(ended)})
+    undone = await settings.restore(journal)
+    if undone:
+        log.warning("settings of a killed agent put back", extra={"count": undone})

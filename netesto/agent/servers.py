@@ -1,0 +1,141 @@
+"""Traffic servers at this host: those that last, those of one flow, and the ports they have."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto import process
+from netesto.agent import listening
+from netesto.agent.jobs import last_lines
+from netesto.errors import AgentError, MissingError, ProcessError
+from netesto.model import GroupRequest, Ports
+from netesto.traffic.base import Tool
+from netesto.traffic.ports import NETSERVER_PORT, PortRange
+
+log = logging.getLogger(__name__)
+
+# A server listens within milliseconds, unless the machine is choked.
+_READY_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lasting:
+    """A server that serves all flows of its tool, and where it listens."""
+
+    job: process.Job
+    port: int
+
+
+class Servers:
+    """The servers of one hold. What lasting ones print goes to `folder`."""
+
+    def __init__(self, ports: PortRange, *, folder: Path) -> None:
+        self._ports = ports
+        self._folder = folder
+        self._lasting: dict[str, _Lasting] = {}
+        self._groups: dict[tuple[int, int], tuple[Ports, list[process.Job]]] = {}
+        self._turn = asyncio.Lock()
+
+    async def ensure(self, tool: Tool) -> int:
+        """Have the lasting server of `tool` running; its port. It stays until `close`."""
+        async with self._turn:
+            lasting = self._lasting.get(tool.name)
+            if lasting is None or lasting.job.status is not None:
+                if lasting is not None:
+                    log.warning("server had ended", extra={"tool": tool.name})
+                lasting = await self._start_lasting(tool)
+                self._lasting[tool.name] = lasting
+            return lasting.port
+
+    async def expect(self, request: GroupRequest, tool: Tool, *, folder: Path) -> Ports:
+        """Reserve ports for a group and have its servers listen. Output goes to `folder`."""
+        key = (request.exp, request.group)
+        if key in self._groups:
+            raise AgentError(f"experiment {request.exp} has group {request.group} already")
+        data = self._take(request.instances)
+        jobs: list[process.Job] = []
+        try:
+            if tool.lasting_server:
+                control = (await self.ensure(tool),) * request.instances
+            else:
+                control = data
+                for instance, port in enumerate(data, start=1):
+                    out = folder / f"server.{request.group}.{instance}.out"
+                    jobs.append(await start(tool, port, out))
+        except BaseException:
+            await _end(jobs)
+            self._ports.give_back(data)
+            raise
+        ports = Ports(control=control, data=data)
+        self._groups[key] = (ports, jobs)
+        return ports
+
+    async def forget(self, exp: int, group: int) -> Ports | None:
+        """End the group's own servers and free its ports; those it had, None if it had none."""
+        entry = self._groups.pop((exp, group), None)
+        if entry is None:
+            return None
+        ports, jobs = entry
+        await _end(jobs)
+        self._ports.give_back(ports.data)
+        return ports
+
+    async def close(self) -> None:
+        """End all servers."""
+        for exp, group in list(self._groups):
+            await self.forget(exp, group)
+        async with self._turn:
+            await _end([lasting.job for lasting in self._lasting.values()])
+            self._ports.give_back(lasting.port for lasting in self._lasting.values())
+            self._lasting.clear()
+
+    async def _start_lasting(self, tool: Tool) -> _Lasting:
+        # Debian starts a netserver of its own at boot; then ours listens beside it.
+        port = self._take(1)[0] if NETSERVER_PORT in listening.ports() else NETSERVER_PORT
+        self._folder.mkdir(parents=True, exist_ok=True)
+        out = self._folder / f"{tool.name}.out"
+        out.unlink(missing_ok=True)
+        return _Lasting(await start(tool, port, out), port)
+
+    def _take(self, count: int) -> tuple[int, ...]:
+        """Ports that neither a flow of ours nor anybody else has."""
+        occupied = listening.ports()
+        ports: list[int] = []
+        foreign: list[int] = []
+        try:
+            while len(ports) < count:
+                (port,) = self._ports.take(1)
+                (foreign if port in occupied else ports).append(port)
+        except BaseException:
+            self._ports.give_back(ports)
+            raise
+        finally:
+            self._ports.give_back(foreign)
+        return tuple(ports)
+
+
+async def start(tool: Tool, port: int, out: Path) -> process.Job:
+    """A server that listens on `port` when this returns. Both its streams go to the new `out`."""
+    argv = tool.server_command(port)
+    try:
+        job = await process.start(argv, stdout=out)
+    except ProcessError as error:
+        raise MissingError(str(error), remedy=f"is {tool.name} installed?") from None
+    try:
+        is_ready = await process.wait_until_async(
+            lambda: job.status is not None or listening.listens(job.pid, port),
+            timeout=_READY_TIMEOUT_S,
+        )
+        if job.status is not None or not is_ready:
+            reason = "does not listen" if job.status is None else "ended at once"
+            said = last_lines(out)
+            raise AgentError(f"{' '.join(argv)}: {reason}" + (f": {said}" if said else ""))
+    except BaseException:
+        await job.end()
+        raise
+    return job
+
+
+async def _end(jobs: list[process.Job]) -> None:
+    await asyncio.gather(*(job.end() for job in jobs))

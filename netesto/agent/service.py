@@ -1,0 +1,149 @@
+"""What an agent does for its controller: transport.base.Agent, by shape, on this host.
+
+The transport's gate lets one controller in at a time and only the holder act; so a call that
+needs a hold finds one here, or the hold is just ending.
+"""
+
+import asyncio
+import contextlib
+import os
+import platform
+from collections.abc import AsyncGenerator, Callable
+from ipaddress import ip_address
+
+import psutil
+
+import netesto
+from netesto.agent import spool
+from netesto.agent.session import Premises, Session
+from netesto.collectors import capabilities
+from netesto.collectors.capabilities import Capabilities
+from netesto.errors import AgentError
+from netesto.model import (
+    Applied,
+    CaptureRequest,
+    ClockReading,
+    Event,
+    FileEntry,
+    GroupRequest,
+    HostInfo,
+    Ports,
+    Setting,
+)
+
+
+class Service:
+    """The agent of one host. `on_shut_down` is called when its controller asks it to end."""
+
+    def __init__(self, premises: Premises, *, on_shut_down: Callable[[], None]) -> None:
+        self._premises = premises
+        self._on_shut_down = on_shut_down
+        self._session: Session | None = None
+        self._reason = ""
+        self._capabilities: asyncio.Task[Capabilities] | None = None
+
+    async def info(self) -> HostInfo:
+        if self._capabilities is None:
+            self._capabilities = asyncio.create_task(capabilities.probe())
+        able = await asyncio.shield(self._capabilities)
+        premises = self._premises
+        return HostInfo(
+            host=premises.host,
+            version=netesto.__version__,
+            kernel=platform.release(),
+            cpus=len(os.sched_getaffinity(0)),
+            memory_bytes=psutil.virtual_memory().total,
+            device=premises.device,
+            addresses=addresses(),
+            tools=await premises.tools.versions(),
+            congestion_controls=able.congestion_controls,
+            qdiscs=able.qdiscs or (),
+            holder=self._session.controller if self._session else "",
+        )
+
+    async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
+        session = Session(self._premises, controller=controller, run=run)
+        self._session = session
+        session.emit("held")
+        try:
+            while (event := await session.events.get()) is not None:
+                yield event
+        finally:
+            self._session = None
+            await session.close(self._reason or "the controller let the agent go")
+        if self._reason:
+            raise AgentError(self._reason)
+
+    async def probe_clock(self) -> ClockReading:
+        return self._premises.clock.reading(self._premises.clock.now())
+
+    async def configure(self, setting: Setting) -> Applied:
+        return await self._held().configure(setting)
+
+    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        await self._held().start_servers(tests, tools)
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        await self._held().take_stats(exp, order)
+
+    async def expect(self, request: GroupRequest) -> Ports:
+        return await self._held().expect(request)
+
+    async def forget(self, exp: int, group: int) -> None:
+        await self._held().forget(exp, group)
+
+    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
+        await self._held().start(request, ports, start_at_s)
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        await self._held().start_capture(request)
+
+    async def finish(self, exp: int) -> None:
+        await self._held().finish(exp)
+
+    async def files(self, exp: int) -> list[FileEntry]:
+        folder = self._premises.spool.experiment(self._held().run, exp)
+        return await asyncio.to_thread(spool.entries, folder)
+
+    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+        folder = self._premises.spool.experiment(self._held().run, exp)
+        with contextlib.closing(spool.pieces(folder, path)) as pieces:
+            for piece in pieces:
+                yield piece
+
+    async def confirm(self, exp: int) -> None:
+        session = self._held()
+        await session.finish(exp)
+        await asyncio.to_thread(self._premises.spool.remove, session.run, exp)
+
+    async def abort(self) -> None:
+        await self._held().abort("aborted by the controller")
+
+    async def shut_down(self) -> None:
+        self._on_shut_down()
+
+    def end(self, reason: str) -> None:
+        """End the hold, if there is one, and all that it did; its stream ends with the reason, or
+        plainly if that is ""."""
+        self._reason = reason
+        if self._session is not None:
+            self._session.events.put_nowait(None)
+
+    def _held(self) -> Session:
+        if self._session is None:
+            raise AgentError("the hold has ended")
+        return self._session
+
+
+def addresses() -> tuple[str, ...]:
+    """The addresses of this host that others can reach: neither loopback nor link-local."""
+    found = {
+        entry.address
+        for entries in psutil.net_if_addrs().values()
+        for entry in entries
+        if entry.family.name in ("AF_INET", "AF_INET6") and "%" not in entry.address
+    }
+    known = sorted(map(ip_address, found), key=lambda address: (address.version, int(address)))
+    return tuple(
+        str(address) for address in known if not address.is_loopback and not address.is_link_local
+    )

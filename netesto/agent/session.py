@@ -1,0 +1,204 @@
+"""One hold of the agent: what a controller has done here, and how all of it ends with it."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.agent import congestion
+from netesto.agent.experiment import Experiment
+from netesto.agent.journal import Journal
+from netesto.agent.servers import Servers
+from netesto.agent.settings import Settings
+from netesto.agent.spool import Spool
+from netesto.agent.tools import Tools
+from netesto.collectors.clock import Clock
+from netesto.errors import AgentError
+from netesto.model import (
+    TESTS,
+    Applied,
+    CaptureRequest,
+    Event,
+    EventKind,
+    GroupRequest,
+    Ports,
+    Setting,
+)
+from netesto.traffic.ports import PortRange
+
+log = logging.getLogger(__name__)
+
+# Progress beyond this is kept on disk but no longer told: the controller does not read.
+_BACKLOG_MAX = 10_000
+
+# As many as PortRange has ports for.
+_INSTANCES_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """What an agent works with, hold after hold. `device` is the one it tests through."""
+
+    host: str
+    device: str
+    folder: Path
+    spool: Spool
+    journal: Journal
+    clock: Clock
+    tools: Tools
+
+
+class Session:
+    """The hold of one controller for one run."""
+
+    def __init__(self, premises: Premises, *, controller: str, run: str) -> None:
+        self.controller = controller
+        self.run = run
+        self.events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._premises = premises
+        self._sequence = 0
+        self._experiments: dict[int, Experiment] = {}
+        self._servers = Servers(PortRange(), folder=premises.folder / "servers")
+        self._settings = Settings(
+            premises.journal,
+            device=premises.device,
+            on_warning=lambda text: self.emit("warning", text=text),
+        )
+        premises.spool.experiment(run, 0)  # refuses a name that is none
+
+    def emit(
+        self,
+        kind: EventKind,
+        *,
+        exp: int = 0,
+        group: int = 0,
+        instance: int = 0,
+        rate_bps: float = 0.0,
+        text: str = "",
+        last_lines: str = "",
+    ) -> None:
+        """Tell the controller, and keep it with the experiment."""
+        if kind == "progress" and self.events.qsize() > _BACKLOG_MAX:
+            return
+        self._sequence += 1
+        event = Event(
+            sequence=self._sequence,
+            time_s=self._premises.clock.now(),
+            kind=kind,
+            exp=exp,
+            group=group,
+            instance=instance,
+            rate_bps=rate_bps,
+            text=text,
+            last_lines=last_lines,
+        )
+        if exp in self._experiments:
+            self._experiments[exp].keep(event)
+        self.events.put_nowait(event)
+
+    def experiment(self, exp: int) -> Experiment:
+        """The experiment, begun here if it was not. AgentError if it is finished."""
+        if exp not in self._experiments:
+            folder = self._premises.spool.experiment(self.run, exp)
+            if folder.exists():
+                raise AgentError(f"experiment {exp} of this run was finished here before")
+            self._experiments[exp] = Experiment(
+                exp,
+                folder,
+                host=self._premises.host,
+                device=self._premises.device,
+                clock=self._premises.clock,
+                emit=self.emit,
+            )
+        experiment = self._experiments[exp]
+        if experiment.is_finished:
+            raise AgentError(f"experiment {exp} is finished")
+        return experiment
+
+    async def configure(self, setting: Setting) -> Applied:
+        return await self._settings.apply(setting)
+
+    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        """Lasting servers of these tools, as far as the tests need them."""
+        for name in tools:
+            tool = await self._premises.tools.get(name)
+            if tool.lasting_server and tool.tests.intersection(tests):
+                await self._servers.ensure(tool)
+
+    async def expect(self, request: GroupRequest) -> Ports:
+        check(request)
+        tool = await self._premises.tools.get(request.tool)
+        if request.test.startswith("TCP_"):
+            congestion.require(request.reverse_congestion_control)
+        experiment = self.experiment(request.exp)
+        ports = await self._servers.expect(request, tool, folder=experiment.folder)
+        await experiment.expect(request, ports)
+        return ports
+
+    async def forget(self, exp: int, group: int) -> None:
+        ports = await self._servers.forget(exp, group)
+        if ports is not None and exp in self._experiments:
+            self._experiments[exp].forget(group)
+
+    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
+        check(request)
+        if not len(ports.control) == len(ports.data) == request.instances:
+            raise AgentError(f"{request.instances} instances need a pair of ports each")
+        tool = await self._premises.tools.get(request.tool)
+        if request.test.startswith("TCP_"):
+            congestion.require(request.congestion_control)
+        version = await self._premises.tools.version(request.tool)
+        experiment = self.experiment(request.exp)
+        await experiment.start(request, ports, start_at_s, tool=tool, version=version)
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        await self.experiment(request.exp).add_capture(request)
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        await self.experiment(exp).take_stats(order)
+
+    async def finish(self, exp: int) -> None:
+        """Complete an experiment; one that never began here is complete."""
+        experiment = self._experiments.get(exp)
+        if experiment is None or experiment.is_finished:
+            return
+        for group in experiment.expected:
+            await self.forget(exp, group)
+        await experiment.finish()
+
+    async def abort(self, reason: str) -> None:
+        """End all flows and captures; experiments can be finished after."""
+        await asyncio.gather(
+            *(
+                experiment.abort(reason)
+                for experiment in self._experiments.values()
+                if not experiment.is_finished
+            )
+        )
+
+    async def close(self, reason: str) -> None:
+        """End everything and put everything back, in the order in which it can be done."""
+        try:
+            await self.abort(reason)
+            for exp in self._experiments:
+                await self.finish(exp)
+            await self._servers.close()
+        finally:
+            # Whatever went wrong above, the host is put back.
+            await self._settings.restore()
+
+
+def check(request: GroupRequest) -> None:
+    """AgentError if a request is out of all reason; the language is more exact, and elsewhere."""
+    if request.test not in TESTS:
+        raise AgentError(f"test {request.test}: unknown", remedy=f"there are {_list(TESTS)}")
+    if not 1 <= request.instances <= _INSTANCES_MAX:
+        raise AgentError(f"{request.instances} instances; from 1 to {_INSTANCES_MAX} can run")
+    if request.group < 1 or request.exp < 1:
+        raise AgentError(f"experiment {request.exp}, group {request.group}: both begin with 1")
+    if not request.duration_s > 0 or not request.interval_s > 0 or request.delay_s < 0:
+        raise AgentError("a duration and an interval are more than 0 seconds, a delay not less")
+
+
+def _list(words: frozenset[str]) -> str:
+    return ", ".join(sorted(words))

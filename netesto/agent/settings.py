@@ -1,0 +1,295 @@
+"""Settings of a host: planned as data, journaled, made, read back, and put back in reverse order.
+
+`plan` is pure: from what is asked and what was there before it makes the steps and their undoing.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto import process
+from netesto.agent import allowed, qdiscs
+from netesto.agent.journal import Journal, Run, Step, Write
+from netesto.agent.qdiscs import RootQdisc
+from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
+from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Setting, Sysctl
+
+log = logging.getLogger(__name__)
+
+# tc answers in milliseconds.
+_TC_TIMEOUT_S = 5.0
+
+# What tc says of something that is not there; then there is nothing left to undo.
+_ALREADY_GONE = ("handle of zero", "No such file", "Cannot find device", "Invalid handle")
+
+# The sysctls whose values the kernel looks up among its modules.
+_NAMING_SYSCTLS = {
+    "net.core.default_qdisc": "qdisc",
+    "net.ipv4.tcp_allowed_congestion_control": "congestion control",
+    "net.ipv4.tcp_congestion_control": "congestion control",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to make a setting, and how to undo it. `warning` tells what cannot be put back."""
+
+    what: str
+    steps: tuple[Step, ...]
+    undo: tuple[Step, ...]
+    warning: str = ""
+
+
+def plan_sysctl(setting: Sysctl, before: str) -> Plan:
+    """`before` is the value the kernel has now. AgentError if a script may not set it so."""
+    value = " ".join(setting.value.split())
+    allowed.check_sysctl(setting.name, value)
+    path = str(sysctl_path(setting.name))
+    what = f"sysctl {setting.name}={value}"
+    return Plan(what, (Write(path, value),), (Write(path, before),))
+
+
+def plan_module_parameter(setting: ModuleParameter, before: str) -> Plan:
+    """`before` is the value the module has now. AgentError if a script may not set it so."""
+    allowed.check_module_parameter(setting.module, setting.name, setting.value)
+    path = str(parameter_path(setting.module, setting.name))
+    what = f"module parameter {setting.module} {setting.name}={setting.value}"
+    return Plan(what, (Write(path, setting.value),), (Write(path, before),))
+
+
+def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
+    """`before` is the root now, None the kernel's own. AgentError if a script may not set it so.
+
+    Without an action the old root goes first; the kernel's own cannot be deleted, only covered.
+    """
+    allowed.check_qdisc(setting.kind, setting.options, setting.action)
+    root = ("dev", setting.device, "root")
+    delete = Run(("tc", "qdisc", "del", *root))
+    steps: list[Step] = []
+    if setting.action in ("", "delete") and before is not None:
+        steps.append(delete)
+    if setting.action != "delete":
+        words = (*root, setting.kind, *setting.options)
+        steps.append(Run(("tc", "qdisc", setting.action or "add", *words)))
+    old = None if before is None else qdiscs.recreate(before)
+    undo = delete if old is None else Run(("tc", "qdisc", "replace", *root, *old))
+    warning = ""
+    if before is not None and old is None:
+        warning = (
+            f"the qdisc {before.kind} that {setting.device} had cannot be put back as it was;"
+            " it will have the kernel's own"
+        )
+    words = (setting.action, setting.kind, *setting.options)
+    what = f"qdisc {setting.device}: {' '.join(word for word in words if word)}"
+    return Plan(what, tuple(steps), (undo,) if steps else (), warning)
+
+
+def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
+    """Netem as a root qdisc; no delay and no loss removes it, and nothing but netem."""
+    allowed.check_netem(setting.delay_ms, setting.limit_packets, setting.loss_percent)
+    if setting.delay_ms == 0 and setting.loss_percent == 0:
+        if before is None or before.kind != "netem":
+            return Plan(f"qdisc {setting.device}: no netem", (), ())
+        return plan_qdisc(Qdisc("netem", (), "delete", setting.device), before)
+    options = ["limit", str(setting.limit_packets)]
+    if setting.delay_ms:
+        options += ["delay", f"{qdiscs.decimal(setting.delay_ms)}ms"]
+    if setting.loss_percent:
+        options += ["loss", f"{qdiscs.decimal(setting.loss_percent)}%"]
+    return plan_qdisc(Qdisc("netem", tuple(options), "", setting.device), before)
+
+
+def sysctl_path(name: str) -> Path:
+    """/proc/sys/net is that of the network namespace of who opens it."""
+    return Path("/proc/sys", *name.split("."))
+
+
+def parameter_path(module: str, name: str) -> Path:
+    return Path("/sys/module", module, "parameters", name)
+
+
+class Settings:
+    """The settings made on this host. An empty device stands for `device`."""
+
+    def __init__(self, journal: Journal, *, device: str, on_warning: Callable[[str], None]) -> None:
+        self._journal = journal
+        self._device = device
+        self._on_warning = on_warning
+        self._turn = asyncio.Lock()
+
+    async def apply(self, setting: Setting) -> Applied:
+        """Make one setting, or leave all as it was and raise the reason."""
+        async with self._turn:
+            match setting:
+                case Sysctl():
+                    return await self._apply_sysctl(setting)
+                case ModuleParameter():
+                    return await self._apply_parameter(setting)
+                case Qdisc() | Netem():
+                    return await self._apply_qdisc(setting)
+
+    async def restore(self) -> None:
+        """Undo everything, the last first."""
+        async with self._turn:
+            await restore(self._journal)
+
+    async def _apply_sysctl(self, setting: Sysctl) -> Applied:
+        # What is not allowed is not read either.
+        plan_sysctl(setting, "")
+        path = sysctl_path(setting.name)
+        before = _read_sysctl(setting.name, path)
+        plan = plan_sysctl(setting, before)
+        try:
+            await self._carry_out(plan)
+        except OSError as error:
+            kind = _NAMING_SYSCTLS.get(setting.name)
+            if kind is not None and error.errno in (errno.ENOENT, errno.EINVAL):
+                raise MissingError(
+                    f"{kind} {setting.value}: not in this kernel ({platform.release()})"
+                ) from None
+            raise AgentError(f"{plan.what}: {error.strerror}") from None
+        return Applied(plan.what, before, _fields(path))
+
+    async def _apply_parameter(self, setting: ModuleParameter) -> Applied:
+        plan_module_parameter(setting, "")
+        path = parameter_path(setting.module, setting.name)
+        before = _read_parameter(setting, path)
+        plan = plan_module_parameter(setting, before)
+        try:
+            await self._carry_out(plan)
+        except OSError as error:
+            raise AgentError(f"{plan.what}: {error.strerror}") from None
+        return Applied(plan.what, before, _fields(path))
+
+    async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
+        device = asked.device or self._device
+        allowed.check_device(device)
+        before, shown_before = await _read_root(device)
+        match asked:
+            case Qdisc(kind, options, action):
+                plan = plan_qdisc(Qdisc(kind, options, action, device), before)
+            case Netem(delay_ms, limit, loss):
+                plan = plan_netem(Netem(delay_ms, limit, loss, device), before)
+        try:
+            await self._carry_out(plan)
+        except ProcessError as error:
+            raise _tc_error(plan.what, error) from None
+        if plan.warning:
+            self._on_warning(plan.warning)
+        _, shown_after = await _read_root(device)
+        return Applied(plan.what, shown_before, shown_after)
+
+    async def _carry_out(self, plan: Plan) -> None:
+        """Journal, then do; if a step fails, undo and let the error pass."""
+        if not plan.steps:
+            return
+        number = self._journal.begin(plan.what, plan.undo)
+        try:
+            for step in plan.steps:
+                await _do(step)
+        except (ProcessError, OSError):
+            if await _undo(plan.what, plan.undo):
+                self._journal.undone(number)
+            raise
+        log.info("setting made", extra={"setting": plan.what})
+
+
+async def restore(journal: Journal) -> int:
+    """Undo what the journal still holds, the last first; how many changes are undone.
+
+    What cannot be undone is logged and stays in the journal, for the next start.
+    """
+    count = 0
+    for change in journal.remains().changes:
+        if await _undo(change.what, change.undo):
+            journal.undone(change.number)
+            count += 1
+    return count
+
+
+async def _undo(what: str, steps: Iterable[Step]) -> bool:
+    for step in steps:
+        try:
+            await _do(step)
+        except (ProcessError, OSError) as error:
+            if isinstance(error, ProcessError) and any(
+                text in str(error) for text in _ALREADY_GONE
+            ):
+                continue
+            log.error("setting not put back", extra={"setting": what, "reason": str(error)})  # noqa: TRY400 - the reason says it all
+            return False
+    log.info("setting put back", extra={"setting": what})
+    return True
+
+
+async def _do(step: Step) -> None:
+    match step:
+        case Write(path, text):
+            _write(Path(path), text)
+        case Run(argv):
+            await process.run_async(argv, timeout=_TC_TIMEOUT_S)
+
+
+def _write(path: Path, text: str) -> None:
+    # One write: the kernel takes each as a whole value. Never creates.
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _fields(path: Path) -> str:
+    """A kernel file's value, its fields separated by single blanks."""
+    return " ".join(path.read_text().split())
+
+
+def _read_sysctl(name: str, path: Path) -> str:
+    try:
+        return _fields(path)
+    except FileNotFoundError:
+        raise MissingError(
+            f"sysctl {name}: not here (kernel {platform.release()})",
+            remedy="some exist only outside of network namespaces, some only in other kernels",
+        ) from None
+    except OSError as error:
+        raise AgentError(f"sysctl {name}: {error.strerror}") from None
+
+
+def _read_parameter(setting: ModuleParameter, path: Path) -> str:
+    try:
+        return _fields(path)
+    except FileNotFoundError:
+        what = f"module parameter {setting.module} {setting.name}"
+        if not path.parent.exists():
+            raise MissingError(f"{what}: the module {setting.module} is not loaded") from None
+        has = ", ".join(sorted(entry.name for entry in path.parent.iterdir()))
+        raise MissingError(f"{what}: not in this kernel", remedy=f"it has: {has}") from None
+    except OSError as error:
+        raise AgentError(f"module parameter {setting.name}: {error.strerror}") from None
+
+
+async def _read_root(device: str) -> tuple[RootQdisc | None, str]:
+    """The root qdisc, for us and for people. AgentError if there is no such interface."""
+    show = ("qdisc", "show", "dev", device)
+    try:
+        entries = await process.run_async(("tc", "-j", *show), timeout=_TC_TIMEOUT_S)
+        text = await process.run_async(("tc", *show, "root"), timeout=_TC_TIMEOUT_S)
+    except ProcessError as error:
+        raise _tc_error(f"qdisc of {device}", error) from None
+    return qdiscs.parse(entries.stdout), text.stdout.strip()
+
+
+def _tc_error(what: str, error: ProcessError) -> NetestoError:
+    if "qdisc kind is unknown" in str(error) or "Unknown qdisc" in str(error):
+        return MissingError(
+            f"{what}: this qdisc is not in this kernel ({platform.release()})",
+            remedy="`--ground uml` has a kernel with all of them",
+        )
+    said = str(error).partition(": ")[2].strip()
+    return AgentError(f"{what}: {said}")
