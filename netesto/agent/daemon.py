@@ -27,7 +27,8 @@ from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
-log = logging.getLogger(__name__)
+# Named in full: run as a module, this one would be called __main__.
+log = logging.getLogger("netesto.agent.daemon")
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -167,3 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
     return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
