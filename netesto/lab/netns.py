@@ -153,6 +153,13 @@ def check(plan: Plan) -> None:
     for tool, package in TOOLS.items():
         if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
             raise MissingError(f"{tool}: not found", remedy=f"In Debian: apt install {package}")
+    seeded = any(plans.HASH_SEED in namespace.sysctls for namespace in plan.namespaces)
+    if seeded and not Path("/proc/sys", *plans.HASH_SEED.split(".")).exists():
+        raise MissingError(
+            f"{plans.HASH_SEED}: not in this kernel ({os.uname().release}), but in Linux 6.11",
+            remedy="Without it routers in a row choose alike among equal paths, and some paths "
+            "stay empty. A fattree can do with routing=onecore.",
+        )
     if any(queueing.kinds(link.settings) for link in plan.topology.links):
         check_kernel(plan, capabilities.probe_blocking())
 

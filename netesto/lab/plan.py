@@ -3,6 +3,7 @@
 Nothing here touches the machine or needs root; `netns` carries a plan out.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.lab import queueing
+from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.links import DEFAULT_MTU, LinkSettings
-from netesto.lab.topology import Link, Node, Topology
 from netesto.model import Address
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -56,6 +57,10 @@ ROUTER_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.all.forwarding": "1",
     "net.ipv6.conf.default.forwarding": "1",
 }
+
+# Routers with the same seed choose alike, so that a second row of them has no choice left: of 400
+# flows all 400 agreed. Linux has had seeds since 6.11; `netns` asks for this file.
+HASH_SEED = "net.ipv4.fib_multipath_hash_seed"
 
 # Several equal paths: a flow (addresses and ports) keeps to one of them.
 MULTIPATH_SYSCTLS: Mapping[str, str] = {
@@ -301,8 +306,11 @@ def _sysctls(node: Node, routes: Sequence[Route]) -> dict[str, str]:
     if node.kind == "switch":
         return dict(SWITCH_SYSCTLS)
     forwarding = ROUTER_SYSCTLS if node.forwards else {}
-    multipath = MULTIPATH_SYSCTLS if any(len(route.gateways) > 1 for route in routes) else {}
-    return {**IP_SYSCTLS, **forwarding, **multipath}
+    if not any(len(route.gateways) > 1 for route in routes):
+        return {**IP_SYSCTLS, **forwarding}
+    # 0 would mean: no seed of its own. IPv6 uses the same.
+    seed = str(zlib.crc32(node.name.encode()) or 1)
+    return {**IP_SYSCTLS, **forwarding, **MULTIPATH_SYSCTLS, HASH_SEED: seed}
 
 
 class _Routes:

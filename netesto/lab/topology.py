@@ -1,199 +1,24 @@
-"""What a lab is made of: hosts, routers and switches, and the links between them.
+"""From `LAB name k=v …` or a TOML file to a topology, with every mistake named."""
 
-    pair      a ── b
-    star      h1 … hN, each ── sw
-    dumbbell  client1 … clientN ── left ── router ══ right ── server1 … serverM
-    chain     h1 ══ r1 ══ … ══ rK ══ h2
-    tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
-    fattree   16 hosts, 8 edge, 8 aggregation and 4 core routers, 48 links
-
-`══` are the links that rate, delay and the like apply to. Pure values: nothing here knows the
-machine.
-"""
-
-import re
 import tomllib
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from netesto.errors import UsageError
-from netesto.lab.links import (
-    LINK_SETTINGS,
-    LinkSettings,
-    link_settings,
-    nearest,
-    value,
-    whole_number,
+from netesto.lab.graph import (
+    LONGEST_NODE_NAME,
+    NODE_NAME,
+    RESERVED_NAMES,
+    Kind,
+    Link,
+    Node,
+    Topology,
 )
+from netesto.lab.links import LINK_SETTINGS, link_settings, nearest
+from netesto.lab.shapes import SHAPE_SETTINGS, SHAPES
 
-Kind: TypeAlias = Literal["host", "router", "switch"]
-
-# A node's name is also the name of its neighbours' interfaces towards it, and of a folder.
-NODE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
-
-# IFNAMSIZ is 16 with its NUL.
-LONGEST_NODE_NAME = 15
-
-# Every namespace has `lo`, every switch its `bridge`; sysctl has the other two.
-RESERVED_NAMES = frozenset({"all", "bridge", "default", "lo"})
-
-# A host's number is the last byte of its IPv4 address; routers count down from 254.
-MOST_HOSTS = 200
-
-# Each router of a chain begins a new network, numbered by one byte of the address.
-MOST_ROUTERS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A namespace to be. With an `agent`, scripts may name it.
-
-    It tests through its link to `faces` ("": its first link). An `idle` router is wired but
-    forwards nothing.
-    """
-
-    name: str
-    kind: Kind
-    agent: bool = False
-    faces: str = ""
-    idle: bool = False
-
-    @property
-    def forwards(self) -> bool:
-        return self.kind != "host" and not self.idle
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A cable between two nodes."""
-
-    a: str
-    b: str
-    settings: LinkSettings = field(default_factory=LinkSettings)
-
-    def other(self, node: str) -> str:
-        """The node at the other end."""
-        return self.b if node == self.a else self.a
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Nodes and links. `asked` are the settings as they were written."""
-
-    name: str
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
-    asked: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names that scripts may use: every node with an agent."""
-        return tuple(node.name for node in self.nodes if node.agent)
-
-    def node(self, name: str) -> Node:
-        """The node of that name; KeyError if there is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
-
-    def links_of(self, name: str) -> tuple[Link, ...]:
-        """The links of a node, in the order of the topology."""
-        return tuple(link for link in self.links if name in {link.a, link.b})
-
-    def path(self, source: str, destination: str) -> tuple[Link, ...]:
-        """The links of a shortest path (of several, the first in the topology's order)."""
-        arrived_by: dict[str, Link | None] = {source: None}
-        queue = deque([source])
-        while queue and destination not in arrived_by:
-            here = queue.popleft()
-            if here != source and not self.node(here).forwards:
-                continue
-            for link in self.links_of(here):
-                if link.other(here) not in arrived_by:
-                    arrived_by[link.other(here)] = link
-                    queue.append(link.other(here))
-        links: list[Link] = []
-        here = destination
-        while (link_back := arrived_by.get(here)) is not None:
-            links.append(link_back)
-            here = link_back.other(here)
-        return tuple(reversed(links))
-
-
-# ---- the named ones --------------------------------------------------------------------------
-
-
-def pair(asked: Mapping[str, str]) -> Topology:
-    """Two hosts and one link: the least there is."""
-    settings = _limits(asked, "pair", {})
-    nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
-    return Topology("pair", nodes, (Link("a", "b", settings),))
-
-
-def star(asked: Mapping[str, str]) -> Topology:
-    """Hosts around one switch, every link alike."""
-    settings = _limits(asked, "star", {})
-    names = [f"h{i + 1}" for i in range(_count(asked, "hosts", 4, "star", least=2))]
-    nodes = (*_hosts(names), Node("sw", "switch"))
-    return Topology("star", nodes, tuple(Link(name, "sw", settings) for name in names))
-
-
-def dumbbell(asked: Mapping[str, str]) -> Topology:
-    """Clients and servers that share one bottleneck, the link from the router to the right.
-
-    Only that link is limited; the rate defaults to 100 Mbit/s, which any machine can carry.
-    """
-    bottleneck = _limits(asked, "dumbbell", {"rate": "100mbit"})
-    # MTU and offload are made where a packet is made: at the hosts.
-    access = LinkSettings(mtu=bottleneck.mtu, offload=bottleneck.offload)
-    clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 2, "dumbbell"))]
-    servers = [f"server{i + 1}" for i in range(_count(asked, "servers", 1, "dumbbell"))]
-    nodes = (
-        *_hosts(clients),
-        Node("left", "switch"),
-        Node("router", "router", agent=True, faces="right"),
-        Node("right", "switch"),
-        *_hosts(servers),
-    )
-    links = (
-        *(Link(name, "left", access) for name in clients),
-        Link("left", "router", access),
-        Link("router", "right", bottleneck),
-        *(Link("right", name, access) for name in servers),
-    )
-    return Topology("dumbbell", nodes, links)
-
-
-def chain(asked: Mapping[str, str]) -> Topology:
-    """Two hosts with a row of routers between them, every link alike.
-
-    Each router tests through its link towards h2.
-    """
-    settings = _limits(asked, "chain", {})
-    count = _count(asked, "routers", 2, "chain", most=MOST_ROUTERS)
-    names = ["h1", *(f"r{i + 1}" for i in range(count)), "h2"]
-    routers = (Node(name, "router", agent=True, faces=after) for name, after in pairwise(names[1:]))
-    nodes = (Node("h1", "host", agent=True), *routers, Node("h2", "host", agent=True))
-    links = tuple(Link(a, b, settings) for a, b in pairwise(names))
-    return Topology("chain", nodes, links)
-
-
-Shape: TypeAlias = Callable[[Mapping[str, str]], Topology]
-
-SHAPES: Mapping[str, Shape] = {"pair": pair, "star": star, "dumbbell": dumbbell, "chain": chain}
-
-# What each takes beside the limits of its links.
-SHAPE_SETTINGS: Mapping[str, Mapping[str, str]] = {
-    "pair": {},
-    "star": {"hosts": "how many (4)"},
-    "dumbbell": {"clients": "how many (2)", "servers": "how many (1)"},
-    "chain": {"routers": "how many (2)"},
-}
+__all__ = ["Link", "Node", "Topology", "build", "load"]
 
 
 def build(name: str, settings: Mapping[str, str]) -> Topology:
@@ -225,29 +50,6 @@ def _refuse_unknown(asked: Mapping[str, object], allowed: Mapping[str, str], wha
             remedy = "Allowed:\n" + "\n".join(f"  {key}: {text}" for key, text in allowed.items())
             message = f"{what}: no setting {name!r}{nearest(name, allowed)}"
             raise UsageError(message, remedy=remedy)
-
-
-def _limits(asked: Mapping[str, str], name: str, defaults: Mapping[str, str]) -> LinkSettings:
-    limits = {key: text for key, text in {**defaults, **asked}.items() if key in LINK_SETTINGS}
-    return link_settings(limits, what=f"LAB {name}")
-
-
-def _count(
-    asked: Mapping[str, str],
-    key: str,
-    default: int,
-    name: str,
-    *,
-    least: int = 1,
-    most: int = MOST_HOSTS,
-) -> int:
-    return value(
-        asked, key, lambda text: whole_number(text, least, most), default, what=f"LAB {name}"
-    )
-
-
-def _hosts(names: list[str]) -> tuple[Node, ...]:
-    return tuple(Node(name, "host", agent=True) for name in names)
 
 
 # ---- from a file -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import sys
 import time
 
 # The receiver gives up when nothing comes for so long, and when nothing ever came.
-SILENCE_S = 0.25
+SILENCE_S = 0.1
 FIRST_PACKET_S = 5.0
 
 # socket(7); Python has no name for it. Unlike SO_RCVBUF it may go beyond net.core.rmem_max.

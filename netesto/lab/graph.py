@@ -1,0 +1,97 @@
+"""Hosts, routers and switches, and the links between them. Pure values, and the paths in them."""
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from netesto.lab.links import LinkSettings
+
+Kind: TypeAlias = Literal["host", "router", "switch"]
+
+# A node's name is also the name of its neighbours' interfaces towards it, and of a folder.
+NODE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
+
+# IFNAMSIZ is 16 with its NUL.
+LONGEST_NODE_NAME = 15
+
+# Every namespace has `lo`, every switch its `bridge`; sysctl has the other two.
+RESERVED_NAMES = frozenset({"all", "bridge", "default", "lo"})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A namespace to be. With an `agent`, scripts may name it.
+
+    It tests through its link to `faces` ("": its first link). An `idle` router is wired but
+    forwards nothing.
+    """
+
+    name: str
+    kind: Kind
+    agent: bool = False
+    faces: str = ""
+    idle: bool = False
+
+    @property
+    def forwards(self) -> bool:
+        return self.kind != "host" and not self.idle
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable between two nodes."""
+
+    a: str
+    b: str
+    settings: LinkSettings = field(default_factory=LinkSettings)
+
+    def other(self, node: str) -> str:
+        """The node at the other end."""
+        return self.b if node == self.a else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Nodes and links. `asked` are the settings as they were written."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    asked: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names that scripts may use: every node with an agent."""
+        return tuple(node.name for node in self.nodes if node.agent)
+
+    def node(self, name: str) -> Node:
+        """The node of that name; KeyError if there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def links_of(self, name: str) -> tuple[Link, ...]:
+        """The links of a node, in the order of the topology."""
+        return tuple(link for link in self.links if name in {link.a, link.b})
+
+    def path(self, source: str, destination: str) -> tuple[Link, ...]:
+        """The links of a shortest path (of several, the first in the topology's order)."""
+        arrived_by: dict[str, Link | None] = {source: None}
+        queue = deque([source])
+        while queue and destination not in arrived_by:
+            here = queue.popleft()
+            if here != source and not self.node(here).forwards:
+                continue
+            for link in self.links_of(here):
+                if link.other(here) not in arrived_by:
+                    arrived_by[link.other(here)] = link
+                    queue.append(link.other(here))
+        links: list[Link] = []
+        here = destination
+        while (link_back := arrived_by.get(here)) is not None:
+            links.append(link_back)
+            here = link_back.other(here)
+        return tuple(reversed(links))

@@ -1,0 +1,234 @@
+"""The topologies that have a name.
+
+    pair      a ══ b
+    star      h1 … hN, each ══ sw
+    dumbbell  client1 … clientN ── left ── router ══ right ── server1 … serverM
+    chain     h1 ══ r1 ══ … ══ rK ══ h2
+    tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
+    fattree   hosts h, edge routers e, aggregation routers a, core routers c
+
+`══` are the links that rate, delay and the like apply to.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
+
+from netesto.errors import UsageError
+from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.links import (
+    LINK_SETTINGS,
+    LinkSettings,
+    link_settings,
+    nearest,
+    value,
+    whole_number,
+)
+
+# A host's number is the last byte of its IPv4 address; routers count down from 254.
+MOST_HOSTS = 200
+
+# Each router of a chain begins a new network, numbered by one byte of the address.
+MOST_ROUTERS = 100
+
+# 64 hosts and 63 switches.
+DEEPEST_TREE = 6
+
+# A fat tree of k=8 has 128 hosts and 80 routers.
+LARGEST_FATTREE = 8
+
+
+def pair(asked: Mapping[str, str]) -> Topology:
+    """Two hosts and one link: the least there is."""
+    settings = _limits(asked, "pair", {})
+    nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
+    return Topology("pair", nodes, (Link("a", "b", settings),))
+
+
+def star(asked: Mapping[str, str]) -> Topology:
+    """Hosts around one switch, every link alike."""
+    settings = _limits(asked, "star", {})
+    names = [f"h{i + 1}" for i in range(_count(asked, "hosts", 4, "star", least=2))]
+    nodes = (*_hosts(names), Node("sw", "switch"))
+    return Topology("star", nodes, tuple(Link(name, "sw", settings) for name in names))
+
+
+def dumbbell(asked: Mapping[str, str]) -> Topology:
+    """Clients and servers that share one bottleneck, the link from the router to the right.
+
+    Only that link is limited; the rate defaults to 100 Mbit/s, which any machine can carry.
+    """
+    bottleneck = _limits(asked, "dumbbell", {"rate": "100mbit"})
+    # MTU and offload are made where a packet is made: at the hosts.
+    access = LinkSettings(mtu=bottleneck.mtu, offload=bottleneck.offload)
+    clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 2, "dumbbell"))]
+    servers = [f"server{i + 1}" for i in range(_count(asked, "servers", 1, "dumbbell"))]
+    nodes = (
+        *_hosts(clients),
+        Node("left", "switch"),
+        Node("router", "router", agent=True, faces="right"),
+        Node("right", "switch"),
+        *_hosts(servers),
+    )
+    links = (
+        *(Link(name, "left", access) for name in clients),
+        Link("left", "router", access),
+        Link("router", "right", bottleneck),
+        *(Link("right", name, access) for name in servers),
+    )
+    return Topology("dumbbell", nodes, links)
+
+
+def chain(asked: Mapping[str, str]) -> Topology:
+    """Two hosts with a row of routers between them, every link alike.
+
+    Each router tests through its link towards h2.
+    """
+    settings = _limits(asked, "chain", {})
+    count = _count(asked, "routers", 2, "chain", most=MOST_ROUTERS)
+    names = ["h1", *(f"r{i + 1}" for i in range(count)), "h2"]
+    routers = (Node(name, "router", agent=True, faces=after) for name, after in pairwise(names[1:]))
+    nodes = (Node("h1", "host", agent=True), *routers, Node("h2", "host", agent=True))
+    links = tuple(Link(a, b, settings) for a, b in pairwise(names))
+    return Topology("chain", nodes, links)
+
+
+def tree(asked: Mapping[str, str]) -> Topology:
+    """A binary tree of switches with hosts as leaves; level 1 are the links of the top switch."""
+    depth = _count(asked, "depth", 2, "tree", most=DEEPEST_TREE)
+    for level in range(depth + 1, DEEPEST_TREE + 1):
+        if f"rate{level}" in asked:
+            raise UsageError(f"LAB tree: rate{level}: the tree has {depth} levels (depth=)")
+    levels = [_level(asked, number + 1) for number in range(depth)]
+    switches = [f"sw{i + 1}" for i in range(2**depth - 1)]
+    hosts = [f"h{i + 1}" for i in range(2**depth)]
+    # Numbered row by row, the children of the i-th are the 2i-th and the next, leaves included.
+    names = ["", *switches, *hosts]
+    links = tuple(
+        Link(names[i // 2], names[i], levels[(i // 2).bit_length() - 1])
+        for i in range(2, len(names))
+    )
+    return Topology("tree", (*(Node(name, "switch") for name in switches), *_hosts(hosts)), links)
+
+
+def _level(asked: Mapping[str, str], level: int) -> LinkSettings:
+    """The limits of one level: `rate2` is the rate of level 2, in place of `rate`."""
+    own = {"rate": asked[f"rate{level}"]} if f"rate{level}" in asked else {}
+    return _limits({**asked, **own}, "tree", {})
+
+
+ROUTINGS = ("ecmp", "twocore", "onecore")
+
+
+def fattree(asked: Mapping[str, str]) -> Topology:
+    """The k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008), every link alike.
+
+    Its switches are routers here, so that flows spread over equal paths (`ecmp`) as they do in a
+    data centre. `twocore` and `onecore` leave one path up per aggregation router of a pod, or one
+    in all: the others are wired, and idle.
+    """
+    settings = _limits(asked, "fattree", {})
+    k = value(asked, "k", _even, 4, what="LAB fattree")
+    routing = value(asked, "routing", _routing, "ecmp", what="LAB fattree")
+    half = k // 2
+    cores = [
+        Node(f"c{i + 1}", "router", idle=not _core_in_use(i, half, routing)) for i in range(half**2)
+    ]
+    aggregations = [
+        Node(f"a{i + 1}", "router", idle=not _aggregation_in_use(i % half, routing))
+        for i in range(k * half)
+    ]
+    edges = [Node(f"e{i + 1}", "router") for i in range(k * half)]
+    hosts = _hosts([f"h{i + 1}" for i in range(k * half**2)])
+    pairs = [
+        *((edges[i // half], host) for i, host in enumerate(hosts)),
+        *(
+            (aggregations[i // half * half + j], edge)
+            for i, edge in enumerate(edges)
+            for j in range(half)
+        ),
+        *(
+            (cores[i % half * half + j], node)
+            for i, node in enumerate(aggregations)
+            for j in range(half)
+        ),
+    ]
+    links = tuple(Link(a.name, b.name, settings) for a, b in pairs)
+    return Topology("fattree", (*hosts, *edges, *aggregations, *cores), links)
+
+
+def _core_in_use(number: int, half: int, routing: str) -> bool:
+    """Each aggregation router of a pod has `half` cores of its own; the first stands for all."""
+    if routing == "ecmp":
+        return True
+    return number == 0 or (routing == "twocore" and number == half)
+
+
+def _aggregation_in_use(place: int, routing: str) -> bool:
+    return routing == "ecmp" or place == 0 or (routing == "twocore" and place == 1)
+
+
+def _even(text: str) -> int:
+    number = whole_number(text, 4, LARGEST_FATTREE)
+    if number % 2:
+        raise ValueError("not an even number")
+    return number
+
+
+def _routing(text: str) -> str:
+    if text not in ROUTINGS:
+        raise ValueError(f"not one of {', '.join(ROUTINGS)}{nearest(text, ROUTINGS)}")
+    return text
+
+
+Shape: TypeAlias = Callable[[Mapping[str, str]], Topology]
+
+SHAPES: Mapping[str, Shape] = {
+    "pair": pair,
+    "star": star,
+    "dumbbell": dumbbell,
+    "chain": chain,
+    "tree": tree,
+    "fattree": fattree,
+}
+
+# What each takes beside the limits of its links.
+SHAPE_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "pair": {},
+    "star": {"hosts": "how many (4)"},
+    "dumbbell": {"clients": "how many (2)", "servers": "how many (1)"},
+    "chain": {"routers": "how many (2)"},
+    "tree": {
+        "depth": "rows of switches (2)",
+        **{
+            f"rate{level}": f"of level {level}, if not rate" for level in range(1, DEEPEST_TREE + 1)
+        },
+    },
+    "fattree": {
+        "k": "ports of a router, even (4)",
+        "routing": "ecmp, twocore or onecore (ecmp)",
+    },
+}
+
+
+def _limits(asked: Mapping[str, str], name: str, defaults: Mapping[str, str]) -> LinkSettings:
+    limits = {key: text for key, text in {**defaults, **asked}.items() if key in LINK_SETTINGS}
+    return link_settings(limits, what=f"LAB {name}")
+
+
+def _count(
+    asked: Mapping[str, str],
+    key: str,
+    default: int,
+    name: str,
+    *,
+    least: int = 1,
+    most: int = MOST_HOSTS,
+) -> int:
+    return value(
+        asked, key, lambda text: whole_number(text, least, most), default, what=f"LAB {name}"
+    )
+
+
+def _hosts(names: list[str]) -> tuple[Node, ...]:
+    return tuple(Node(name, "host", agent=True) for name in names)
