@@ -62,7 +62,7 @@ def busy_percent(
         busy, idle = _passed(old, new, _BUSY), _passed(old, new, _IDLE)
         if busy + idle <= 0:
             return None
-        shares.append(100 * busy / (busy + idle))
+        shares.append(100 * (busy / (busy + idle)))
     return tuple(shares)
 
 

@@ -1,0 +1,112 @@
+import asyncio
+import socket
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+
+import pytest
+
+from netesto import process
+from netesto.collectors import capture
+from netesto.model import CaptureRequest
+
+# An address of lo that nothing else on this machine talks to.
+PEER = IPv4Address("127.77.0.1")
+
+
+def request(*, packets: int = 10, snap_bytes: int = 0, peer: str | None = None) -> CaptureRequest:
+    address = None if peer is None else ip_address(peer)
+    return CaptureRequest(exp=1, host="a", peer=address, packets=packets, snap_bytes=snap_bytes)
+
+
+def test_a_capture_for_a_peer_has_its_command():
+    wanted = request(packets=1000, snap_bytes=100, peer="10.0.0.2")
+    assert capture.command(Path("/x/a.pcap"), wanted, "eth0", is_root=True) == [
+        "tcpdump", "-n", "-U", "--immediate-mode", "-B", "2048", "-i", "eth0", "-c", "1000",
+        "-s", "100", "-w", "/x/a.pcap", "-Z", "root", "host", "10.0.0.2",
+    ]  # fmt: skip
+
+
+def test_a_capture_of_everything_has_its_command():
+    assert capture.command(Path("/x/a.pcap"), request(), "eth0", is_root=False) == [
+        "tcpdump", "-n", "-U", "--immediate-mode", "-B", "2048", "-i", "eth0", "-c", "10",
+        "-s", "0", "-w", "/x/a.pcap",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("packets", "snap_bytes", "kib"),
+    [(10, 0, 2048), (100_000, 128, 25_000), (100_000, 0, 65_536)],
+)
+def test_the_buffer_holds_what_is_asked_for_within_limits(packets, snap_bytes, kib):
+    assert capture._buffer_kib(request(packets=packets, snap_bytes=snap_bytes)) == kib
+
+
+def test_dropped_packets_are_read():
+    said = "3125 packets captured\n6558 packets received by filter\n3422 packets dropped by kernel"
+    assert capture.dropped_packets(said) == 3422
+
+
+def send(count: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(count):
+            sender.sendto(b"x", (str(PEER), 9))
+
+
+def packets_in(path: Path, *which: str) -> int:
+    argv = ["tcpdump", "-n", "-r", str(path), *which]
+    return len(process.run(argv, timeout=5).stdout.splitlines())
+
+
+@pytest.mark.lab
+def test_a_capture_ends_by_itself_when_it_has_its_packets(tmp_path):
+    path = tmp_path / "a.pcap"
+
+    async def run() -> capture.Capture:
+        collector = capture.Capture(path, request(packets=3, peer=str(PEER)), "lo")
+        await collector.start()
+        send(5)
+        await process.wait_until_async((tmp_path / "a.log").exists, timeout=5)
+        await collector.stop()
+        return collector
+
+    assert (asyncio.run(run()).errors, packets_in(path)) == ([], 3)
+
+
+@pytest.mark.lab
+def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
+    path = tmp_path / "a.pcap"
+
+    async def run() -> capture.Capture:
+        collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo")
+        await collector.start()
+        send(5)
+        # A packet is in the file as soon as tcpdump has seen it.
+        await process.wait_until_async(lambda: packets_in(path, "udp") >= 5, timeout=5)
+        await collector.stop()
+        await collector.stop()
+        return collector
+
+    assert (asyncio.run(run()).errors, packets_in(path, "udp")) == ([], 5)
+
+
+@pytest.mark.lab
+def test_a_device_that_is_not_there_is_a_warning(tmp_path):
+    async def run() -> list[str]:
+        collector = capture.Capture(tmp_path / "a.pcap", request(), "nothing0")
+        await collector.start()
+        await collector.stop()
+        return collector.errors
+
+    (said,) = asyncio.run(run())
+    assert said.startswith("tcpdump ended with exit status 1: ")
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_a_missing_tcpdump_is_a_warning(tmp_path):
+    async def run() -> list[str]:
+        collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
+        await collector.start()
+        await collector.stop()
+        return collector.errors
+
+    assert asyncio.run(run()) == ["no capture: tcpdump: cannot start: No such file or directory"]

@@ -1,0 +1,103 @@
+import asyncio
+
+import pytest
+
+from netesto.collectors import hostfacts
+
+FILES = {
+    "h1.ethtool-S", "h1.ethtool-a", "h1.ethtool-c", "h1.ethtool-k", "h1.info", "h1.ip-link",
+    "h1.netstat", "h1.snmp", "h1.snmp6", "h1.sysctl", "h1.tc",
+}  # fmt: skip
+
+
+def test_offloads_of_a_veth(fixtures):
+    text = (fixtures / "ethtool-6.1-k-veth.txt").read_text()
+    assert hostfacts.offloads(text) == {"tso": "on", "lro": "off", "gro": "off", "gso": "on"}
+
+
+def test_coalescing_of_a_virtio_interface(fixtures):
+    text = (fixtures / "ethtool-6.1-c-virtio.txt").read_text()
+    assert hostfacts.coalescing(text) == {"rx-frames": "1", "tx-frames": "1", "adaptive-rx": "0"}
+
+
+def test_an_interface_without_coalescing_has_no_such_features(fixtures):
+    text = (fixtures / "ethtool-6.1-c-veth.txt").read_text()
+    assert hostfacts.coalescing(text) == {}
+
+
+def test_a_buffer_is_the_third_value_of_its_sysctl():
+    text = (
+        "net.ipv4.tcp_rmem = 4096\t131072\t33554432\nnet.ipv4.tcp_rmem_more = 1 2 3\n"
+        "net.ipv4.tcp_wmem = 4096 16384 4194304\n"
+    )
+    assert hostfacts.buffers(text) == {"tcpRmem": "33554432", "tcpWmem": "4194304"}
+
+
+def test_counters_of_an_interface(fixtures):
+    text = (fixtures / "proc-net-dev-6.18.txt").read_text()
+    words = text.partition("va:")[2].split()
+    assert hostfacts.parse_counters(text, "va") == {
+        "rx_packets": int(words[1]),
+        "tx_packets": int(words[9]),
+        "rx_bytes": int(words[0]),
+        "tx_bytes": int(words[8]),
+    }
+
+
+def test_counters_that_touch_the_name_are_read():
+    text = "  eth0:1234567890 2 0 0 0 0 0 0 30 4 0 0 0 0 0 0\n"
+    assert hostfacts.parse_counters(text, "eth0") == {
+        "rx_packets": 2,
+        "tx_packets": 4,
+        "rx_bytes": 1234567890,
+        "tx_bytes": 30,
+    }
+
+
+def test_an_interface_that_is_not_there_has_no_counters():
+    assert hostfacts.interface_counters("nothing0") == {}
+
+
+def test_loopback_has_counters():
+    assert set(hostfacts.interface_counters("lo")) == {
+        "rx_packets", "tx_packets", "rx_bytes", "tx_bytes",
+    }  # fmt: skip
+
+
+def test_all_sources_are_kept(tmp_path):
+    assert asyncio.run(hostfacts.take(tmp_path / "0", "h1", "lo")) is True
+    assert {path.name for path in (tmp_path / "0").iterdir()} == FILES
+
+
+def test_facts_that_were_taken_stay(tmp_path):
+    (tmp_path / "h1.info").write_text("kept")
+    assert asyncio.run(hostfacts.take(tmp_path, "h1", "lo")) is False
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"h1.info": "kept"}
+
+
+def test_the_facts_taken_give_the_features(tmp_path):
+    asyncio.run(hostfacts.take(tmp_path, "h1", "lo"))
+    assert {"tso", "gro", "gso", "tcpRmem", "tcpWmem"} <= set(hostfacts.features(tmp_path, "h1"))
+
+
+def test_no_facts_give_no_features(tmp_path):
+    assert hostfacts.features(tmp_path, "h1") == {}
+
+
+def test_a_device_that_is_not_there_is_told_in_the_file(tmp_path):
+    asyncio.run(hostfacts.take(tmp_path, "h1", "nothing0"))
+    text = (tmp_path / "h1.ethtool-k").read_text()
+    assert "ethtool -k nothing0: exit status" in text
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_a_missing_tool_is_told_in_the_file(tmp_path):
+    asyncio.run(hostfacts.take(tmp_path, "h1", "lo"))
+    text = (tmp_path / "h1.tc").read_text()
+    assert text == "tc: cannot start: No such file or directory\n"
+
+
+def test_sysctls_of_other_interfaces_are_left_out():
+    names = {name for name, _ in hostfacts.sysctls("lo")}
+    kinds = {name.split(".")[3] for name in names if name.startswith("net.ipv4.conf.")}
+    assert kinds == {"all", "default", "lo"}
