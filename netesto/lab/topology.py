@@ -92,8 +92,11 @@ def load(path: Path) -> Topology:
     links = document.get("links", [])
     if not isinstance(links, list):
         raise UsageError(f"{path}: links: write each as [[links]]")
+    name = str(document.get("name", path.name))
+    if name in SHAPES:
+        raise UsageError(f"{path}: name = {name!r}: that is the name of another topology")
     topology = Topology(
-        str(document.get("name", path.stem)),
+        name,
         tuple(_node(name, entry, path) for name, entry in nodes.items()),
         tuple(_link(entry, f"{path}: link {i + 1}") for i, entry in enumerate(links)),
     )

@@ -1,0 +1,156 @@
+"""A topology as a drawing in text, for terminal and page. `══` is a link with limits."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from netesto.lab.graph import Link, Topology
+
+
+def draw(topology: Topology) -> str:
+    """The drawing, without a line end. Rows of links that are all alike are named once, below."""
+    drawing = DRAWINGS.get(topology.name, _outline)(topology)
+    limits = _limits(topology)
+    return "\n".join([*drawing, "", *limits]) if limits else "\n".join(drawing)
+
+
+def _line(link: Link) -> str:
+    return "══" if link.settings.describe() else "──"
+
+
+def _limits(topology: Topology) -> list[str]:
+    """What the links allow: "router ══ right  100 Mbit/s, queue 625K", links alike on one line."""
+    alike: dict[str, list[Link]] = {}
+    for link in topology.links:
+        if words := link.settings.describe():
+            alike.setdefault(words, []).append(link)
+    if len(alike) == 1 and sum(map(len, alike.values())) == len(topology.links) > 1:
+        return [f"every link: {words}" for words in alike]
+    return [
+        f"{', '.join(f'{link.a} ══ {link.b}' for link in links)}: {words}"
+        for words, links in alike.items()
+    ]
+
+
+def _row(topology: Topology) -> list[str]:
+    """`h1 ── r1 ── h2`: every link begins where the last one ended."""
+    text = topology.links[0].a
+    for link in topology.links:
+        text += f" {_line(link)} {link.b}"
+    return [text]
+
+
+def _dumbbell(topology: Topology) -> list[str]:
+    """Clients left, servers right, the bottleneck between them on the middle line."""
+    switches = [topology.links_of(name) for name in ("left", "right")]
+    clients = [link.a for link in switches[0] if link.a != "left"]
+    servers = [link.b for link in switches[1] if link.b != "right"]
+    bottleneck = next(link for link in switches[1] if link.a == "router")
+    middle = f" left ── [router] {_line(bottleneck)} right "
+    height = max(len(clients), len(servers))
+    row = (height - 1) // 2
+    left = _fork(clients, height, row, mirrored=False)
+    right = _fork(servers, height, row, mirrored=True)
+    return [
+        f"{left[i]}{middle if i == row else ' ' * len(middle)}{right[i]}".rstrip()
+        for i in range(height)
+    ]
+
+
+def _fork(names: Sequence[str], height: int, row: int, *, mirrored: bool) -> list[str]:
+    """Names under one another, joined to one line that leaves at `row`."""
+    width = max(map(len, names))
+    first = row - (len(names) - 1) // 2
+    lines = []
+    for i in range(height):
+        place = i - first
+        if not 0 <= place < len(names):
+            lines.append(" " * (width + 3))
+            continue
+        joint = _joint(place, len(names), at_row=i == row, mirrored=mirrored)
+        name = names[place]
+        lines.append(f"{joint}─ {name:<{width}}" if mirrored else f"{name:<{width}} ─{joint}")
+    return lines
+
+
+def _joint(place: int, count: int, *, at_row: bool, mirrored: bool) -> str:
+    """The corner, tee or cross where a name's line meets the upright one."""
+    above, below = place > 0, place < count - 1
+    joints = {
+        (False, False): "──",
+        (True, False): "┘└",
+        (False, True): "┐┌",
+        (True, True): "┤├",
+    }
+    crossings = {
+        (False, False): "──",
+        (True, False): "┴┴",
+        (False, True): "┬┬",
+        (True, True): "┼┼",
+    }
+    return (crossings if at_row else joints)[above, below][int(mirrored)]
+
+
+def _outline(topology: Topology) -> list[str]:
+    """Any topology: each node once, under the one that leads to it; the other links below."""
+    kinds = {node.kind: node.name for node in reversed(topology.nodes)}
+    root = kinds.get("switch") or kinds.get("router") or topology.nodes[0].name
+    branches = _spanning_tree(topology, root)
+    drawn = {id(link) for links in branches.values() for link in links}
+    rest = [link for link in topology.links if id(link) not in drawn]
+    return [
+        root,
+        *_branch_lines(branches, root, ""),
+        *(f"{link.a} {_line(link)} {link.b}" for link in rest),
+    ]
+
+
+def _spanning_tree(topology: Topology, root: str) -> dict[str, list[Link]]:
+    """For each node the links that lead on from it, so that every node is led to once."""
+    branches: dict[str, list[Link]] = {}
+    seen = {root}
+    queue = deque([root])
+    while queue:
+        node = queue.popleft()
+        for link in topology.links_of(node):
+            if link.other(node) not in seen:
+                seen.add(link.other(node))
+                branches.setdefault(node, []).append(link)
+                queue.append(link.other(node))
+    return branches
+
+
+def _branch_lines(branches: Mapping[str, list[Link]], node: str, indent: str) -> Iterator[str]:
+    links = branches.get(node, [])
+    for link in links:
+        corner, below = ("└", "    ") if link is links[-1] else ("├", "│   ")
+        yield f"{indent}{corner}{_line(link)} {link.other(node)}"
+        yield from _branch_lines(branches, link.other(node), indent + below)
+
+
+def _fattree(topology: Topology) -> list[str]:
+    """The rows of a fat tree: how many there are of each, and who is linked to whom."""
+    counts: dict[str, int] = {}
+    for node in topology.nodes:
+        counts[node.name[0]] = counts.get(node.name[0], 0) + 1
+    idle = [node.name for node in topology.nodes if node.idle]
+    k = round((4 * counts["c"]) ** 0.5)
+    half = k // 2
+    pods = [
+        f"pod {pod + 1}:  a{pod * half + 1} … a{(pod + 1) * half} ── "
+        f"e{pod * half + 1} … e{(pod + 1) * half}"
+        f" ── h{pod * half**2 + 1} … h{(pod + 1) * half**2}"
+        for pod in range(k)
+    ]
+    return [
+        f"c1 … c{counts['c']}, each linked to one a of every pod; in a pod every a to every e",
+        *pods,
+        *([f"idle: {', '.join(idle)}"] if idle else []),
+    ]
+
+
+DRAWINGS: Mapping[str, Callable[[Topology], list[str]]] = {
+    "pair": _row,
+    "chain": _row,
+    "dumbbell": _dumbbell,
+    "fattree": _fattree,
+}
