@@ -50,11 +50,15 @@ class Tool(Protocol):
         """Goodput in bit/s that a line of output tells while the flow runs, if it tells one."""
 
     def failure(self, output: str) -> str:
-        """Why a client failed, in what it printed; "" if it does not say."""
+        """Why a client failed, in what it printed; "" if it does not say, or did not fail.
+
+        Worth asking after exit status 0 too: iperf3 3.12 with JSON exits so when it is refused.
+        """
 
     def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
         """The result in what a client printed that exited with status 0.
 
         `started_s` is when it was started, for tools whose times are relative. OutputError says
-        what is missing.
+        what is missing, or what the tool itself says went wrong. The congestion control under
+        test belongs to the sender of the data: in TCP_MAERTS that is the remote one.
         """

@@ -11,6 +11,8 @@ Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
 - A sender's intervals count what its socket took in. `--get-server-output` adds the intervals of a
   server that runs with `-J`: what arrived. These are goodput.
 - CPU is the share of one core that the iperf3 process itself used, not the host's load.
+- 3.12 with `-J` exits with 0 though it was refused; the JSON says "error".
+- `-b` is the rate of each of the parallel streams.
 - From 3.17 on `--json-stream` prints an event a line as things happen, flushed.
 """
 
@@ -26,8 +28,8 @@ from netesto.traffic import ports as traffic_ports
 
 JSON_STREAM_SINCE = (3, 17)
 
-# iperf3 refuses shorter ones.
-INTERVAL_MIN_S = 0.1
+# iperf3 refuses shorter and longer ones.
+INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 60.0
 
 # A server is started before its client's request is known to it; this is the language's default.
 SERVER_INTERVAL_S = 0.2
@@ -88,7 +90,7 @@ class Iperf3:
             command += ["--cport", str(port)]
         command += ["--json-stream" if self._can_stream() else "-J"]
         command += ["-t", str(_whole_seconds(request.duration_s))]
-        command += ["-i", f"{max(INTERVAL_MIN_S, request.interval_s):g}"]
+        command += ["-i", f"{min(INTERVAL_MAX_S, max(INTERVAL_MIN_S, request.interval_s)):g}"]
         return command + _test_options(request) + _common_options(request)
 
     def _can_stream(self) -> bool:
@@ -192,10 +194,6 @@ def _test_options(request: GroupRequest) -> list[str]:
     options = ["-C", request.congestion_control]
     if request.bitrate_bps is not None:
         options += ["-b", f"{request.bitrate_bps:.0f}"]
-    if request.mss_bytes is not None:
-        options += ["-M", str(request.mss_bytes)]
-    if request.zerocopy == "sendfile":
-        options += ["-Z"]
     return [*options, "-R" if request.test == "TCP_MAERTS" else "--get-server-output"]
 
 
@@ -203,6 +201,10 @@ def _common_options(request: GroupRequest) -> list[str]:
     options = []
     if request.length_bytes is not None:
         options += ["-l", str(request.length_bytes)]
+    if request.mss_bytes is not None:
+        options += ["-M", str(request.mss_bytes)]
+    if request.zerocopy == "sendfile":
+        options += ["-Z"]
     if request.local_buffer_bytes:
         options += ["-w", str(request.local_buffer_bytes)]
     if request.parallel > 1:
@@ -222,7 +224,9 @@ def _document(output: str) -> _Node:
     start = output.find("{")
     text = output[start:] if start >= 0 else ""
     try:
-        value = _joined(text) if text.startswith('{"event"') else json.loads(text)
+        # What follows the object is standard error's.
+        is_stream = text.startswith('{"event"')
+        value = _joined(text) if is_stream else json.JSONDecoder().raw_decode(text)[0]
     except ValueError:
         first = output.strip().splitlines()[:1]
         found = f", but: {first[0][:80]}" if first else ""

@@ -35,7 +35,7 @@ class PortRange:
         self._taken: set[int] = set()
 
     def take(self, count: int) -> tuple[int, ...]:
-        """`count` ports that nobody has. WorldError, and nothing taken, if there are not so many."""
+        """`count` ports that nobody has. WorldError, none taken, if there are not so many."""
         if count > len(self._free):
             total = len(self._free) + len(self._taken)
             raise WorldError(
@@ -47,7 +47,7 @@ class PortRange:
         return ports
 
     def give_back(self, ports: Iterable[int]) -> None:
-        """These are free again. One that was not taken is ignored: giving back twice is harmless."""
+        """These are free again. One that was not taken is ignored, so twice does no harm."""
         for port in ports:
             if port in self._taken:
                 self._taken.remove(port)

@@ -1,0 +1,113 @@
+"""Requests to drive tools with, their stored output, and real tools where there are any."""
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+import pytest
+
+from netesto import process
+from netesto.model import GroupRequest, Ports
+from netesto.traffic.netperf import Netperf
+
+FIXTURES = Path(__file__).parent / "fixtures"
+REAL_TOOLS = ("netperf", "netserver", "iperf3")
+
+
+@pytest.fixture
+def output() -> Callable[[str], str]:
+    """What a tool printed, by the name of its file."""
+    return lambda name: (FIXTURES / name).read_text()
+
+
+@pytest.fixture
+def ask() -> Callable[..., GroupRequest]:
+    """A request; what is not given is plain."""
+
+    def made(**fields: object) -> GroupRequest:
+        plain: dict[str, object] = {
+            "exp": 1,
+            "group": 1,
+            "exp_name": "Exp",
+            "test": "TCP_STREAM",
+            "tool": "netperf",
+            "client": "h1",
+            "server": "h2",
+            "client_address": IPv4Address("10.0.0.1"),
+            "server_address": IPv4Address("10.0.0.2"),
+            "duration_s": 20.0,
+        }
+        return GroupRequest(**{**plain, **fields})
+
+    return made
+
+
+@pytest.fixture
+def ask_ipv6(ask: Callable[..., GroupRequest]) -> Callable[..., GroupRequest]:
+    ends = {"client_address": IPv6Address("fd00::1"), "server_address": IPv6Address("fd00::2")}
+    return lambda **fields: ask(**ends, **fields)
+
+
+@pytest.fixture
+def ask_loopback(ask: Callable[..., GroupRequest]) -> Callable[..., GroupRequest]:
+    """The shortest request that a real tool can run against this machine."""
+    here = IPv4Address("127.0.0.1")
+    ends = {"client_address": here, "server_address": here, "duration_s": 1.0}
+    return lambda **fields: ask(**ends, **fields)
+
+
+@pytest.fixture
+def ports() -> Ports:
+    return Ports(control=(12865, 12865), data=(12900, 12901))
+
+
+@pytest.fixture
+def real_tools() -> None:
+    """Skip, or fail where it is required, if a tool is not installed."""
+    lacks = [tool for tool in REAL_TOOLS if shutil.which(tool) is None]
+    if not lacks:
+        return
+    reason = f"needs {', '.join(lacks)}"
+    if "tools" in os.environ.get("NETESTO_REQUIRE", "").split(","):
+        pytest.fail(f"NETESTO_REQUIRE=tools, but this machine {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture
+def free_ports() -> Ports:
+    """Ports of the loopback interface that nobody listens on."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        return Ports(control=(one.getsockname()[1],), data=(two.getsockname()[1],))
+
+
+def is_listening(port: int) -> bool:
+    """Asked of the kernel: a connection would use up a server that serves only one."""
+    listing = process.run(["ss", "-Htln", f"sport = :{port}"], timeout=5)
+    return bool(listing.stdout.strip())
+
+
+@pytest.fixture
+def listening() -> Callable[[int], bool]:
+    return is_listening
+
+
+@pytest.fixture
+def netserver(
+    real_tools: None,
+    free_ports: Ports,
+    tmp_path: Path,
+) -> Iterator[Ports]:
+    """A netserver of our own, and the ports to reach it by."""
+    command = Netperf().server_command(free_ports.control[0])
+    with process.background(
+        command,
+        stdout=tmp_path / "netserver.log",
+        ready=lambda: is_listening(free_ports.control[0]),
+    ):
+        yield free_ports

@@ -1,0 +1,76 @@
+"""The tool for a test is the one asked for, or the first that can do it."""
+
+import pytest
+
+from netesto import traffic
+from netesto.errors import MissingError
+
+BOTH = ("iperf3", "netperf")
+
+
+def test_auto_prefers_netperf():
+    assert traffic.choose("TCP_STREAM", "auto", BOTH).name == "netperf"
+
+
+def test_auto_takes_iperf3_where_netperf_is_missing():
+    assert traffic.choose("TCP_STREAM", "auto", ["iperf3"]).name == "iperf3"
+
+
+def test_auto_takes_the_tool_that_can_do_what_is_asked():
+    tool = traffic.choose("TCP_STREAM", "auto", BOTH, options=frozenset({"bitrate"}))
+    assert tool.name == "iperf3"
+
+
+def test_a_tool_asked_for_by_name_is_taken():
+    assert traffic.choose("UDP_STREAM", "iperf3", BOTH).name == "iperf3"
+
+
+def test_a_tool_that_cannot_do_the_test_is_named_with_one_that_can():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose("TCP_RR", "iperf3", BOTH)
+    assert str(caught.value) == "iperf3 cannot do TCP_RR\ntool=netperf can."
+
+
+def test_a_tool_that_cannot_do_the_options_is_named_with_them():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose("TCP_STREAM", "netperf", ["netperf"], options=frozenset({"mss", "omit"}))
+    assert str(caught.value) == "netperf cannot do TCP_STREAM with mss, omit"
+
+
+def test_a_missing_tool_is_named():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose("TCP_STREAM", "netperf", [])
+    assert str(caught.value) == "netperf is not installed at both hosts"
+
+
+def test_every_tool_and_its_lack_is_named_when_none_fits():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose("TCP_RR", "auto", ["iperf3"])
+    assert str(caught.value) == ("netperf is not installed at both hosts; iperf3 cannot do TCP_RR")
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose("TCP_STREAM", "ttcp", BOTH)
+    assert str(caught.value) == "ttcp: no such traffic tool\nThere are: netperf, iperf3."
+
+
+def test_a_plain_request_asks_for_no_options(ask):
+    assert traffic.asked_options(ask()) == frozenset()
+
+
+def test_options_of_a_request_are_told_in_words(ask):
+    request = ask(
+        parallel=2, bitrate_bps=1e6, zerocopy="msg", server_cpu=1, local_buffer_bytes=1000
+    )
+    assert traffic.asked_options(request) == {
+        "parallel",
+        "bitrate",
+        "zerocopy=msg",
+        "cpu of the server alone",
+        "different buffers",
+    }
+
+
+def test_tools_are_registered_under_their_names():
+    assert [tool.name for tool in traffic.TOOLS.values()] == list(traffic.TOOLS)
