@@ -13,6 +13,10 @@ from netesto.errors import NetestoError
 __all__ = ["main"]
 
 
+# argparse would take the word after -n for its value, and "-n=json" for the value "=json".
+_DRY_RUN = {"-n": "--dry-run=plain", "--dry-run": "--dry-run=plain", "-n=json": "--dry-run=json"}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status (netesto.cli.status)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -60,9 +64,7 @@ def _dispatch(words: list[str]) -> int:
         from netesto.agent import daemon
 
         return daemon.main(words[1:])
-    # argparse takes "-n=json" for the value "=json".
-    words = ["--dry-run=json" if word == "-n=json" else word for word in words]
-    chosen = options.parser().parse_args(words)
+    chosen = options.parser().parse_args([_DRY_RUN.get(word, word) for word in words])
     match chosen.command:
         case "run":
             from netesto.cli import run

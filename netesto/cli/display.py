@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -30,7 +32,7 @@ class _Flow:
 
 
 class Display:
-    """Watches a run (controller.Observer). `experiments` and `seconds` come from a dry run.
+    """Watches a run (controller.Observer).
 
     On a terminal a display at the bottom is renewed; with `plain`, or elsewhere, each event is a
     line with its time. `quiet` leaves warnings and what ECHO says.
@@ -42,16 +44,15 @@ class Display:
         *,
         plain: bool,
         quiet: bool,
-        experiments: int = 0,
-        seconds: float = 0.0,
     ) -> None:
         self.rows: list[Mapping[str, str]] = []
         self.pages: list[str] = []
+        self.experiments: list[int] = []
         self._console = console
         self._quiet = quiet
         self._lively = console.is_terminal and not plain and not quiet
-        self._experiments = experiments
-        self._seconds = seconds
+        self._expected = 0
+        self._seconds = 0.0
         self._began_s = time.time()
         self._count = 0
         self._title = ""
@@ -60,11 +61,23 @@ class Display:
         self._lock = threading.RLock()
         self._live: Live | None = None
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
     # ---- its life ------------------------------------------------------------------------
 
     def expect(self, *, experiments: int, seconds: float) -> None:
         """What a dry run found: how many experiments, and how long they should take."""
-        self._experiments, self._seconds = experiments, seconds
+        self._expected, self._seconds = experiments, seconds
         self._began_s = time.time()
 
     def start(self) -> None:
@@ -103,11 +116,16 @@ class Display:
         with self._lock:
             self._console.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
 
+    def error(self, text: str) -> None:
+        """Something that ended the run."""
+        with self._lock:
+            self._console.print(f"[red]error:[/] {escape(text)}", soft_wrap=True)
+
     def experiment_started(self, exp: int, exp_name: str) -> None:
         with self._lock:
             self._count += 1
             self._flows.clear()
-            of = f" of {self._experiments}" if self._experiments >= self._count else ""
+            of = f" of {self._expected}" if self._expected >= self._count else ""
             self._title = f"experiment {self._count}{of}: {exp_name} (number {exp})"
             self._line(self._title)
 
@@ -145,6 +163,7 @@ class Display:
         with self._lock:
             self.rows += rows
             self.pages.append(page)
+            self.experiments.append(exp)
             rate = next((row.get("rate", "") for row in rows), "")
             total = f", {rate} Mbit/s in all" if rate else ""
             self._line(f"experiment {exp}: {status}{total}")

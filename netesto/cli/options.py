@@ -17,7 +17,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 # argparse gives the collection of sub-commands no public name.
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,8 +72,8 @@ def _run(commands: _Commands) -> None:
         "-n",
         "--dry-run",
         nargs="?",
-        const="text",
-        choices=["text", "json"],
+        const="plain",
+        choices=["plain", "json"],
         metavar="json",
         help="print every remote command with its arguments, in order, and run nothing;"
         " --dry-run=json or -n=json: one JSON object a line",

@@ -4,33 +4,38 @@ import argparse
 import contextlib
 import logging
 import os
+import platform
 import secrets
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from netesto import log, paths, report
+from netesto import __version__, log, paths, report
 from netesto.cli import labs, status, tables
 from netesto.cli.display import Display
+from netesto.controller import preflight, record
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import NetestoError, ScriptError, UsageError
-from netesto.lab import topology
+from netesto.lab import drawing, probe, topology
+from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
 from netesto.language.interpreter import Interpreter
 from netesto.model import Endpoint
 from netesto.report import index, page
-from netesto.results import fields
+from netesto.results import fields, runs, store
+from netesto.results.manifest import PathRecord
+from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.transport import client
-from netesto.transport.base import Agent
+from netesto.transport.client import AgentClient
 
 # How long an agent that is up may take to answer the first call.
 CONNECT_TIMEOUT_S = 5.0
@@ -55,7 +60,7 @@ class Script:
             return cls("stdin", "<standard input>", sys.stdin.read(), None)
         path = Path(name)
         try:
-            return cls(path.stem, name, path.read_text(), path)
+            return cls(path.stem, name, path.read_text(encoding="utf-8"), path)
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from error
         except UnicodeDecodeError:
@@ -69,22 +74,35 @@ class Script:
             interpreter.run_text(self.text, file=self.file)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run a script, or show what it would do."""
-    script = Script.read(options.script)
-    definitions = parse_definitions(options.definitions)
-    seed = options.seed if options.seed is not None else secrets.randbits(SEED_BITS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the command line says to the language."""
 
-    def interpreter(port: ports.Port) -> Interpreter:
-        return Interpreter(
-            port,
-            library_path=library_path(options.libraries),
-            seed=seed,
-            definitions=definitions,
+    libraries: tuple[Path, ...]
+    definitions: Mapping[str, str]
+    seed: int
+    max_iterations: int
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Settings":
+        """The settings that the options ask for; a seed is chosen where none was given."""
+        seed = getattr(options, "seed", None)
+        return cls(
+            libraries=tuple(library_path(options.libraries)),
+            definitions=parse_definitions(options.definitions),
+            seed=secrets.randbits(SEED_BITS) if seed is None else seed,
             max_iterations=options.max_iterations,
         )
 
-    ...
+    def interpreter(self, port: ports.Port) -> Interpreter:
+        """An interpreter that asks `port`."""
+        return Interpreter(
+            port,
+            library_path=self.libraries,
+            seed=self.seed,
+            definitions=self.definitions,
+            max_iterations=self.max_iterations,
+        )
 
 
 def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
@@ -102,3 +120,254 @@ def library_path(folders: Sequence[Path]) -> list[Path]:
     """Where SOURCE looks after the script's folder and the working directory."""
     named = [Path(part) for part in os.environ.get("NETESTO_LIB", "").split(os.pathsep) if part]
     return [*folders, *named, paths.library_folder()]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a script, or show what it would do."""
+    script = Script.read(options.script)
+    settings = Settings.of(options)
+    out = options.out or Path("results") / script.name
+    counter = store.counter(out)
+    if options.dry_run:
+        shown = DryRun(print, form=options.dry_run, counter=counter)
+        script.run(settings.interpreter(shown))
+        shown.finish()
+        return status.OK
+    # Whatever is wrong with the script shows here, before anything is touched.
+    resolved: list[str] = []
+    plan = DryRun(resolved.append, counter=counter)
+    interpreter = settings.interpreter(plan)
+    script.run(interpreter)
+    run_record = RunRecord(
+        name=runs.name_at(time.time()),
+        argv=tuple(sys.argv),
+        script_path=script.file,
+        script=script.text,
+        resolved="\n".join(resolved),
+        seed=settings.seed,
+        started=record.utc(time.time()),
+        sources={file.path: file.text for file in interpreter.finish().files[1:]},
+        versions={
+            "netesto": __version__,
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        },
+    )
+    return _Session(options, script, settings, plan, run_record).run(out)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a run ended."""
+
+    status: int
+    failures: tuple[str, ...] = ()
+    ground: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Session:
+    """One real run, from the ground to the exit status."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        script: Script,
+        settings: Settings,
+        plan: DryRun,
+        run_record: RunRecord,
+    ) -> None:
+        self._options = options
+        self._script = script
+        self._settings = settings
+        self._plan = plan
+        self._record = run_record
+        self._fields = fields.load(paths.fields_file())
+        console = Console(stderr=True, highlight=False)
+        self._display = Display(console, plain=options.plain, quiet=options.quiet)
+
+    def run(self, out: Path) -> int:
+        """The exit status. Errors before the first experiment are raised."""
+        configure_log(self._options.verbose)
+        end = _End(status.FAILED)
+        with Store(out) as results:
+            results.check_columns(self._fields)
+            results.write_run(self._record)
+            try:
+                with self._display:
+                    end = self._on_ground(results)
+            except KeyboardInterrupt:
+                end = _End(status.INTERRUPTED)
+                raise
+            except NetestoError as error:
+                end = _End(status.of(error), (error.message,))
+                raise
+            finally:
+                results.write_run(self._ended(end))
+        self._tell(out, end)
+        return end.status
+
+    def _ended(self, end: _End) -> RunRecord:
+        return replace(
+            self._record,
+            ended=record.utc(time.time()),
+            exit_status=end.status,
+            failures=end.failures,
+            experiments=tuple(self._display.experiments),
+            ground=end.ground,
+            hosts=dict(end.hosts),
+        )
+
+    # ---- the ground ----------------------------------------------------------------------
+
+    def _on_ground(self, results: Store) -> _End:
+        # matplotlib takes a second to import: now, and not while flows run.
+        report.warm_up()
+        with self._ground() as (inventory, ground):
+            controller = Controller(
+                inventory=inventory,
+                store=results,
+                fields=self._fields,
+                connect=_connect,
+                observer=self._display,
+                render=page.write,
+                index=index.write,
+                name=self._record.name,
+                family=self._options.family,
+            )
+            controller.set_ground(ground)
+            with controller:
+                controller.open_hosts()
+                controller.check_ready(self._plan.commands)
+                totals = self._plan.totals()
+                self._display.expect(experiments=totals.experiments, seconds=totals.seconds)
+                return self._interpret(controller, ground, inventory)
+
+    @contextlib.contextmanager
+    def _ground(self) -> Iterator[tuple[Inventory, Ground]]:
+        aliases = labs.parse_map(self._options.map)
+        if self._options.hosts is not None:
+            inventory = load(self._options.hosts, aliases=aliases)
+            preflight.check_hosts(self._plan.commands, inventory)
+            yield inventory, Ground(kind="hosts")
+            return
+        network = self._network()
+        named = Inventory(
+            [Endpoint(host=name, agent="") for name in network.hosts], aliases=aliases
+        )
+        preflight.check_hosts(self._plan.commands, named)
+        self._display.doing("building the lab")
+        with labs.up(network) as lab:
+            self._display.say(f"lab: namespaces on this machine's kernel, {platform.release()}")
+            text = drawing.draw(network)
+            self._display.say(text)
+            inventory = Inventory(list(lab.endpoints.values()), aliases=aliases)
+            measured = self._measure(lab, network, inventory)
+            yield inventory, Ground(kind="lab", topology=text, paths=measured)
+
+    def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
+        """Measure the paths that flows will take, before they do."""
+        self._display.doing("measuring the paths")
+        pairs = {
+            (inventory.find(command.host).host, inventory.find(command.server).host): None
+            for command in self._plan.commands
+            if isinstance(command, ports.DoClient)
+        }
+        found = probe.measure(lab, network, pairs, family=self._options.family)
+        for path in found:
+            self._display.say(path.describe())
+        if not self._options.force:
+            probe.refuse(found)
+        return tuple(
+            PathRecord(
+                source=path.source,
+                destination=path.destination,
+                asked_rtt_ms=path.asked_rtt_ms,
+                measured_rtt_ms=path.measured_rtt_ms,
+                asked_rate_bps=path.asked_rate_bps,
+                measured_rate_bps=path.measured_rate_bps,
+            )
+            for path in found
+        )
+
+    def _network(self) -> Topology:
+        if self._options.lab:
+            return labs.parse_spec(self._options.lab)
+        request = self._plan.lab_request
+        if request is None:
+            raise UsageError(
+                f"{self._script.file} does not say which network it needs",
+                remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
+                " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
+            )
+        try:
+            return topology.build(request.topology, request.settings)
+        except UsageError as error:
+            raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
+
+    # ---- the script ----------------------------------------------------------------------
+
+    def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> _End:
+        outcome = status.OK
+        failures: tuple[str, ...] = ()
+        try:
+            self._script.run(self._settings.interpreter(controller))
+        except KeyboardInterrupt:
+            self._display.say("interrupted: keeping what was measured, putting hosts back")
+            with _deaf():
+                controller.interrupt("interrupted")
+            outcome = status.INTERRUPTED
+        except NetestoError as error:
+            if not controller.has_open_experiments:
+                raise
+            with _deaf():
+                controller.interrupt(error.message)
+            self._display.error(str(error))
+            # What was measured is on disk, with the reason: a failed measurement, unless the
+            # script itself is to blame.
+            outcome = status.WRONG if isinstance(error, ScriptError) else status.FAILED
+            failures = (error.message,)
+        if outcome == status.OK and controller.failures:
+            outcome = status.FAILED
+        return _End(
+            outcome,
+            failures=(*failures, *controller.failures),
+            ground=ground.kind,
+            hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
+        )
+
+    def _tell(self, out: Path, end: _End) -> None:
+        if self._display.rows and not self._options.quiet:
+            tables.print_rows(self._display.rows, Console(highlight=False))
+            print()
+            if len(self._display.pages) == 1:
+                print(f"page     {self._display.pages[0]}")
+            print(f"results  {out}/exp.html")
+        for failure in end.failures:
+            print(f"netesto: {failure}", file=sys.stderr)
+        if end.status == status.INTERRUPTED:
+            print("netesto: interrupted; what was measured is kept", file=sys.stderr)
+
+
+def configure_log(verbosity: int) -> None:
+    """Log to stderr as often as -v was given: warnings of the log are on the display already."""
+    levels = (logging.ERROR, logging.INFO, logging.DEBUG)
+    log.configure(level=levels[min(verbosity, 2)], stream=sys.stderr)
+
+
+async def _connect(endpoint: Endpoint) -> AgentClient:
+    return await client.connect(endpoint.agent, host=endpoint.host, timeout=CONNECT_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """While things are put back, a second Ctrl-C waits: every step has a deadline of its own."""
+    previous = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -174,14 +174,19 @@ class Controller:
 
     # ---- results -------------------------------------------------------------------------
 
-    def interrupt(self, notes: ports.ExperimentNotes, reason: str) -> None:
+    @property
+    def has_open_experiments(self) -> bool:
+        """True while an experiment has begun and is not processed."""
+        return bool(self._run.experiments)
+
+    def interrupt(self, reason: str, notes: ports.ExperimentNotes | None = None) -> None:
         """End everything now and keep what was measured: each open experiment stays partial."""
         self._background.call(self._run.abort())
         for experiment in list(self._run.experiments.values()):
             experiment.reasons.append(reason)
             try:
                 self._background.call(self._run.bring_rest(experiment))
-                self._process(experiment, notes)
+                self._process(experiment, notes or ports.ExperimentNotes())
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
 
@@ -200,7 +205,7 @@ class Controller:
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
-        manifest.write(found, folder / "manifest.json")
+        manifest.write(found, folder / manifest.NAME)
         rows = derive.derive(folder, evidence, found, self._fields)
         self._render(folder)
         del self._run.experiments[experiment.exp]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
-from netesto.errors import MissingError, Place, ScriptError
+from netesto.errors import MissingError, Place, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import HostInfo
 
@@ -18,6 +18,21 @@ def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
         if isinstance(command, ports.DoClient | ports.DoTcpdump) and command.server != "X":
             names[command.server] = None
     return list(names)
+
+
+def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> None:
+    """ScriptError, with the line, if a command names a host that is not in the inventory."""
+    for command in commands:
+        for name in host_names([command]):
+            try:
+                inventory.find(name)
+            except WorldError as error:
+                raise ScriptError(
+                    error.message,
+                    place=command.place,
+                    remedy=error.remedy,
+                    chain=command.chain,
+                ) from None
 
 
 def check(

@@ -11,6 +11,9 @@ import cattrs
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
 
+# Its place in an experiment's folder.
+NAME = "manifest.json"
+
 # Raised when a reader of the old form would misunderstand the new one.
 FORMAT = 1
 
