@@ -4,6 +4,7 @@ Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
 
 - Control and data connections go to the same port; the data connection is told by `--cport`, and
   the n-th parallel stream takes the n-th port from there.
+- A server with `-1` serves the first that connects, were it only to see whether it listens.
 - Times (`-t`, `-O`) are whole seconds, intervals 0.1 s or longer.
 - The only absolute time in the JSON is the start, in whole seconds.
 - `-C` sets the congestion control of both ends; they cannot be asked for one by one. What each

@@ -68,6 +68,12 @@ def ports() -> Ports:
 def real_tools() -> None:
     """Skip, or fail where it is required, if a tool is not installed."""
     lacks = [tool for tool in REAL_TOOLS if shutil.which(tool) is None]
+    # Where all addresses are loopback's, netperf cannot resolve even 127.0.0.1.
+    if (
+        not lacks
+        and not process.run(["ip", "-4", "address", "show", "scope", "global"], timeout=5).stdout
+    ):
+        lacks = ["an IPv4 address beside the loopback interface's"]
     if not lacks:
         return
     reason = f"needs {', '.join(lacks)}"
