@@ -1,0 +1,275 @@
+"""Words to values: `key=value` words checked against the table of commands. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from netesto import units
+from netesto.language.commands import Argument, Kind, Specification
+from netesto.language.nearest import hint, nearest
+from netesto.language.scope import MisuseError, needed
+
+Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[int, ...]
+
+_HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
+_AMOUNT = re.compile(r"[^\s,=\"]+")
+STREAM_REQUESTS = frozenset({"S", "s", "STREAM", "stream"})
+_YES = frozenset({"1", "T", "t", "true", "TRUE"})
+_NO = frozenset({"0", "F", "f", "false", "FALSE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a line gives to its command: values by argument name, and the same as text.
+
+    `texts` has the defaults in it; `others` are the keys of a command that takes open names.
+    """
+
+    values: Mapping[str, Value]
+    texts: Mapping[str, str]
+    others: Mapping[str, str]
+
+    def flag(self, name: str) -> bool:
+        return bool(self.values[name])
+
+    def integer(self, name: str) -> int:
+        value = self.values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.values[name]
+        assert isinstance(value, int | float), name
+        return float(value)
+
+    def maybe_flag(self, name: str) -> bool | None:
+        return self.flag(name) if name in self.values else None
+
+    def maybe_integer(self, name: str) -> int | None:
+        return self.integer(name) if name in self.values else None
+
+    def maybe_number(self, name: str) -> float | None:
+        return self.number(name) if name in self.values else None
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The words of an argument; none if it is not given."""
+        return tuple(str(word) for word in self._fields(name))
+
+    def processors(self, name: str) -> tuple[int, int] | tuple[None, None]:
+        """The two processor numbers of an argument; None for both if it is not given."""
+        fields = [int(field) for field in self._fields(name)]
+        return (fields[0], fields[1]) if fields else (None, None)
+
+    def _fields(self, name: str) -> tuple[str, ...] | tuple[int, ...]:
+        fields = self.values.get(name, ())
+        assert isinstance(fields, tuple), name
+        return fields
+
+
+@lru_cache(maxsize=1024)
+def read(specification: Specification, words: tuple[str, ...]) -> Given:
+    """The arguments in the words of a line, defaults filled in, each of its type and in range.
+
+    MisuseError for the first that is not; a later word of the same key wins. Cached, because
+    loops send the same words again and again.
+    """
+    by_name = {argument.name: argument for argument in specification.arguments}
+    by_name |= {argument.alias: argument for argument in specification.arguments if argument.alias}
+    texts: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise not_keyed(word, specification)
+        argument = by_name.get(key)
+        if argument is not None:
+            texts[argument.name] = needed(text, near=(f"{key}=",))
+        elif is_open(specification, key):
+            others[key] = needed(text, near=(f"{key}=",))
+        else:
+            raise unknown_argument(needed(key), specification)
+    return _complete(specification, texts, others)
+
+
+def _complete(specification: Specification, texts: dict[str, str], others: dict[str, str]) -> Given:
+    values: dict[str, Value] = {}
+    filled: dict[str, str] = {}
+    for argument in specification.arguments:
+        text = texts.get(argument.name, argument.default)
+        if text is not None:
+            filled[argument.name] = text
+            values[argument.name] = value_of(argument, text)
+        elif argument.required:
+            raise missing_argument(argument, specification)
+    return Given(values, filled, others)
+
+
+def is_open(specification: Specification, key: str) -> bool:
+    """Whether `key` is one of the names that only the agent knows: a sysctl, a parameter."""
+    if not specification.open_names or not key:
+        return False
+    return "." in key or specification.name != "SET_SYSCTL"
+
+
+def not_keyed(word: str, specification: Specification) -> MisuseError:
+    """The error of a word without `=`."""
+    word = needed(word)
+    similar = nearest(word, names(specification))
+    remedy = f"Arguments are name=value; {specification.name} takes {_listed(specification)}."
+    return MisuseError(
+        f"{word!r} is not name=value",
+        near=(word,),
+        remedy=f"Did you mean {similar}=…?" if similar else remedy,
+    )
+
+
+def unknown_argument(key: str, specification: Specification) -> MisuseError:
+    """The error of a key that the command does not take."""
+    return MisuseError(
+        f"{specification.name} has no argument {key}",
+        near=(key,),
+        remedy=hint(key, names(specification), otherwise=f"It takes {_listed(specification)}."),
+    )
+
+
+def missing_argument(argument: Argument, specification: Specification) -> MisuseError:
+    """The error of an argument that the command cannot do without."""
+    return MisuseError(
+        f"{specification.name} needs {argument.name}=",
+        remedy=f"{argument.name} is {argument.kind.value}.",
+    )
+
+
+def names(specification: Specification) -> list[str]:
+    """The names of a command's arguments, other spellings included."""
+    spelled = [name for a in specification.arguments for name in (a.name, a.alias) if name]
+    return sorted(spelled, key=str.casefold)
+
+
+def _listed(specification: Specification) -> str:
+    listed = ", ".join(argument.name for argument in specification.arguments)
+    if specification.open_names:
+        listed += f", and {specification.open_names}"
+    return listed or "none"
+
+
+# ---- one value -------------------------------------------------------------------------------
+
+
+def value_of(argument: Argument, text: str) -> Value:
+    """The value of one argument. MisuseError if `text` is not of its type, or out of range."""
+    try:
+        value = _READERS[argument.kind](text)
+    except ValueError:
+        raise _wrong(argument, text, f"is not {argument.kind.value}") from None
+    if argument.choices and value not in argument.choices:
+        listed = ", ".join(argument.choices)
+        error = _wrong(argument, text, f"is none of {listed}")
+        error.remedy = hint(text, argument.choices)
+        raise error
+    if isinstance(value, int | float):
+        if argument.low is not None and value < argument.low:
+            raise _wrong(argument, text, f"is below the least, {argument.low:g}")
+        if argument.high is not None and value > argument.high:
+            raise _wrong(argument, text, f"is above the most, {argument.high:g}")
+    return value
+
+
+def _wrong(argument: Argument, text: str, what: str) -> MisuseError:
+    remedy = ""
+    if argument.name == "ca" and "," in text:
+        remedy = "A list of ca belongs to RUN, which runs the macro once for each."
+    shown = repr(text) if text else "empty"
+    message = f"{argument.name}={shown} {what}" if text else f"{argument.name} is empty"
+    near = [f"{name}=" for name in (argument.name, argument.alias) if name]
+    return MisuseError(message, near=near, remedy=remedy or f"It is {argument.kind.value}.")
+
+
+def _integer(text: str) -> int:
+    if re.fullmatch(r"-?[0-9]{1,18}", text) is None:
+        raise ValueError(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if re.fullmatch(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", text) is None:
+        raise ValueError(text)
+    return float(text)
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        return _number(text)
+    except ValueError:
+        # Rounded to a nanosecond: 0.2 ms is not 0.19999999999999998 ms.
+        return round(units.parse_time(text) * 1000, 6)
+
+
+def _flag(text: str) -> bool:
+    if text not in _YES | _NO:
+        raise ValueError(text)
+    return text in _YES
+
+
+def _host(text: str) -> str:
+    if _HOST.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _word(text: str) -> str:
+    if text and _AMOUNT.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _request(text: str) -> int | str:
+    return "S" if text in STREAM_REQUESTS else units.parse_size(text)
+
+
+def _rate(text: str) -> float:
+    return units.parse_rate(text)
+
+
+def _experiment(text: str) -> int | str:
+    if text in {"COUNTER", "counter"}:
+        return "COUNTER"
+    return "PREV" if text in {"PREV", "prev"} else _positive(text)
+
+
+def _positive(text: str) -> int:
+    value = _integer(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _processors(text: str) -> tuple[int, ...]:
+    fields = text.split(",")
+    if len(fields) != 2:
+        raise ValueError(text)
+    numbers = tuple(_integer(each) for each in fields)
+    if min(numbers) < 0:
+        raise ValueError(text)
+    return numbers
+
+
+_READERS: Mapping[Kind, Callable[[str], Value]] = {
+    Kind.TEXT: str,
+    Kind.HOST: _host,
+    Kind.EXPERIMENT: _experiment,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.PERCENT: lambda text: _number(text.removesuffix("%")),
+    Kind.SIZE: units.parse_size,
+    Kind.REQUEST: _request,
+    Kind.TIME: units.parse_time,
+    Kind.MILLISECONDS: _milliseconds,
+    Kind.RATE: _rate,
+    Kind.FLAG: _flag,
+    Kind.WORD: _word,
+    Kind.WORDS: lambda text: tuple(text.replace(",", " ").split()),
+    Kind.PROCESSORS: _processors,
+}

@@ -1,0 +1,281 @@
+"""The tree of a script: frozen nodes, each of which knows its line; place is not identity."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from netesto.errors import Place
+
+# ---- lines and words -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The part of a logical line that one physical line gave: it begins at `start` of the joined
+    text, and at `column` (from 1) of physical line `number`, which reads `text`."""
+
+    start: int
+    number: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A logical line: a physical line and its continuations, comments cut, joined by blanks."""
+
+    file: str
+    text: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def number(self) -> int:
+        """The physical line where it begins."""
+        return self.pieces[0].number
+
+    def place(self, start: int = 0, end: int | None = None) -> Place:
+        """Where characters `start` to `end` of the joined text stand in the file."""
+        index = bisect_right(self.pieces, start, key=lambda piece: piece.start) - 1
+        piece = self.pieces[max(index, 0)]
+        column = piece.column + start - piece.start
+        length = (len(self.text) if end is None else end) - start
+        return Place(
+            self.file,
+            piece.number,
+            column,
+            max(1, min(length, len(piece.text) - column + 1)),
+            piece.text,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as written, quotes and `$names` included; `start` is where it begins in its line."""
+
+    text: str
+    start: int = field(default=0, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A continuation: `\\` after the first `after` words, and the comment behind it."""
+
+    after: int
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A logical line as its author laid it out. `comment` is what follows `#`, None without one."""
+
+    words: tuple[Word, ...]
+    line: Line = field(compare=False, repr=False)
+    breaks: tuple[Break, ...] = ()
+    comment: str | None = None
+
+    def place(self, *fragments: str) -> Place:
+        """Where the first of `fragments` that the row contains stands; else its first word.
+
+        A fragment that ends in `=` means the value behind it.
+        """
+        for fragment in fragments:
+            for word in self.words:
+                at = word.text.find(fragment)
+                if fragment.endswith("=") and at > 0:
+                    at = -1
+                if at >= 0:
+                    start, end = word.start + at, word.start + at + len(fragment)
+                    if fragment.endswith("="):
+                        start, end = end, word.start + len(word.text)
+                    return self.line.place(start, max(end, start + 1))
+        if not self.words:
+            return self.line.place()
+        return self.line.place(self.words[0].start, self.words[0].start + len(self.words[0].text))
+
+
+# ---- conditions and expressions --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A word of a condition, as written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as written, with its unit if it has one."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A bare name: a variable in SET_EXP, a column in ASSERT."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name` in an expression."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A quoted text in ASSERT, without its quotes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x`, `NOT x`."""
+
+    operator: str
+    operand: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left operator right`: arithmetic, comparison, AND, OR."""
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(arguments)`."""
+
+    function: str
+    arguments: tuple["Expression", ...]
+
+
+Expression: TypeAlias = Operand | Number | Name | Variable | Text | Unary | Binary | Call
+
+
+@dataclass(frozen=True, slots=True)
+class MacroDefined:
+    """`IF_DEF name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VariableDefined:
+    """`IF_DEF $name`."""
+
+    name: str
+
+
+Condition: TypeAlias = Expression | MacroDefined | VariableDefined
+
+# ---- statements ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """One or more empty lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A line that holds only a comment."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkBlock:
+    """BEGIN_COMMENT to END_COMMENT, verbatim, both lines included."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line without a body: the command word and its arguments."""
+
+    row: Row
+
+    @property
+    def name(self) -> str:
+        """The command word as written; it may hold a `$name`."""
+        return self.row.words[0].text
+
+    @property
+    def arguments(self) -> tuple[Word, ...]:
+        return self.row.words[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`IF condition: command` or `IF_DEF name: command`; the command may be one of them again."""
+
+    row: Row
+    condition: Condition
+    command: "Command | If"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`IF condition DO`, `ELSE IF condition DO` or `ELSE` (condition None), and its body."""
+
+    row: Row
+    condition: Condition | None
+    body: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IfBlock:
+    """IF … DO to DONE."""
+
+    branches: tuple[Branch, ...]
+    end: Row
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`FOR variable IN values DO` to DONE."""
+
+    row: Row
+    variable: str
+    values: Word
+    body: tuple["Statement", ...]
+    end: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """`SWEEP factor=values … DO` to DONE. Options `reps` and `order` are among the words."""
+
+    row: Row
+    words: tuple[Word, ...]
+    body: tuple["Statement", ...]
+    end: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`BEGIN name` to `END name`."""
+
+    row: Row
+    name: str
+    body: tuple["Statement", ...]
+    end: Row
+
+
+Statement: TypeAlias = Blank | Remark | RemarkBlock | Command | If | IfBlock | For | Sweep | Macro
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A whole file."""
+
+    body: tuple[Statement, ...]
+    file: str = field(default="", compare=False, repr=False)

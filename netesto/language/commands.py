@@ -1,0 +1,215 @@
+"""The table of commands: their arguments with type, range and default. Literal, and nothing else.
+
+The defaults of the classic commands are the classic tool's; a classic script depends on them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from netesto.model import TESTS
+
+
+class Kind(Enum):
+    """What a value must be. The text says it to an author."""
+
+    TEXT = "a text"
+    HOST = "a host name"
+    EXPERIMENT = "a number, COUNTER or PREV"
+    INTEGER = "a whole number"
+    NUMBER = "a number"
+    PERCENT = "a percentage"
+    SIZE = "a size such as 1000, 64K or 4Ki"
+    REQUEST = "a size such as 10K or 1M, or S for a stream"
+    TIME = "a time such as 20, 1.5, 200ms or 2m"
+    MILLISECONDS = "a delay in milliseconds"
+    RATE = "a rate such as 100mbit or 1gbit"
+    FLAG = "0 or 1"
+    WORD = "one word"
+    WORDS = "words, separated by commas"
+    PROCESSORS = "two processor numbers, client,server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument. `low` and `high` are inclusive; a `default` of None leaves it out."""
+
+    name: str
+    kind: Kind
+    default: str | None = None
+    required: bool = False
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Specification:
+    """A command that takes `key=value` words. `open_names` says what other keys it takes."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    open_names: str = ""
+
+
+# host, exp and expName fall back to the ones used last: their defaults are not in this table.
+HOST = Argument(name="host", kind=Kind.HOST)
+COMMON = (
+    HOST,
+    Argument(name="exp", kind=Kind.EXPERIMENT),
+    Argument(name="expName", kind=Kind.TEXT),
+)
+SERVER = Argument(name="server", kind=Kind.HOST, required=True)
+
+# Port numbers, and the memory of one host, end long before this many flows in one command.
+MAX_INSTANCES = 10_000
+# A week: longer than any experiment, shorter than a slip of milliseconds for seconds.
+MAX_SECONDS = 604_800.0
+# Linux refuses less than 88 (TCP_MIN_MSS); 65495 fills an IP packet.
+MIN_MSS, MAX_MSS = 88, 65_495
+
+DO_CLIENT_ARGUMENTS = (
+    SERVER,
+    Argument(name="ca", kind=Kind.WORD, default="reno"),
+    Argument(name="dur", kind=Kind.TIME, default="20", low=0.001, high=MAX_SECONDS),
+    Argument(name="delay", kind=Kind.TIME, default="0", low=0, high=MAX_SECONDS),
+    Argument(name="instances", kind=Kind.INTEGER, default="1", low=1, high=MAX_INSTANCES),
+    Argument(name="req", kind=Kind.REQUEST, default="1M", low=1, high=2**40),
+    Argument(name="reply", kind=Kind.SIZE, default="1", low=1, high=2**40),
+    Argument(name="test", kind=Kind.WORD, default="TCP_RR", choices=tuple(sorted(TESTS))),
+    Argument(name="stats", kind=Kind.FLAG, default="0"),
+    Argument(name="group", kind=Kind.INTEGER, default="0", low=0, high=1_000_000),
+    Argument(name="localBuffer", kind=Kind.SIZE, default="0", low=0, high=2**31 - 1),
+    Argument(name="remoteBuffer", kind=Kind.SIZE, default="0", low=0, high=2**31 - 1),
+    Argument(
+        name="tool",
+        kind=Kind.WORD,
+        default="auto",
+        choices=("auto", "netperf", "iperf3", "native"),
+    ),
+    Argument(name="hold", kind=Kind.FLAG, default="0"),
+    Argument(name="interval", kind=Kind.TIME, default="0.2", low=0.01, high=60),
+    Argument(name="parallel", kind=Kind.INTEGER, default="1", low=1, high=128),
+    Argument(name="omit", kind=Kind.TIME, default="0", low=0, high=MAX_SECONDS),
+    Argument(name="zerocopy", kind=Kind.WORD, default="0", choices=("0", "sendfile", "msg")),
+    Argument(name="bitrate", kind=Kind.RATE, low=1, alias="pace"),
+    Argument(name="len", kind=Kind.SIZE, low=1, high=2**30),
+    Argument(name="mss", kind=Kind.INTEGER, low=MIN_MSS, high=MAX_MSS),
+    Argument(name="dscp", kind=Kind.INTEGER, low=0, high=63),
+    Argument(name="ecn", kind=Kind.FLAG),
+    Argument(name="cpu", kind=Kind.PROCESSORS),
+)
+
+REMOTE: Mapping[str, Specification] = {
+    "DO_SERVER": Specification(
+        name="DO_SERVER",
+        arguments=(
+            *COMMON,
+            Argument(name="order", kind=Kind.INTEGER, default="0", low=0, high=1),
+            Argument(name="start", kind=Kind.FLAG, default="0"),
+        ),
+    ),
+    "DO_CLIENT": Specification(name="DO_CLIENT", arguments=(*COMMON, *DO_CLIENT_ARGUMENTS)),
+    "GET_DATA": Specification(name="GET_DATA", arguments=COMMON),
+    "SET_NETEM": Specification(
+        name="SET_NETEM",
+        arguments=(
+            *COMMON,
+            Argument(
+                name="netem_delay", kind=Kind.MILLISECONDS, required=True, low=0, high=1_000_000
+            ),
+            Argument(name="limit", kind=Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
+            Argument(name="loss", kind=Kind.PERCENT, default="0", low=0, high=100),
+        ),
+    ),
+    "SET_QDISC": Specification(
+        name="SET_QDISC",
+        arguments=(
+            *COMMON,
+            Argument(name="qdisc", kind=Kind.WORD, required=True),
+            Argument(name="action", kind=Kind.WORD, default=""),
+            Argument(name="rate", kind=Kind.RATE, low=1),
+            Argument(name="burst", kind=Kind.WORD),
+            Argument(name="limit", kind=Kind.WORD),
+            Argument(name="other", kind=Kind.WORDS),
+        ),
+    ),
+    "SET_SYSCTL": Specification(
+        name="SET_SYSCTL", arguments=COMMON, open_names="the dotted name of a sysctl"
+    ),
+    "SET_MODULE_PARAMS": Specification(
+        name="SET_MODULE_PARAMS",
+        arguments=(*COMMON, Argument(name="module", kind=Kind.WORD, required=True)),
+        open_names="a parameter of the module",
+    ),
+    "DO_TCPDUMP": Specification(
+        name="DO_TCPDUMP",
+        arguments=(
+            *COMMON,
+            SERVER,
+            Argument(name="packets", kind=Kind.INTEGER, default="10000", low=1, high=2**31 - 1),
+            Argument(name="snap", kind=Kind.INTEGER, default="0", low=0, high=262_144),
+        ),
+    ),
+    "CLOSE": Specification(name="CLOSE", arguments=COMMON),
+    "EXIT": Specification(name="EXIT", arguments=COMMON),
+}
+
+# Local commands that take key=value words.
+LOCAL_KEYED: Mapping[str, Specification] = {
+    "PROCESS_EXP": Specification(name="PROCESS_EXP", arguments=COMMON[1:2]),
+    "WAIT_FLOWS": Specification(
+        name="WAIT_FLOWS",
+        arguments=(Argument(name="timeout", kind=Kind.TIME, low=0, high=MAX_SECONDS),),
+    ),
+    "START_FLOWS": Specification(
+        name="START_FLOWS",
+        arguments=(Argument(name="lead", kind=Kind.TIME, default="0.2", low=0, high=60),),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A local command: how it is written, and how many words it takes (`most` None: any number)."""
+
+    text: str
+    least: int = 0
+    most: int | None = None
+
+
+LOCAL: Mapping[str, Usage] = {
+    "SET": Usage("SET name=value", 1, 1),
+    "SET_EXP": Usage("SET_EXP name=expression", 1),
+    "DEFAULT": Usage("DEFAULT name=value", 1, 1),
+    "HOST_SUFFIX": Usage("HOST_SUFFIX suffix", 1, 1),
+    "SOURCE": Usage("SOURCE file", 1, 1),
+    "RUN": Usage("RUN macro[,repetitions] name=value …", 1),
+    "WAIT": Usage("WAIT seconds", 1, 1),
+    "RAND_WAIT": Usage("RAND_WAIT seconds, or RAND_WAIT from to", 1, 2),
+    "DESC": Usage("DESC text"),
+    "OTHER": Usage("OTHER column=value,column=value"),
+    "ECHO": Usage("ECHO words"),
+    "PROCESS_EXP": Usage("PROCESS_EXP [exp=number]"),
+    "NEXT_COUNTER": Usage("NEXT_COUNTER", 0, 0),
+    "DEBUG": Usage("DEBUG 0/1/F/T", 1, 1),
+    "DEBUG_DISABLE": Usage("DEBUG_DISABLE", 0, 0),
+    "DEBUG_RESTORE": Usage("DEBUG_RESTORE", 0, 0),
+    "END": Usage("END", 0, 0),
+    "REQUIRE": Usage("REQUIRE ca=bbr qdisc=fq tool=netperf kernel>=6.1 hosts=4", 1),
+    "ASSERT": Usage("ASSERT expression [: message]", 1),
+    "WAIT_FLOWS": Usage("WAIT_FLOWS [timeout=seconds]"),
+    "START_FLOWS": Usage("START_FLOWS [lead=0.2]"),
+    "LAB": Usage("LAB topology name=value …, or LAB file=path", 1),
+}
+
+# What REQUIRE can ask for.
+REQUIREMENTS = ("ca", "qdisc", "tool", "kernel", "hosts")
+
+# Words that begin or end a block; they must be written out, a variable cannot bring them.
+STRUCTURE = (
+    "BEGIN", "FOR", "IF", "IF_DEF", "ELSE", "SWEEP", "DONE", "BEGIN_COMMENT", "END_COMMENT",
+)  # fmt: skip
+
+ALL_NAMES: tuple[str, ...] = (*STRUCTURE, *LOCAL, *REMOTE)

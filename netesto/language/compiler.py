@@ -1,0 +1,387 @@
+"""Statements to steps: each line is taken apart once, and only filled in each time it runs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from netesto.errors import ScriptError
+from netesto.language import ast, lines, local
+from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
+from netesto.language.expressions import Arithmetic, Test, condition
+from netesto.language.machine import Level, Machine, MacroEntry, Step, Steps
+from netesto.language.nearest import hint, nearest
+from netesto.language.scope import Frame, MisuseError, check_name, needed, undefined
+
+Words: TypeAlias = tuple[str, ...]
+Source: TypeAlias = Callable[[str, ast.Row], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """The step of a line that is wrong in itself: it says so when it is reached, not before."""
+
+    error: ScriptError
+
+    def __call__(self, _: Frame) -> None:
+        raise self.error
+
+
+class Compiler:
+    """Makes steps that act on a machine. `source` runs another file."""
+
+    def __init__(self, machine: Machine, source: Source) -> None:
+        self._machine = machine
+        self._source = source
+
+    def compile(self, body: Sequence[ast.Statement]) -> Steps:
+        """The steps of a body, each with the line that it is blamed on."""
+        steps: list[tuple[Step, ast.Row]] = []
+        for statement in body:
+            match statement:
+                case ast.Command():
+                    steps.append((self._command(statement.row), statement.row))
+                case ast.If():
+                    steps.append((self._if(statement), statement.row))
+                case ast.IfBlock():
+                    steps.append((self._if_block(statement), statement.branches[0].row))
+                case ast.For():
+                    steps.append((self._for(statement), statement.row))
+                case ast.Sweep():
+                    steps.append((self._sweep(statement), statement.row))
+                case ast.Macro():
+                    steps.append((self._define(statement), statement.row))
+                case ast.Blank() | ast.Remark() | ast.RemarkBlock():
+                    pass
+        return tuple(steps)
+
+    # ---- choices -------------------------------------------------------------------------
+
+    def _test(self, tree: ast.Condition) -> Test:
+        machine = self._machine
+        match tree:
+            case ast.VariableDefined(name=name):
+                variables = machine.scope.variables
+                return lambda frame: name in frame or name in variables
+            case ast.MacroDefined(name=name):
+                macros, name_of = machine.macros, machine.scope.text_of(name)
+                if "$" in name:
+                    return lambda frame: needed(name_of(frame)) in macros
+                return lambda _: name in macros
+            case _:
+                return condition(tree, machine.scope)
+
+    def _if(self, statement: ast.If) -> Step:
+        # A chain becomes one step, so that a long one does not nest.
+        tests = [self._test(statement.condition)]
+        inner = statement.command
+        while isinstance(inner, ast.If):
+            tests.append(self._test(inner.condition))
+            inner = inner.command
+        command = self._command(inner.row)
+        if len(tests) == 1:
+            only = tests[0]
+
+            def step(frame: Frame) -> None:
+                if only(frame):
+                    command(frame)
+
+            return step
+
+        def chained(frame: Frame) -> None:
+            if all(test(frame) for test in tests):
+                command(frame)
+
+        return chained
+
+    def _if_block(self, statement: ast.IfBlock) -> Step:
+        run = self._machine.run
+        branches = [
+            (
+                None if branch.condition is None else self._test(branch.condition),
+                self.compile(branch.body),
+            )
+            for branch in statement.branches
+        ]
+
+        def step(frame: Frame) -> None:
+            for test, body in branches:
+                if test is None or test(frame):
+                    run(body, frame)
+                    return
+
+        return step
+
+    # ---- loops ---------------------------------------------------------------------------
+
+    def _for(self, statement: ast.For) -> Step:
+        machine, name = self._machine, statement.variable
+        raws = [word.text for word in lines.cut_words(statement.values.text)]
+        texts_of = [machine.scope.text_of(raw) for raw in raws]
+        body = self.compile(statement.body)
+        near = statement.values.text
+
+        def step(frame: Frame) -> None:
+            if not body:
+                return
+            values = local.values_of(" ".join([text(frame) for text in texts_of]), near=near)
+            variables, run = machine.scope.variables, machine.run
+            shown: dict[str, str] = {}
+            machine.stack.append(Level(statement.row, f"FOR {name}", shown))
+            try:
+                for value in values:
+                    machine.spend()
+                    variables[name] = shown[name] = str(value)
+                    run(body, frame)
+            finally:
+                machine.stack.pop()
+
+        return step
+
+    def _sweep(self, statement: ast.Sweep) -> Step:
+        machine = self._machine
+        words_of = machine.scope.words_of([word.text for word in statement.words])
+        body = self.compile(statement.body)
+
+        def step(frame: Frame) -> None:
+            for cell in local.cells_of(machine, words_of(frame)):
+                self._run_cell(statement.row, cell, body, frame)
+
+        return step
+
+    def _run_cell(self, row: ast.Row, cell: dict[str, str], body: Steps, frame: Frame) -> None:
+        machine, notes = self._machine, self._machine.notes
+        factors = {name: value for name, value in cell.items() if name != "rep"}
+        notes.cells.append(cell)
+        notes.factors.append(factors)
+        machine.stack.append(Level(row, "SWEEP", cell))
+        try:
+            if not machine.port.is_cell_done(notes.cell()):
+                machine.scope.variables.update(factors)
+                machine.run(body, frame)
+                machine.port.cell_finished(notes.cell())
+        finally:
+            machine.stack.pop()
+            notes.cells.pop()
+            notes.factors.pop()
+
+    # ---- macros --------------------------------------------------------------------------
+
+    def _define(self, statement: ast.Macro) -> Step:
+        machine = self._machine
+
+        def step(_: Frame) -> None:
+            known = machine.macros.get(statement.name)
+            if known is not None and known.node is not statement:
+                line = known.node.row.line
+                machine.warn(
+                    f"macro {statement.name} is defined again (first at {line.file}:{line.number})",
+                    statement.row,
+                    statement.name,
+                )
+            if known is None or known.node is not statement:
+                machine.macros[statement.name] = MacroEntry(statement)
+
+        return step
+
+    def _run_macro(self, words: Words, row: ast.Row) -> None:
+        local.check_count("RUN", words)
+        machine = self._machine
+        spelled, comma, repetitions_text = words[0].partition(",")
+        entry = self._find_macro(spelled, row)
+        repetitions = 1
+        if comma:
+            repetitions = local.repetitions_of(repetitions_text, near=f",{repetitions_text}")
+        arguments = _macro_arguments(words)
+        if entry.steps is None:
+            entry.steps = self.compile(entry.node.body)
+        steps, name = entry.steps, entry.node.name
+        variants = [arguments]
+        if "," in arguments.get("ca", ""):
+            controls = [ca for ca in arguments["ca"].split(",") if ca]
+            variants = [{**arguments, "ca": ca} for ca in controls]
+        stack, run = machine.stack, machine.run
+        for _ in range(repetitions):
+            for variant in variants:
+                machine.spend()
+                stack.append(Level(row, f"RUN {name}", variant))
+                try:
+                    run(steps, variant)
+                finally:
+                    stack.pop()
+
+    def _find_macro(self, spelled: str, row: ast.Row) -> MacroEntry:
+        machine = self._machine
+        entry = machine.macros.get(spelled)
+        if entry is not None:
+            return entry
+        spelled = needed(spelled)
+        alike = [name for name in machine.macros if name.casefold() == spelled.casefold()]
+        if len(alike) == 1:
+            # The paper itself runs twoFlowBaseStream for TwoFlowBaseStream.
+            if spelled not in machine.misspelled:
+                machine.misspelled.add(spelled)
+                machine.warn(f"macro {spelled} is spelled {alike[0]}", row, spelled)
+            return machine.macros[alike[0]]
+        raise MisuseError(
+            f"there is no macro {spelled}",
+            near=(spelled,),
+            remedy=hint(
+                spelled, machine.macros, otherwise="Is the SOURCE of its library missing before?"
+            ),
+        )
+
+    # ---- commands ------------------------------------------------------------------------
+
+    def _command(self, row: ast.Row) -> Step:
+        name = row.words[0].text
+        raws = [word.text for word in row.words[1:]]
+        try:
+            if "$" not in name:
+                special = self._special(name, raws, row)
+                if special is not None:
+                    return special
+        except ScriptError as error:
+            return _Unreadable(error)
+        words_of = self._machine.scope.words_of([word.text for word in row.words])
+        if "$" not in name:
+            return self._known(name, raws, row)
+
+        def step(frame: Frame) -> None:
+            words = words_of(frame)
+            if words:
+                self._known(needed(words[0]), words[1:], row, filled=True)(frame)
+
+        return step
+
+    def _special(self, name: str, raws: list[str], row: ast.Row) -> Step | None:
+        """The step of a command whose words are not just filled in and cut."""
+        match name:
+            case "SET" | "DEFAULT":
+                return self._assignment(name, raws)
+            case "SET_EXP":
+                return self._expression(raws)
+            case "ASSERT":
+                return self._claim(raws, row)
+            case _:
+                return None
+
+    def _known(self, name: str, raws: Sequence[str], row: ast.Row, *, filled: bool = False) -> Step:
+        """The step of a command by its name; `filled` words are used as they are."""
+        machine = self._machine
+        if name.startswith("HOST_SUFFIX="):
+            name, raws = "HOST_SUFFIX", [name.partition("=")[2], *raws]
+        words_of = (lambda _: tuple(raws)) if filled else machine.scope.words_of(raws)
+        if name == "RUN":
+            return lambda frame: self._run_macro(words_of(frame), row)
+        if name == "SOURCE":
+
+            def source(frame: Frame) -> None:
+                words = words_of(frame)
+                local.check_count("SOURCE", words)
+                self._source(needed(words[0]), row)
+
+            return source
+        if name in REMOTE:
+            place = row.place()
+
+            def send(frame: Frame) -> None:
+                machine.has_sent = True
+                machine.remote.send(name, words_of(frame), place, machine.chain())
+
+            return send
+        handler = local.HANDLERS.get(name)
+        if handler is None:
+            return _Unreadable(_unknown_command(name, raws))
+
+        def handle(frame: Frame) -> None:
+            words = words_of(frame)
+            local.check_count(name, words)
+            handler(machine, words, row)
+
+        return handle
+
+    def _assignment(self, command: str, raws: list[str]) -> Step | None:
+        """SET and DEFAULT: what variables bring in stays whole, blanks and all."""
+        local.check_count(command, raws)
+        raw_name, equals, raw_value = raws[0].partition("=")
+        scope, variables = self._machine.scope, self._machine.scope.variables
+        if "$" in raw_name or not equals:
+            filled, handler = scope.text_of(raws[0]), local.HANDLERS[command]
+            machine, row = self._machine, ast.Row((), ast.Line("", "", ()))
+            return lambda frame: handler(machine, (filled(frame),), row)
+        name, value_of, assign = check_name(raw_name), scope.text_of(raw_value), scope.set
+        if command == "SET":
+            return lambda frame: assign(name, value_of(frame))
+
+        def default(frame: Frame) -> None:
+            if name not in variables:
+                assign(name, value_of(frame))
+
+        return default
+
+    def _expression(self, raws: list[str]) -> Step | None:
+        local.check_count("SET_EXP", raws)
+        name, equals, text = " ".join(raws).partition("=")
+        scope = self._machine.scope
+        if "$" in name or not equals:
+            return None
+        name, compute, assign = check_name(name.strip()), Arithmetic(text, scope), scope.set
+        return lambda frame: assign(name, compute(frame))
+
+    def _claim(self, raws: list[str], row: ast.Row) -> Step:
+        local.check_count("ASSERT", raws)
+        text = " ".join(raws)
+        colon = lines.find_colon(text, 0)
+        claimed = text if colon < 0 else text[:colon]
+        message_of = self._machine.scope.words_of(
+            [] if colon < 0 else [word.text for word in lines.cut_words(text, colon + 1)]
+        )
+        machine = self._machine
+
+        def step(frame: Frame) -> None:
+            message = " ".join(message_of(frame))
+            local.check_claim(machine, machine.scope.fill(claimed, frame), message, row)
+
+        return step
+
+
+def _macro_arguments(words: Words) -> dict[str, str]:
+    arguments: dict[str, str] = {}
+    for word in words[1:]:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise MisuseError(
+                f"{needed(word)!r} is not name=value",
+                near=(word,),
+                remedy=f"Write: {LOCAL['RUN'].text}",
+            )
+        # `ca=$ca` with nothing in $ca passes nothing; the command that needs it will say so.
+        if value in {f"${name}", f"${{{name}}}"} and undefined(value) == name:
+            continue
+        arguments[name if name.isidentifier() else check_name(name)] = value
+    return arguments
+
+
+def _unknown_command(name: str, words: Sequence[str]) -> MisuseError:
+    if "=" in name and not name.startswith("="):
+        return MisuseError(
+            f"{name} is not a command",
+            near=(name,),
+            remedy="If it is an argument: does the line before it lack a \\ at its end?",
+        )
+    if name in STRUCTURE:
+        return MisuseError(f"{name} cannot come from a variable", near=(name,))
+    joined = f"{name}_{words[0]}" if words else ""
+    if joined in ALL_NAMES:
+        return MisuseError(
+            f"{name} {words[0]} is not a command", near=(name,), remedy=f"Did you mean {joined}?"
+        )
+    found = nearest(name, ALL_NAMES)
+    return MisuseError(
+        f"{name} is not a command",
+        near=(name,),
+        remedy=f"Did you mean {found}?" if found else "Commands are written in capital letters.",
+    )
+
+
+__all__ = ["Compiler"]

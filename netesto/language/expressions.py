@@ -1,0 +1,364 @@
+"""What expressions mean: the arithmetic of SET_EXP and the conditions of IF.
+
+Whole numbers stay whole: a division of two of them rounds down. A decimal operand makes a decimal.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
+from typing import TypeAlias
+
+from netesto.language import ast
+from netesto.language.nearest import hint
+from netesto.language.parser import UnreadableError, parse_expression
+from netesto.language.scope import Frame, MisuseError, Scope, needed, plain, undefined
+
+Value: TypeAlias = int | Decimal
+ValueOf: TypeAlias = Callable[[Frame], Value]
+Test: TypeAlias = Callable[[Frame], bool]
+
+# 1,200 digits: more is an accident, and Python refuses to print more than 4,300.
+MAX_BITS = 4096
+MAX_DIGITS = 1200
+# Decimals are computed with 28 digits and shown with 15, so that 0.1 + 0.2 is 0.3.
+SHOWN = Context(prec=15)
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)")
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]+)")
+
+# As in sizes and times of commands; upper case M is a million, lower case m a minute.
+_FACTORS: Mapping[str, str] = {
+    "k": "1e3", "K": "1e3", "M": "1e6", "G": "1e9", "T": "1e12",
+    "Ki": "1024", "Mi": "1048576", "Gi": "1073741824",
+    "s": "1", "ms": "1e-3", "us": "1e-6", "m": "60", "min": "60",
+    "bit": "1", "kbit": "1e3", "mbit": "1e6", "gbit": "1e9", "tbit": "1e12",
+    "Kbit": "1e3", "Mbit": "1e6", "Gbit": "1e9",
+}  # fmt: skip
+UNITS: Mapping[str, Decimal] = {unit: Decimal(factor) for unit, factor in _FACTORS.items()}
+
+
+def number(text: str) -> Value | None:
+    """The number that `text` is, without a unit; None if it is none."""
+    if text.isdigit() and text.isascii() and len(text) <= MAX_DIGITS:
+        return int(text)
+    if len(text) > MAX_DIGITS:
+        return None
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
+
+
+@lru_cache(maxsize=4096)
+def quantity(text: str) -> Value | None:
+    """The number that `text` is, with or without a unit; None if it is none."""
+    value = number(text)
+    if value is None and len(text) <= MAX_DIGITS:
+        match = _QUANTITY.fullmatch(text)
+        if match is not None and match[2] in UNITS:
+            value = Decimal(match[1]) * UNITS[match[2]]
+    return value
+
+
+def shown(value: Value) -> str:
+    """A value as SET_EXP stores it: a decimal keeps its point, so that it stays a decimal."""
+    if isinstance(value, int):
+        return str(value)
+    text = format(SHOWN.plus(value), "f")
+    if "." in text:
+        text = text.rstrip("0")
+        text += "0" if text.endswith(".") else ""
+    else:
+        text += ".0"
+    return "0.0" if text == "-0.0" else text
+
+
+# ---- arithmetic ------------------------------------------------------------------------------
+
+
+def _checked(value: Value) -> Value:
+    too_large = (
+        value.bit_length() > MAX_BITS if isinstance(value, int) else value.adjusted() > MAX_DIGITS
+    )
+    if too_large:
+        raise MisuseError("the result has too many digits")
+    return value
+
+
+def _floor(value: Value) -> Value:
+    return value if isinstance(value, int) else int(value.to_integral_value(ROUND_FLOOR))
+
+
+def _ceil(value: Value) -> Value:
+    return value if isinstance(value, int) else int(value.to_integral_value(ROUND_CEILING))
+
+
+def _round(value: Value, digits: Value | None = None) -> Value:
+    if digits is None:
+        return value if isinstance(value, int) else int(value.to_integral_value(ROUND_HALF_UP))
+    if not isinstance(digits, int) or not 0 <= digits <= 15:
+        raise MisuseError("round takes 0 to 15 digits")
+    return Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+
+
+def _log2(value: Value) -> Value:
+    if value <= 0:
+        raise MisuseError("log2 of a number that is not positive")
+    return Decimal(value).ln() / Decimal(2).ln()
+
+
+def _sqrt(value: Value) -> Value:
+    if value < 0:
+        raise MisuseError("sqrt of a negative number")
+    return Decimal(value).sqrt()
+
+
+def _divide(left: Value, right: Value) -> Value:
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    return Decimal(left) / Decimal(right)
+
+
+def _floor_divide(left: Value, right: Value) -> Value:
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    # Decimal's own // rounds towards zero; ours rounds down, like that of whole numbers.
+    return (Decimal(left) / Decimal(right)).to_integral_value(ROUND_FLOOR)
+
+
+def _modulo(left: Value, right: Value) -> Value:
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    return left - _floor_divide(left, right) * right
+
+
+def _power(left: Value, right: Value) -> Value:
+    if isinstance(left, int) and isinstance(right, int) and right >= 0:
+        if abs(left) > 1 and left.bit_length() * right > 2 * MAX_BITS:
+            raise MisuseError("the result has too many digits")
+        return int(left**right)
+    power: Decimal = Decimal(left) ** Decimal(right)
+    return power
+
+
+def _negated(value: ValueOf) -> ValueOf:
+    return lambda frame: -value(frame)
+
+
+ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "//": _floor_divide,
+    "%": _modulo,
+    "**": _power,
+}
+
+# Name: function, least and most arguments.
+FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
+    "min": (min, 1, 100),
+    "max": (max, 1, 100),
+    "abs": (abs, 1, 1),
+    "round": (_round, 1, 2),
+    "floor": (_floor, 1, 1),
+    "ceil": (_ceil, 1, 1),
+    "log2": (_log2, 1, 1),
+    "sqrt": (_sqrt, 1, 1),
+}
+
+
+def apply(operator: str, left: Value, right: Value) -> Value:
+    """`left operator right`. MisuseError if it has no value, or too large a one."""
+    if not right and operator in {"/", "//", "%"}:
+        raise MisuseError("division by zero")
+    try:
+        return _checked(ARITHMETIC[operator](left, right))
+    except ArithmeticError:
+        raise MisuseError(f"{shown(left)} {operator} {shown(right)} has no value") from None
+
+
+def function(call: ast.Call) -> Callable[..., Value]:
+    """The function of a call. MisuseError if there is none, or it takes other arguments."""
+    entry = FUNCTIONS.get(call.function)
+    if entry is None:
+        raise MisuseError(
+            f"there is no function {call.function}",
+            near=(call.function,),
+            remedy=hint(call.function, FUNCTIONS, otherwise=f"There are: {', '.join(FUNCTIONS)}."),
+        )
+    does, least, most = entry
+    if not least <= len(call.arguments) <= most:
+        raise MisuseError(
+            f"{call.function} takes another number of arguments", near=(call.function,)
+        )
+    return does
+
+
+class _NotANumberError(Exception):
+    """A `$name` holds more than a number: the text must be filled in before it is read."""
+
+
+class Arithmetic:
+    """One expression of SET_EXP, read once and computed each time its line runs.
+
+    `$name` is text put in place. As long as it is a number it is used as one; the rare other
+    values (`1+2`) are filled in first and the whole is read again.
+    """
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self._text = text
+        self._scope = scope
+        self._compute: ValueOf | None = None
+        try:
+            self._compute = self._compile(parse_expression("arithmetic", text), direct=True)
+        except UnreadableError:
+            if "$" not in text:
+                raise
+
+    def __call__(self, frame: Frame) -> str:
+        """Its value as text. MisuseError if it has none."""
+        try:
+            if self._compute is not None:
+                value = self._compute(frame)
+                return str(value) if type(value) is int else shown(value)
+        except _NotANumberError:
+            pass
+        text = self._scope.fill(self._text, frame)
+        try:
+            tree = parse_expression("arithmetic", text)
+        except UnreadableError as error:
+            needed(text)
+            raise MisuseError(
+                f"{plain(text)!r} is not an arithmetic expression: {error.message}"
+            ) from None
+        return shown(self._compile(tree, direct=False)(frame))
+
+    def _compile(self, tree: ast.Expression, *, direct: bool) -> ValueOf:
+        match tree:
+            case ast.Number(text=text):
+                constant = number(text)
+                if constant is None:
+                    raise MisuseError(f"{text[:20]}… has too many digits")
+                return lambda _: constant
+            case ast.Name(text=name):
+                return lambda frame: self._named(name, frame)
+            case ast.Variable(name=name):
+                return self._leaf(name) if direct else self._missing(name)
+            case ast.Unary(operator=operator, operand=operand):
+                inner = self._compile(operand, direct=direct)
+                return inner if operator == "+" else _negated(inner)
+            case ast.Binary(operator=operator, left=left, right=right):
+                first = self._compile(left, direct=direct)
+                second = self._compile(right, direct=direct)
+                return lambda frame: apply(operator, first(frame), second(frame))
+            case ast.Call(arguments=arguments):
+                does = function(tree)
+                values = [self._compile(argument, direct=direct) for argument in arguments]
+                return lambda frame: _checked(does(*[value(frame) for value in values]))
+            case _:
+                raise MisuseError("not an arithmetic expression")
+
+    def _leaf(self, name: str) -> ValueOf:
+        value_of = self._scope.value
+
+        def value(frame: Frame) -> Value:
+            text = value_of(name, frame)
+            if text is None:
+                needed(f"${name}")
+                raise AssertionError("needed() raises for an undefined variable")
+            found = number(text)
+            if found is None:
+                raise _NotANumberError
+            return found
+
+        return value
+
+    @staticmethod
+    def _missing(name: str) -> ValueOf:
+        def value(_: Frame) -> Value:
+            needed(f"${name}")
+            raise AssertionError("needed() raises for an undefined variable")
+
+        return value
+
+    def _named(self, name: str, frame: Frame) -> Value:
+        text = self._scope.value(name, frame)
+        if text is None:
+            raise MisuseError(
+                f"undefined variable {name}",
+                near=(name,),
+                remedy=hint(name, {*self._scope.variables, *frame}),
+            )
+        found = number(text)
+        if found is None:
+            needed(text)
+            raise MisuseError(f"{name} is {plain(text)!r}, which is not a number", near=(name,))
+        return found
+
+
+# ---- conditions ------------------------------------------------------------------------------
+
+COMPARISONS: Mapping[str, Callable[[Value | str, Value | str], bool]] = {
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "<": lambda left, right: left < right,  # type: ignore[operator]  # both text or both numbers
+    "<=": lambda left, right: left <= right,  # type: ignore[operator]
+    ">": lambda left, right: left > right,  # type: ignore[operator]
+    ">=": lambda left, right: left >= right,  # type: ignore[operator]
+}
+
+
+def is_true(text: str) -> bool:
+    """A number that is not zero, or any other text that is not empty."""
+    if text in {"0", ""}:
+        return False
+    value = quantity(text)
+    return value is None or value != 0
+
+
+def compare(operator: str, left: str, right: str) -> bool:
+    """Numbers (with units) compare as numbers, else both as text."""
+    first, second = quantity(left), quantity(right)
+    if first is not None and second is not None:
+        return COMPARISONS[operator](first, second)
+    return COMPARISONS[operator](left, right)
+
+
+def condition(tree: ast.Expression, scope: Scope) -> Test:
+    """The test that a condition of IF makes each time its line runs."""
+    match tree:
+        case ast.Operand():
+            text = _operand(tree, scope)
+            return lambda frame: is_true(text(frame))
+        case ast.Unary(operand=operand):
+            inner = condition(operand, scope)
+            return lambda frame: not inner(frame)
+        case ast.Binary(operator="AND", left=left, right=right):
+            first, second = condition(left, scope), condition(right, scope)
+            return lambda frame: first(frame) and second(frame)
+        case ast.Binary(operator="OR", left=left, right=right):
+            first, second = condition(left, scope), condition(right, scope)
+            return lambda frame: first(frame) or second(frame)
+        case ast.Binary(operator=operator, left=left, right=right):
+            one, other = _operand(left, scope), _operand(right, scope)
+            return lambda frame: compare(operator, one(frame), other(frame))
+        case _:
+            raise AssertionError("the grammar makes no other conditions")
+
+
+def _operand(tree: ast.Expression, scope: Scope) -> Callable[[Frame], str]:
+    if not isinstance(tree, ast.Operand):
+        test = condition(tree, scope)
+        return lambda frame: "1" if test(frame) else "0"
+    filled = scope.text_of(tree.text)
+    if "$" not in tree.text:
+        return filled
+
+    def text(frame: Frame) -> str:
+        value = filled(frame)
+        # A variable that nothing defines counts as 0.
+        return "0" if "$" in value and f"${undefined(value)}" == value else value
+
+    return text

@@ -1,0 +1,130 @@
+"""Runs scripts: finds and parses files, and hands what they ask for to a port.
+
+The interpreter owns the run's random generator: RAND_WAIT draws from it, `SWEEP order=random`
+shuffles by its seed. The same script, definitions and seed ask the same of the port.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.errors import ScriptError, UsageError
+from netesto.language import ast, ports
+from netesto.language.compiler import Compiler
+from netesto.language.machine import EndOfScript, Level, Machine
+from netesto.language.nearest import hint
+from netesto.language.parser import parse
+from netesto.language.scope import MisuseError, check_name
+
+STANDARD_INPUT = "<standard input>"
+MAX_ITERATIONS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that the run read, as it was."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a run was: for the results folder. `files` begins with the script itself."""
+
+    files: tuple[SourceFile, ...]
+    seed: int
+    iterations: int
+
+
+class Interpreter:
+    """One run. `library_path` is searched by SOURCE after the file's own folder and the working
+    directory; `definitions` are globals set before the script; loops may run `max_iterations`
+    times in all."""
+
+    def __init__(
+        self,
+        port: ports.Port,
+        *,
+        library_path: Sequence[Path],
+        seed: int,
+        definitions: Mapping[str, str],
+        max_iterations: int = MAX_ITERATIONS,
+    ) -> None:
+        self._library_path = tuple(library_path)
+        self._machine = Machine(port, seed=seed, max_iterations=max_iterations)
+        self._compiler = Compiler(self._machine, self._source)
+        self._files: dict[Path, SourceFile] = {}
+        self._inputs: list[SourceFile] = []
+        for name, value in definitions.items():
+            self._machine.scope.set(check_name(name), value)
+
+    def run_file(self, path: Path) -> None:
+        """Run a script. UsageError if it cannot be read, ScriptError if it is wrong."""
+        try:
+            text = read_script(path)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+        self._files[path.resolve()] = SourceFile(str(path), text)
+        self._run(text, str(path))
+
+    def run_text(self, text: str, file: str = STANDARD_INPUT) -> None:
+        """Run the text of a script; `file` names it in messages."""
+        self._inputs.append(SourceFile(file, text))
+        self._run(text, file)
+
+    def finish(self) -> Facts:
+        """What the run was, so far."""
+        files = (*self._inputs, *self._files.values())
+        return Facts(files, self._machine.seed, self._machine.iterations)
+
+    def _run(self, text: str, file: str) -> None:
+        try:
+            self._machine.run(self._compiler.compile(parse(text, file=file).body), {})
+        except EndOfScript:
+            self._machine.port.round_counter()
+
+    def _source(self, name: str, row: ast.Row) -> None:
+        path = find_source(name, from_file=row.line.file, library_path=self._library_path)
+        key = path.resolve()
+        if key in self._files:
+            return
+        try:
+            text = read_script(path)
+        except OSError as error:
+            raise MisuseError(f"cannot read {path}: {error.strerror}", near=(name,)) from error
+        self._files[key] = SourceFile(str(path), text)
+        self._machine.stack.append(Level(row, f"SOURCE {name}", {}))
+        try:
+            # A file sourced inside of a macro does not see the macro's arguments.
+            self._machine.run(self._compiler.compile(parse(text, file=str(path)).body), {})
+        except ScriptError as error:
+            error.chain = error.chain or self._machine.chain()
+            raise
+        finally:
+            self._machine.stack.pop()
+
+
+def read_script(path: Path) -> str:
+    """The text of a script. OSError if it cannot be read, ScriptError if it is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScriptError(f"{path} is not UTF-8 text (byte {error.start})") from None
+
+
+def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> Path:
+    """The file that SOURCE means: beside the file that names it, in the working directory, then
+    in the libraries. MisuseError with what is there instead."""
+    folders = [Path(from_file).parent, Path(), *library_path]
+    for folder in folders:
+        candidate = folder / name
+        if "\0" not in name and candidate.is_file():
+            return candidate
+    there = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()}
+    looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
+    raise MisuseError(
+        f"SOURCE {name}: no such file",
+        near=(name,),
+        remedy=hint(name, there, otherwise=f"Looked in {looked}."),
+    )

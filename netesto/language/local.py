@@ -1,0 +1,332 @@
+"""Local commands: what the controller does itself. Their words come filled in and cut."""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from netesto import units
+from netesto.language import ast, ports
+from netesto.language.arguments import read
+from netesto.language.claims import claim, holds
+from netesto.language.commands import LOCAL, LOCAL_KEYED, REQUIREMENTS
+from netesto.language.expressions import Arithmetic
+from netesto.language.machine import EndOfScript, Machine
+from netesto.language.nearest import hint
+from netesto.language.scope import MisuseError, check_name, needed, plain
+
+Words: TypeAlias = tuple[str, ...]
+Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
+
+_REQUIREMENT = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.+)")
+_RANGE = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})(?:,(-?[0-9]{1,15}))?")
+_YES = frozenset({"1", "T", "t", "true"})
+_NO = frozenset({"0", "F", "f", "false"})
+
+
+def check_count(name: str, words: Sequence[str]) -> None:
+    """MisuseError if a local command has too few or too many words."""
+    usage = LOCAL[name]
+    if len(words) < usage.least:
+        raise MisuseError(f"{name} needs more than this", remedy=f"Write: {usage.text}")
+    if usage.most is not None and len(words) > usage.most:
+        extra = words[usage.most]
+        remedy = f"Write: {usage.text}"
+        if name in {"SET", "DEFAULT"}:
+            remedy += '; quote a value that holds blanks: name="a b".'
+        raise MisuseError(f"{name} does not take {plain(extra)!r}", near=(extra,), remedy=remedy)
+
+
+def assign(machine: Machine, words: Words, _: ast.Row) -> None:
+    name, value = split_assignment("SET", words[0])
+    machine.scope.set(name, value)
+
+
+def assign_expression(machine: Machine, words: Words, _: ast.Row) -> None:
+    name, expression = split_assignment("SET_EXP", " ".join(words))
+    machine.scope.set(name, Arithmetic(expression, machine.scope)({}))
+
+
+def default(machine: Machine, words: Words, _: ast.Row) -> None:
+    name, value = split_assignment("DEFAULT", words[0])
+    if name not in machine.scope.variables:
+        machine.scope.set(name, value)
+
+
+def split_assignment(command: str, text: str) -> tuple[str, str]:
+    """The name and the value of `name=value`. MisuseError if it is not of that form."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise MisuseError(
+            f"{command} without =", near=(text,), remedy=f"Write: {LOCAL[command].text}"
+        )
+    return check_name(name.strip()), value
+
+
+def host_suffix(machine: Machine, words: Words, _: ast.Row) -> None:
+    machine.remote.suffix = needed(words[0]).lstrip(".")
+
+
+def parse_seconds(text: str) -> float:
+    """The seconds of WAIT and its like. MisuseError if `text` is no time, or negative."""
+    text = needed(text)
+    try:
+        seconds = units.parse_time(text)
+    except ValueError as error:
+        raise MisuseError(str(error), near=(text,)) from None
+    if not 0 <= seconds <= units.parse_time("10080m"):
+        raise MisuseError(f"{text} is not a time to wait", near=(text,), remedy="0 s to a week.")
+    return seconds
+
+
+def wait(machine: Machine, words: Words, _: ast.Row) -> None:
+    machine.port.wait(parse_seconds(words[0]))
+
+
+def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
+    bounds = [parse_seconds(word) for word in words]
+    low, high = (0.0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+    if low > high:
+        raise MisuseError(f"RAND_WAIT from {words[0]} to {words[1]} is an empty range")
+    seconds = low + (high - low) * machine.random.random()
+    machine.port.random_wait(seconds, mean_s=(low + high) / 2)
+
+
+def describe(machine: Machine, words: Words, _: ast.Row) -> None:
+    machine.notes.description = plain(" ".join(words))
+
+
+def other(machine: Machine, words: Words, _: ast.Row) -> None:
+    columns: dict[str, str] = {}
+    last = ""
+    for piece in (piece for word in words for piece in word.split(",")):
+        name, equals, value = piece.partition("=")
+        if equals and name:
+            columns[name], last = needed(value, near=(f"{name}=",)), name
+        elif last:
+            # A value may be a list itself: reqs=10K,1M.
+            columns[last] += f",{needed(piece)}"
+        elif piece:
+            raise MisuseError(
+                f"{plain(piece)!r} is not column=value",
+                near=(piece,),
+                remedy=f"Write: {LOCAL['OTHER'].text}",
+            )
+    machine.notes.other = columns
+
+
+def echo(machine: Machine, words: Words, _: ast.Row) -> None:
+    machine.port.echo(plain(" ".join(words)))
+
+
+def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
+    given = read(LOCAL_KEYED["PROCESS_EXP"], words)
+    exp = machine.remote.resolve_exp(given.values.get("exp"), takes_number=False)
+    if not exp:
+        raise MisuseError(
+            "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+        )
+    machine.remote.finish(exp)
+    machine.columns = machine.port.process_experiment(
+        exp,
+        ports.ExperimentNotes(
+            exp_name=machine.remote.exp_name,
+            description=machine.notes.description,
+            columns=machine.notes.columns(),
+            cell=machine.notes.cell(),
+            place=row.place(),
+        ),
+    )
+
+
+def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
+    machine.port.round_counter()
+
+
+def debug(machine: Machine, words: Words, _: ast.Row) -> None:
+    word = needed(words[0])
+    if word not in _YES | _NO:
+        raise MisuseError(f"DEBUG {word}", near=(word,), remedy=f"Write: {LOCAL['DEBUG'].text}")
+    machine.tracing = word in _YES
+
+
+def debug_disable(machine: Machine, _: Words, __: ast.Row) -> None:
+    machine.saved_tracing.append(machine.tracing)
+    machine.tracing = False
+
+
+def debug_restore(machine: Machine, _: Words, __: ast.Row) -> None:
+    if machine.saved_tracing:
+        machine.tracing = machine.saved_tracing.pop()
+
+
+def end(_: Machine, __: Words, ___: ast.Row) -> None:
+    raise EndOfScript
+
+
+def require(machine: Machine, words: Words, row: ast.Row) -> None:
+    machine.port.require([_requirement(needed(word), row) for word in words])
+
+
+def _requirement(word: str, row: ast.Row) -> ports.Requirement:
+    match = _REQUIREMENT.fullmatch(word)
+    if match is None:
+        raise MisuseError(
+            f"{word!r} is no condition", near=(word,), remedy=f"Write: {LOCAL['REQUIRE'].text}"
+        )
+    if match[1] not in REQUIREMENTS:
+        listed = f"It knows {', '.join(REQUIREMENTS)}."
+        raise MisuseError(
+            f"REQUIRE does not know {match[1]}",
+            near=(word,),
+            remedy=hint(match[1], REQUIREMENTS, otherwise=listed),
+        )
+    return ports.Requirement(
+        what=match[1], operator=match[2], value=match[3], place=row.place(word)
+    )
+
+
+def assert_claim(machine: Machine, words: Words, row: ast.Row) -> None:
+    check_claim(machine, " ".join(words), "", row)
+
+
+def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
+    """ASSERT: `text` has its variables filled in, and its quotes still on."""
+    text = needed(text)
+    tree = claim(text)
+    if machine.columns is None:
+        raise MisuseError(
+            "ASSERT before any PROCESS_EXP",
+            remedy="It claims something of the experiment before it.",
+        )
+    if machine.columns and not holds(tree, machine.columns):
+        machine.port.assert_failed(message or text, row.place())
+
+
+def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
+    given = read(LOCAL_KEYED["WAIT_FLOWS"], words)
+    if not machine.remote.exp:
+        raise MisuseError("WAIT_FLOWS before any experiment")
+    machine.port.wait_flows(machine.remote.exp, given.maybe_number("timeout"))
+
+
+def start_flows(machine: Machine, words: Words, _: ast.Row) -> None:
+    machine.port.start_flows(read(LOCAL_KEYED["START_FLOWS"], words).number("lead"))
+
+
+def lab(machine: Machine, words: Words, row: ast.Row) -> None:
+    if machine.has_lab or machine.has_sent:
+        raise MisuseError(
+            "a second LAB" if machine.has_lab else "LAB after a remote command",
+            remedy="One LAB, before anything is asked of a host.",
+        )
+    words = tuple(needed(word) for word in words)
+    named = "=" not in words[0]
+    settings: dict[str, str] = {}
+    for word in words[named:]:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise MisuseError(
+                f"{word!r} is not name=value", near=(word,), remedy=f"Write: {LOCAL['LAB'].text}"
+            )
+        settings[key] = value
+    if not named and "file" not in settings:
+        raise MisuseError("LAB names no topology", remedy=f"Write: {LOCAL['LAB'].text}")
+    machine.has_lab = True
+    topology = words[0] if named else ""
+    machine.port.lab(ports.LabRequest(topology=topology, settings=settings, place=row.place()))
+
+
+# ---- lists of values: FOR and SWEEP ----------------------------------------------------------
+
+
+def values_of(text: str, *, near: str) -> Sequence[str] | range:
+    """The values of `a,b,c` or of a range `1..10,2`; empty ones are skipped. MisuseError if an
+    undefined variable, a blank or an impossible range is in it."""
+    text = needed(text, near=(near,))
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
+        values = [value.strip() for value in text.split(",")]
+        for value in values:
+            if " " in value or "\t" in value:
+                raise MisuseError(
+                    f"the list {text!r} has blanks in it",
+                    near=(near,),
+                    remedy="Separate values by commas: a,b,c",
+                )
+        return [value for value in values if value]
+    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    if step == 0 or (last - first) * step < 0:
+        raise MisuseError(
+            f"the range {text.strip()} cannot end",
+            near=(near,),
+            remedy=f"From {first} to {last} the step must be "
+            + ("negative: 10..1,-1" if last < first else "positive."),
+        )
+    return range(first, last + (1 if step > 0 else -1), step)
+
+
+def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
+    """The cells of a SWEEP in the order they run: each factor's value, and `rep`."""
+    factors: dict[str, Sequence[str] | range] = {}
+    repetitions, order = 1, "given"
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise MisuseError(f"{plain(word)!r} is not factor=values", near=(word,))
+        if name == "reps":
+            repetitions = repetitions_of(text, near="reps=")
+        elif name == "order":
+            order = needed(text)
+        else:
+            factors[check_name(name)] = values_of(text, near=f"{name}=")
+    if order not in {"given", "random"}:
+        raise MisuseError(f"order={order}", near=("order=",), remedy="It is `given` or `random`.")
+    if not factors:
+        raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
+    count = repetitions
+    for values in factors.values():
+        count *= len(values)
+    machine.spend(count)
+    cells: list[dict[str, str]] = [{}]
+    for name, values in factors.items():
+        cells = [cell | {name: str(value)} for cell in cells for value in values]
+    cells = [cell | {"rep": str(rep)} for rep in range(1, repetitions + 1) for cell in cells]
+    if order == "random":
+        # A generator of its own: --resume finds the same order, whatever was drawn before.
+        random.Random(machine.seed).shuffle(cells)
+    return cells
+
+
+def repetitions_of(text: str, *, near: str) -> int:
+    """A number of repetitions, 0 or more. MisuseError if `text` is none."""
+    text = needed(text, near=(near,))
+    if re.fullmatch(r"[0-9]{1,9}", text) is None:
+        raise MisuseError(
+            f"{text!r} is not a number of repetitions", near=(near,), remedy="0, 1, 2, …"
+        )
+    return int(text)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "SET": assign,
+    "SET_EXP": assign_expression,
+    "DEFAULT": default,
+    "HOST_SUFFIX": host_suffix,
+    "WAIT": wait,
+    "RAND_WAIT": random_wait,
+    "DESC": describe,
+    "OTHER": other,
+    "ECHO": echo,
+    "PROCESS_EXP": process_exp,
+    "NEXT_COUNTER": next_counter,
+    "DEBUG": debug,
+    "DEBUG_DISABLE": debug_disable,
+    "DEBUG_RESTORE": debug_restore,
+    "END": end,
+    "REQUIRE": require,
+    "ASSERT": assert_claim,
+    "WAIT_FLOWS": wait_flows,
+    "START_FLOWS": start_flows,
+    "LAB": lab,
+}

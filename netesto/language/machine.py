@@ -1,0 +1,140 @@
+"""A running script: its variables, macros, loops' budget, and where it is."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from netesto.errors import ScriptError
+from netesto.language import ast, ports
+from netesto.language.remote import Remote
+from netesto.language.scope import Frame, MisuseError, Scope
+
+Step: TypeAlias = Callable[[Frame], None]
+Steps: TypeAlias = Sequence[tuple[Step, ast.Row]]
+
+# Bodies within bodies; more is a macro that runs itself. Each costs three of Python's own levels.
+MAX_DEPTH = 100
+# Values shown of one level of the chain; a macro with more arguments than this fills the screen.
+SHOWN_VALUES = 8
+SHOWN_LENGTH = 40
+
+
+class EndOfScript(Exception):  # noqa: N818 - END is not an error
+    """END: unwinds everything that runs."""
+
+
+@dataclass(slots=True)
+class Level:
+    """One step of the chain RUN → SOURCE → FOR that led to a command, and its values now."""
+
+    row: ast.Row
+    what: str
+    values: Mapping[str, str]
+
+    def __str__(self) -> str:
+        shown = [
+            f"{name}={value if len(value) <= SHOWN_LENGTH else value[:SHOWN_LENGTH] + '…'}"
+            for name, value in list(self.values.items())[:SHOWN_VALUES]
+        ]
+        if len(self.values) > SHOWN_VALUES:
+            shown.append("…")
+        values = f" ({', '.join(shown)})" if shown else ""
+        return f"{self.row.line.file}:{self.row.line.number}: {self.what}{values}"
+
+
+@dataclass(slots=True)
+class MacroEntry:
+    """A defined macro; its body is compiled when it first runs."""
+
+    node: ast.Macro
+    steps: Steps | None = None
+
+
+@dataclass(slots=True)
+class Notes:
+    """What DESC, OTHER and SWEEP say of the experiments that follow."""
+
+    description: str = ""
+    other: Mapping[str, str] = field(default_factory=dict)
+    cells: list[Mapping[str, str]] = field(default_factory=list)
+    factors: list[Mapping[str, str]] = field(default_factory=list)
+
+    def cell(self) -> dict[str, str]:
+        """The innermost SWEEP cell, with the factors of those around it."""
+        return {name: value for cell in self.cells for name, value in cell.items()}
+
+    def columns(self) -> dict[str, str]:
+        swept = {name: value for cell in self.factors for name, value in cell.items()}
+        return dict(self.other) | swept
+
+
+class Machine:
+    """The state of a run, shared by everything that carries statements out."""
+
+    def __init__(self, port: ports.Port, *, seed: int, max_iterations: int) -> None:
+        self.port = port
+        self.scope = Scope()
+        self.remote = Remote(port)
+        self.macros: dict[str, MacroEntry] = {}
+        self.notes = Notes()
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.columns: Mapping[str, str] | None = None
+        self.has_lab = False
+        self.has_sent = False
+        self.tracing = False
+        self.saved_tracing: list[bool] = []
+        self.stack: list[Level] = []
+        self.iterations = 0
+        self.misspelled: set[str] = set()
+        self._max_iterations = max_iterations
+        self._depth = 0
+
+    def run(self, steps: Steps, frame: Frame) -> None:
+        """Carry statements out. A ScriptError gets the place of its line, and the chain to it."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._depth -= 1
+            raise MisuseError(
+                f"more than {MAX_DEPTH} macros and loops within each other",
+                remedy="Does a macro RUN itself, directly or through another?",
+            )
+        try:
+            for step, row in steps:
+                try:
+                    if self.tracing:
+                        self._trace(row, frame)
+                    step(frame)
+                except ScriptError as error:
+                    self._blame(error, row)
+                    raise
+        finally:
+            self._depth -= 1
+
+    def spend(self, iterations: int = 1) -> None:
+        """Count passes of loops. ScriptError when the budget of the run is used up."""
+        self.iterations += iterations
+        if self.iterations > self._max_iterations:
+            raise MisuseError(
+                f"loops ran more than {self._max_iterations:,} times in this script",
+                remedy="Is a range or a number of repetitions larger than it was meant to be?",
+            )
+
+    def chain(self) -> tuple[str, ...]:
+        """What led here, outermost first."""
+        return tuple([str(level) for level in self.stack])
+
+    def warn(self, message: str, row: ast.Row, *near: str) -> None:
+        self.port.warn(message, row.place(*near))
+
+    def _blame(self, error: ScriptError, row: ast.Row) -> None:
+        if error.place is None:
+            near = error.near if isinstance(error, MisuseError) else ()
+            error.place = row.place(*near)
+        if not error.chain:
+            error.chain = self.chain()
+
+    def _trace(self, row: ast.Row, frame: Frame) -> None:
+        text = self.scope.fill(row.line.text, frame)
+        self.port.echo(f"{row.line.file}:{row.line.number}: {text}")

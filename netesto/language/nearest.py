@@ -1,0 +1,20 @@
+"""What an author may have meant: the nearest of the names that exist."""
+
+import difflib
+from collections.abc import Iterable
+
+# Below this likeness (difflib's ratio) a suggestion confuses more than it helps.
+LIKENESS = 0.6
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, letter case aside; None if none is like it."""
+    by_folded = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=LIKENESS)
+    return by_folded[found[0]] if found else None
+
+
+def hint(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
+    """`Did you mean X?`, or `otherwise`."""
+    found = nearest(name, candidates)
+    return f"Did you mean {found}?" if found else otherwise

@@ -1,0 +1,408 @@
+"""Text to tree. Lark stays inside this module."""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Literal, TypeAlias
+
+from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedCharacters
+
+from netesto.errors import Place, ScriptError
+from netesto.language import ast, lines
+from netesto.language.commands import ALL_NAMES
+
+Form: TypeAlias = Literal["condition", "arithmetic", "claim"]
+
+# Trees this deep are accidents; the limits keep them away from Python's own recursion limit.
+MAX_NESTING = 50
+MAX_OPERATORS = 100
+
+_OPERATOR = re.compile(r"[-+*/%(<>=,]|\b(?:AND|OR|NOT)\b")
+_NAME = re.compile(r"\w+", re.ASCII)
+_MACRO_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+
+
+class UnreadableError(ScriptError):
+    """An expression that is none: `position` and `length` tell where in its text."""
+
+    def __init__(self, message: str, *, position: int, length: int = 1, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.position = position
+        self.length = length
+
+
+# ---- expressions -----------------------------------------------------------------------------
+
+
+@v_args(inline=True)
+class _Tree(Transformer[Token, ast.Expression]):
+    def operand(self, word: Token) -> ast.Expression:
+        return ast.Operand(str(word))
+
+    def number(self, text: Token) -> ast.Expression:
+        return ast.Number(str(text))
+
+    def name(self, text: Token) -> ast.Expression:
+        return ast.Name(str(text))
+
+    def text(self, quoted: Token) -> ast.Expression:
+        return ast.Text(re.sub(r'\\(["\\])', r"\1", quoted[1:-1]))
+
+    def variable(self, text: Token) -> ast.Expression:
+        return ast.Variable(text.strip("${}"))
+
+    def unary(self, operator: Token, operand: ast.Expression) -> ast.Expression:
+        return ast.Unary(str(operator), operand)
+
+    def binary(
+        self, left: ast.Expression, operator: Token, right: ast.Expression
+    ) -> ast.Expression:
+        return ast.Binary(str(operator), left, right)
+
+    def call(self, function: Token, *arguments: ast.Expression) -> ast.Expression:
+        return ast.Call(str(function), arguments)
+
+    def inner(self, expression: ast.Expression) -> ast.Expression:
+        return expression
+
+
+@functools.cache
+def _lark(form: Form) -> Lark:
+    grammar = resources.files(__package__).joinpath("nts.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", start=form, transformer=_Tree())
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_expression(form: Form, text: str) -> ast.Expression:
+    """The tree of a condition, an arithmetic expression or a claim. UnreadableError if none."""
+    if len(_OPERATOR.findall(text)) > MAX_OPERATORS:
+        raise UnreadableError(
+            f"more than {MAX_OPERATORS} operators in one expression", position=0, length=len(text)
+        )
+    try:
+        tree = _lark(form).parse(text)
+    except UnexpectedInput as error:
+        raise _unreadable(text, error) from None
+    assert not isinstance(tree, Token), "every rule makes a node"
+    return tree  # type: ignore[return-value]  # lark does not know what the transformer makes
+
+
+def _unreadable(text: str, error: UnexpectedInput) -> UnreadableError:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        end = len(text.rstrip())
+        message = "something is missing here" if text.strip() else "nothing stands here"
+        return UnreadableError(message, position=end, remedy=_remedy(text, end))
+    position: int = 0
+    found = text[:1]
+    if isinstance(error, UnexpectedToken):
+        position, found = int(error.token.start_pos or 0), str(error.token)
+    elif isinstance(error, UnexpectedCharacters):
+        position = int(error.pos_in_stream or 0)
+        found = text[position : position + 1]
+    return UnreadableError(
+        f"{found!r} does not fit here",
+        position=position,
+        length=len(found),
+        remedy=_remedy(text, position),
+    )
+
+
+def _remedy(text: str, position: int) -> str:
+    if text[position : position + 1] == "=" and "==" not in text[position - 1 : position + 2]:
+        return "Compare with ==."
+    if text.split(None, 1)[:1] == ["DEF"]:
+        return "Did you mean IF_DEF?"
+    return ""
+
+
+# ---- statements ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block whose end is still to come."""
+
+    kind: str
+    row: ast.Row
+    statements: list[ast.Statement] = field(default_factory=list)
+    variable: str = ""
+    values: ast.Word = field(default_factory=lambda: ast.Word(""))
+    condition: ast.Condition | None = None
+    branches: list[ast.Branch] = field(default_factory=list)
+
+    def branch(self) -> ast.Branch:
+        return ast.Branch(self.row, self.condition, tuple(self.statements))
+
+
+def parse(text: str, *, file: str) -> ast.Script:
+    """The tree of a script. ScriptError with the place of the first thing that is wrong."""
+    parser = _Parser(file)
+    for row in lines.read(text, file=file):
+        parser.take(row)
+    return parser.finish()
+
+
+class _Parser:
+    """Takes rows one by one; what is open is a stack, so that no nesting is too deep for Python."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._open = [_Open("", ast.Row((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
+
+    def finish(self) -> ast.Script:
+        if len(self._open) > 1:
+            raise _never_ended(self._open[-1])
+        return ast.Script(tuple(self._open[0].statements), self._file)
+
+    def take(self, row: ast.Row | lines.Block) -> None:
+        if isinstance(row, lines.Block):
+            self._add(ast.RemarkBlock(row.lines))
+        elif not row.words:
+            self._take_empty(row)
+        else:
+            starter = _STARTERS.get(row.words[0].text)
+            if starter is None:
+                self._add(ast.Command(row))
+            else:
+                starter(self, row)
+
+    def _add(self, statement: ast.Statement) -> None:
+        self._open[-1].statements.append(statement)
+
+    def _push(self, block: _Open) -> None:
+        if len(self._open) > MAX_NESTING:
+            raise ScriptError(
+                f"more than {MAX_NESTING} blocks in each other", place=_head(block.row)
+            )
+        self._open.append(block)
+
+    def _take_empty(self, row: ast.Row) -> None:
+        statements = self._open[-1].statements
+        if row.comment is not None:
+            self._add(ast.Remark(row.comment))
+        elif not statements or not isinstance(statements[-1], ast.Blank):
+            self._add(ast.Blank())
+
+    # ---- macros --------------------------------------------------------------------------
+
+    def take_begin(self, row: ast.Row) -> None:
+        around = next((block for block in self._open if block.kind == "BEGIN"), None)
+        if around is not None:
+            raise ScriptError(
+                f"a macro cannot be defined inside of macro {around.variable}",
+                place=_head(row),
+                remedy=f"Is `END {around.variable}` missing before this line?",
+            )
+        if len(row.words) != 2:
+            raise ScriptError("BEGIN takes one name: BEGIN name", place=_head(row))
+        name = row.words[1]
+        if _MACRO_NAME.fullmatch(name.text) is None:
+            raise ScriptError(
+                f"{name.text} cannot be the name of a macro",
+                place=_place(row, name),
+                remedy="A name is made of letters, digits, `_`, `.` and `-`.",
+            )
+        if name.text in ALL_NAMES:
+            raise ScriptError(
+                f"{name.text} is a command; a macro may not take its name", place=_place(row, name)
+            )
+        self._push(_Open("BEGIN", row, variable=name.text))
+
+    def take_end(self, row: ast.Row) -> None:
+        if len(row.words) == 1:
+            self._add(ast.Command(row))
+            return
+        block = self._open[-1]
+        name = row.words[1]
+        macro = next((block.variable for block in self._open if block.kind == "BEGIN"), None)
+        if macro is None:
+            raise ScriptError(
+                f"END {name.text} without BEGIN {name.text}",
+                place=_head(row),
+                remedy="END alone stops the script.",
+            )
+        if name.text != macro or len(row.words) > 2:
+            raise ScriptError(
+                f"END {name.text} inside of macro {macro}",
+                place=_place(row, name),
+                remedy=f"Write `END {macro}` to end the macro, or END alone to stop the script.",
+            )
+        if block.kind != "BEGIN":
+            raise _never_ended(block)
+        self._open.pop()
+        self._add(ast.Macro(block.row, block.variable, tuple(block.statements), row))
+
+    # ---- loops ---------------------------------------------------------------------------
+
+    def take_for(self, row: ast.Row) -> None:
+        words = row.words
+        if len(words) < 3 or words[2].text not in {"IN", "in"}:
+            raise ScriptError("FOR needs a variable and IN", place=_head(row), remedy=_FOR_REMEDY)
+        if _NAME.fullmatch(words[1].text) is None:
+            dollar = words[1].text.startswith("$")
+            raise ScriptError(
+                f"{words[1].text} is not the name of a variable",
+                place=_place(row, words[1]),
+                remedy=f"Leave out the $: FOR {words[1].text.strip('${}')} IN …" if dollar else "",
+            )
+        if words[-1].text != "DO":
+            raise ScriptError(
+                "this FOR has no DO at its end", place=_place(row, words[-1]), remedy=_FOR_REMEDY
+            )
+        start = words[3].start
+        values = row.line.text[start : words[-1].start].strip(lines.BLANKS)
+        if not values:
+            raise ScriptError("FOR has no list of values", place=_head(row), remedy=_FOR_REMEDY)
+        self._push(_Open("FOR", row, variable=words[1].text, values=ast.Word(values, start)))
+
+    def take_sweep(self, row: ast.Row) -> None:
+        if row.words[-1].text != "DO" or len(row.words) < 3:
+            raise ScriptError(
+                "SWEEP needs factors and a DO at its end",
+                place=_place(row, row.words[-1]),
+                remedy="Write: SWEEP ca=reno,cubic rate=10,100 reps=3 DO",
+            )
+        self._push(_Open("SWEEP", row))
+
+    def take_done(self, row: ast.Row) -> None:
+        if len(row.words) > 1:
+            raise ScriptError("DONE stands alone", place=_place(row, row.words[1]))
+        block = self._open[-1]
+        if block.kind in {"", "BEGIN"}:
+            where = f" in macro {block.variable}" if block.kind else ""
+            raise ScriptError(f"DONE without a FOR, SWEEP or IF … DO{where}", place=_head(row))
+        self._open.pop()
+        match block.kind:
+            case "FOR":
+                body = tuple(block.statements)
+                self._add(ast.For(block.row, block.variable, block.values, body, row))
+            case "SWEEP":
+                self._add(ast.Sweep(block.row, block.row.words[1:-1], tuple(block.statements), row))
+            case _:
+                self._add(ast.IfBlock((*block.branches, block.branch()), row))
+
+    # ---- choices -------------------------------------------------------------------------
+
+    def take_if(self, row: ast.Row) -> None:
+        is_block = row.words[-1].text == "DO" and lines.find_colon(row.line.text, 0) < 0
+        if is_block:
+            condition = _condition(row, row.words[0], row.words[-1].start)
+            self._push(_Open("IF", row, condition=condition))
+        else:
+            self._add(_one_line_if(row, row.words[0], 0))
+
+    def take_else(self, row: ast.Row) -> None:
+        block = self._open[-1]
+        if block.kind != "IF":
+            raise ScriptError("ELSE without an IF … DO before it", place=_head(row))
+        if block.condition is None:
+            raise ScriptError("a second ELSE, after the one that takes all", place=_head(row))
+        condition = None
+        words = row.words
+        if len(words) > 1:
+            is_if = words[1].text in {"IF", "IF_DEF"}
+            if not is_if or words[-1].text != "DO":
+                raise ScriptError(
+                    "ELSE stands alone, or is ELSE IF condition DO", place=_place(row, words[1])
+                )
+            condition = _condition(row, words[1], words[-1].start)
+        block.branches.append(block.branch())
+        block.row, block.condition, block.statements = row, condition, []
+
+    def take_stray_end_comment(self, row: ast.Row) -> None:
+        raise ScriptError("END_COMMENT without a BEGIN_COMMENT before it", place=_head(row))
+
+
+_FOR_REMEDY = "Write: FOR name IN a,b,c DO"
+
+_STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
+    "BEGIN": _Parser.take_begin,
+    "END": _Parser.take_end,
+    "FOR": _Parser.take_for,
+    "SWEEP": _Parser.take_sweep,
+    "DONE": _Parser.take_done,
+    "IF": _Parser.take_if,
+    "IF_DEF": _Parser.take_if,
+    "ELSE": _Parser.take_else,
+    "END_COMMENT": _Parser.take_stray_end_comment,
+}
+
+
+def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
+    """The IF that begins at `keyword`; `depth` counts the ones before it on the line."""
+    text = row.line.text
+    after = keyword.start + len(keyword.text)
+    colon = lines.find_colon(text, after)
+    if colon < 0:
+        raise ScriptError(
+            f"this {keyword.text} has neither a `:` with a command nor a DO at its end",
+            place=_place(row, keyword),
+            remedy=f"Write `{keyword.text} …: command`, or `{keyword.text} … DO` and DONE.",
+        )
+    if depth == MAX_NESTING:
+        raise ScriptError(f"more than {MAX_NESTING} IFs in one line", place=_place(row, keyword))
+    condition = _condition(row, keyword, colon)
+    words = lines.cut_words(text, colon + 1)
+    if not words:
+        raise ScriptError(
+            "a command is missing after the `:`", place=row.line.place(colon, colon + 1)
+        )
+    first = words[0]
+    if first.text in {"IF", "IF_DEF"}:
+        return ast.If(row, condition, _one_line_if(row, first, depth + 1))
+    if first.text in _STARTERS and (first.text != "END" or len(words) > 1):
+        raise ScriptError(
+            f"{first.text} cannot stand in a one-line IF",
+            place=_place(row, first),
+            remedy="Use the block form: IF condition DO … DONE",
+        )
+    return ast.If(row, condition, ast.Command(ast.Row(words, row.line)))
+
+
+def _condition(row: ast.Row, keyword: ast.Word, end: int) -> ast.Condition:
+    """The condition between `keyword` and offset `end` of the row."""
+    start = keyword.start + len(keyword.text)
+    text = row.line.text[start:end]
+    if keyword.text == "IF_DEF":
+        return _definition(row, keyword, text.strip(lines.BLANKS))
+    try:
+        return parse_expression("condition", text)
+    except UnreadableError as error:
+        begin = start + error.position
+        raise ScriptError(
+            f"in this condition {error.message}",
+            place=row.line.place(begin, begin + error.length),
+            remedy=error.remedy or "Examples: IF $x: …   IF $ca == bbr AND $dur > 10: …",
+        ) from None
+
+
+def _definition(row: ast.Row, keyword: ast.Word, name: str) -> ast.Condition:
+    variable = _VARIABLE.fullmatch(name)
+    if variable is not None:
+        return ast.VariableDefined(variable[1] or variable[2])
+    if not name or " " in name or "\t" in name:
+        raise ScriptError(
+            "IF_DEF takes one name",
+            place=_place(row, keyword),
+            remedy="Write `IF_DEF name: …` for a macro, `IF_DEF $name: …` for a variable.",
+        )
+    return ast.MacroDefined(name)
+
+
+def _never_ended(block: _Open) -> ScriptError:
+    end = f"END {block.variable}" if block.kind == "BEGIN" else "DONE"
+    return ScriptError(
+        f"this {block.kind} is never ended", place=_head(block.row), remedy=f"`{end}` is missing."
+    )
+
+
+def _head(row: ast.Row) -> Place:
+    return row.place()
+
+
+def _place(row: ast.Row, word: ast.Word) -> Place:
+    return row.line.place(word.start, word.start + len(word.text))

@@ -1,0 +1,232 @@
+"""Remote commands: sticky host, exp and expName, group numbers, defaults; then to the port."""
+
+from typing import TypedDict
+
+from netesto.errors import Place
+from netesto.language import ports
+from netesto.language.arguments import Given, read
+from netesto.language.commands import REMOTE
+from netesto.language.scope import MisuseError
+
+CLASSIC_NAME = "Exp"
+# What a stream shows where request tests have their size.
+DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
+
+
+class Common(TypedDict):
+    """What every remote command has."""
+
+    name: str
+    host: str
+    exp: int
+    exp_name: str
+    place: Place
+    chain: tuple[str, ...]
+
+
+class Remote:
+    """What remote commands remember of each other."""
+
+    def __init__(self, port: ports.Port) -> None:
+        self._port = port
+        self.suffix = ""
+        self.exp = 0
+        self.exp_name = CLASSIC_NAME
+        self._host = ""
+        self._groups: dict[int, set[int]] = {}
+        self._fetched: set[tuple[str, int]] = set()
+
+    def send(self, name: str, words: tuple[str, ...], place: Place, chain: tuple[str, ...]) -> None:
+        """Resolve a remote command and hand it to the port."""
+        given = read(REMOTE[name], words)
+        takes_number = name in {"DO_SERVER", "DO_CLIENT"}
+        host = self._resolve_host(given)
+        exp = self.resolve_exp(given.values.get("exp"), takes_number=takes_number)
+        exp_name = given.texts.get("expName", self.exp_name)
+        texts = {"host": host, "exp": str(exp), "expName": exp_name}
+        texts |= {key: text for key, text in given.texts.items() if key not in texts}
+        common = Common(name=name, host=host, exp=exp, exp_name=exp_name, place=place, chain=chain)
+        command = self._make(given, texts, common)
+        if command is not None:
+            self._port.remote(command)
+        # Only what a command was sent with is used the next time.
+        self._host, self.exp, self.exp_name = host, exp, exp_name
+
+    def full_name(self, host: str) -> str:
+        """`host` with the suffix, if it needs one. Addresses have a `.` or a `:`."""
+        if not self.suffix or "." in host or ":" in host:
+            return host
+        return f"{host}.{self.suffix}"
+
+    def resolve_exp(self, asked: object, *, takes_number: bool) -> int:
+        """The number of the experiment that a command belongs to; 0 if there is none yet."""
+        if isinstance(asked, int):
+            return asked
+        if takes_number and (asked == "COUNTER" or (asked is None and not self.exp)):
+            return self._port.next_experiment()
+        if self.exp or asked is None:
+            return self.exp
+        previous = self._port.previous_experiment()
+        if takes_number and not previous:
+            raise MisuseError(
+                "exp=PREV, but no experiment has been run",
+                near=("exp=",),
+                remedy="Use exp=COUNTER for the first.",
+            )
+        return previous
+
+    def finish(self, exp: int) -> None:
+        """PROCESS_EXP: group numbers begin again at 1."""
+        self._groups.pop(exp, None)
+        self._fetched.clear()
+
+    def _resolve_host(self, given: Given) -> str:
+        host = given.texts.get("host")
+        if host is not None:
+            return self.full_name(host)
+        if not self._host:
+            raise MisuseError("host= is missing, and no command before named one")
+        return self._host
+
+    def _next_group(self, exp: int, asked: int) -> int:
+        used = self._groups.setdefault(exp, set())
+        group = asked or max(used, default=0) + 1
+        if group in used:
+            raise MisuseError(
+                f"group {group} of experiment {exp} is taken by an earlier DO_CLIENT",
+                near=("group=",),
+                remedy="Leave group out to get the next free number.",
+            )
+        used.add(group)
+        return group
+
+    # ---- the commands; None if nothing is to be sent ----------------------------------------
+
+    def _make(
+        self, given: Given, texts: dict[str, str], common: Common
+    ) -> ports.RemoteCommand | None:
+        match common["name"]:
+            case "DO_SERVER":
+                self._fetched.clear()
+                order, start = given.integer("order"), given.flag("start")
+                return ports.DoServer(**common, arguments=texts, order=order, start=start)
+            case "DO_CLIENT":
+                return self._client(given, texts, common)
+            case "GET_DATA":
+                return self._get_data(texts, common)
+            case "DO_TCPDUMP":
+                return self._tcpdump(given, texts, common)
+            case "CLOSE":
+                return ports.Close(**common, arguments=texts)
+            case "EXIT":
+                return ports.Exit(**common, arguments=texts)
+            case _:
+                return _setting(given, texts, common)
+
+    def _client(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoClient:
+        if 0 < given.number("dur") <= given.number("omit"):
+            raise MisuseError(
+                f"omit={texts['omit']} leaves nothing of dur={texts['dur']}", near=("omit=",)
+            )
+        is_stream = given.values["req"] == "S"
+        if is_stream:
+            texts["req"] = DEFAULT_REQUEST
+            texts["test"] = "TCP_STREAM" if texts["test"] == "TCP_RR" else texts["test"]
+        texts["server"] = self.full_name(texts["server"])
+        group = self._next_group(common["exp"], given.integer("group"))
+        texts["group"] = str(group)
+        self._fetched.clear()
+        client_cpu, server_cpu = given.processors("cpu")
+        return ports.DoClient(
+            **common,
+            arguments=texts,
+            group=group,
+            server=texts["server"],
+            test=texts["test"],
+            tool=texts["tool"],
+            ca=texts["ca"],
+            duration_s=given.number("dur"),
+            delay_s=given.number("delay"),
+            instances=given.integer("instances"),
+            request_bytes=DEFAULT_REQUEST_BYTES if is_stream else given.integer("req"),
+            reply_bytes=given.integer("reply"),
+            stats=given.flag("stats"),
+            local_buffer_bytes=given.integer("localBuffer"),
+            remote_buffer_bytes=given.integer("remoteBuffer"),
+            hold=given.flag("hold"),
+            interval_s=given.number("interval"),
+            parallel=given.integer("parallel"),
+            bitrate_bps=given.maybe_number("bitrate"),
+            length_bytes=given.maybe_integer("len"),
+            mss_bytes=given.maybe_integer("mss"),
+            zerocopy=texts["zerocopy"],
+            dscp=given.maybe_integer("dscp"),
+            ecn=given.maybe_flag("ecn"),
+            client_cpu=client_cpu,
+            server_cpu=server_cpu,
+            omit_s=given.number("omit"),
+        )
+
+    def _get_data(self, texts: dict[str, str], common: Common) -> ports.GetData | None:
+        if not common["exp"]:
+            raise MisuseError(
+                "GET_DATA before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+            )
+        key = (common["host"], common["exp"])
+        if key in self._fetched:
+            return None
+        self._fetched.add(key)
+        return ports.GetData(**common, arguments=texts)
+
+    def _tcpdump(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoTcpdump:
+        if texts["server"] != "X":
+            texts["server"] = self.full_name(texts["server"])
+        return ports.DoTcpdump(
+            **common,
+            arguments=texts,
+            server=texts["server"],
+            packets=given.integer("packets"),
+            snap_bytes=given.integer("snap"),
+        )
+
+
+def _setting(given: Given, texts: dict[str, str], common: Common) -> ports.RemoteCommand:
+    """The SET_* commands."""
+    match common["name"]:
+        case "SET_NETEM":
+            return ports.SetNetem(
+                **common,
+                arguments=texts,
+                delay_ms=given.number("netem_delay"),
+                limit_packets=given.integer("limit"),
+                loss_percent=given.number("loss"),
+            )
+        case "SET_QDISC":
+            named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
+            return ports.SetQdisc(
+                **common,
+                arguments=texts,
+                qdisc=texts["qdisc"],
+                action=texts["action"],
+                options=(*[word for pair in named for word in pair], *given.words("other")),
+            )
+        case "SET_SYSCTL":
+            _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
+            values = {
+                name: " ".join(text.replace(",", " ").split())
+                for name, text in given.others.items()
+            }
+            return ports.SetSysctl(**common, arguments=texts | values, values=values)
+        case _:
+            _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
+            return ports.SetModuleParams(
+                **common,
+                arguments=texts | dict(given.others),
+                module=texts["module"],
+                values=given.others,
+            )
+
+
+def _need_others(given: Given, what: str, example: str) -> None:
+    if not given.others:
+        raise MisuseError(f"this sets no {what}", remedy=f"Write: {example}")

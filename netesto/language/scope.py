@@ -1,0 +1,240 @@
+"""Variables and substitution: `$name` is replaced when a line runs, and its value is scanned again.
+
+Blanks that an unquoted variable brings in separate words; quotes and `#` in a value mean nothing.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from netesto.errors import ScriptError
+
+# The arguments of the running macro; empty outside of macros.
+Frame: TypeAlias = dict[str, str]
+TextOf: TypeAlias = Callable[[Frame], str]
+WordsOf: TypeAlias = Callable[[Frame], tuple[str, ...]]
+
+# Stands for a dollar written as `$$` while a text may still be scanned again. Private-use
+# characters have no meaning of their own, so no script needs this one.
+DOLLAR = "\ue000"
+
+# A value this long is a doubling loop, not a host list; and so is a value of so many parts.
+MAX_TEXT = 1_000_000
+MAX_LOOKUPS = 100_000
+MAX_DEPTH = 100
+
+REFERENCE = re.compile(r"\$(?:(\$)|\{(\w+)\}|(\w+))", re.ASCII)
+_UNDEFINED = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+_QUOTED = re.compile(r'(?<![^\s=,(:])"((?:\\.|[^"\\])*)"')
+_ESCAPED = re.compile(r'\\(["\\])')
+_BLANKS = re.compile(r"[ \t\r\n\f\v]+")
+_NAME = re.compile(r"\w+", re.ASCII)
+
+
+class MisuseError(ScriptError):
+    """What a command finds wrong. `near` are fragments of its line to point at, best first."""
+
+    def __init__(self, message: str, *, near: Sequence[str] = (), remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.near = tuple(near)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a word: literal text, or the variable `name` and how it was written."""
+
+    text: str
+    name: str = ""
+    quoted: bool = False
+
+
+def parts(raw: str) -> tuple[Part, ...]:
+    """The parts of a word as written: quotes taken off, `$$` made a lasting dollar."""
+    found: list[Part] = []
+    position = 0
+    for match in _QUOTED.finditer(raw):
+        found += _references(raw[position : match.start()], quoted=False)
+        found += _references(_ESCAPED.sub(r"\1", match[1]), quoted=True) or [Part("", quoted=True)]
+        position = match.end()
+    found += _references(raw[position:], quoted=False)
+    return tuple(found)
+
+
+def _references(text: str, *, quoted: bool) -> list[Part]:
+    found: list[Part] = []
+    position = 0
+    for match in REFERENCE.finditer(text):
+        if match.start() > position:
+            found.append(Part(text[position : match.start()], quoted=quoted))
+        if match[1]:
+            found.append(Part(DOLLAR, quoted=quoted))
+        else:
+            found.append(Part(match[0], match[2] or match[3], quoted))
+        position = match.end()
+    if position < len(text):
+        found.append(Part(text[position:], quoted=quoted))
+    return found
+
+
+def plain(text: str) -> str:
+    """`text` as it leaves the language: lasting dollars are dollars."""
+    return text.replace(DOLLAR, "$") if DOLLAR in text else text
+
+
+def undefined(text: str) -> str | None:
+    """The first name that substitution left in `text`, because nothing defines it."""
+    if "$" not in text:
+        return None
+    match = _UNDEFINED.search(text)
+    return (match[1] or match[2]) if match else None
+
+
+def needed(text: str, *, near: Sequence[str] = ()) -> str:
+    """`text` for a command that needs its value. MisuseError if a variable in it is undefined."""
+    name = undefined(text)
+    if name is not None:
+        raise MisuseError(
+            f"undefined variable ${name}",
+            near=(f"${name}", f"${{{name}}}", *near),
+            remedy=f"Set it before: SET {name}=value; or pass it to the macro: {name}=value.",
+        )
+    return plain(text)
+
+
+def check_name(name: str) -> str:
+    """`name` if a variable may be called so. MisuseError otherwise."""
+    if _NAME.fullmatch(name) is None:
+        needed(name)
+        raise MisuseError(
+            f"{name!r} is not the name of a variable" if name else "the name is missing",
+            near=(name,),
+            remedy="A name is made of letters, digits and `_`.",
+        )
+    return name
+
+
+class Scope:
+    """The global variables, and how a text is filled in from them and a frame."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, str] = {}
+        self._lookups = 0
+
+    def set(self, name: str, value: str) -> None:
+        """Set a global. MisuseError if the value has grown beyond reason."""
+        if len(value) > MAX_TEXT:
+            raise MisuseError(
+                f"the value of {name} would be longer than {MAX_TEXT} characters", near=(name,)
+            )
+        self.variables[name] = value
+
+    def value(self, name: str, frame: Frame) -> str | None:
+        """The value of a variable, filled in; None if it is undefined."""
+        text = frame.get(name)
+        if text is None:
+            text = self.variables.get(name)
+            if text is None:
+                return None
+        return self.fill(text, frame, (name,)) if "$" in text else text
+
+    def fill(self, text: str, frame: Frame, active: tuple[str, ...] = ()) -> str:
+        """`text` with its variables replaced; `active` are the ones being replaced already."""
+        if len(active) <= 1:
+            self._lookups = 0
+
+        def replace(match: re.Match[str]) -> str:
+            if match[1]:
+                return DOLLAR
+            name = match[2] or match[3]
+            if name in active:
+                circle = " → ".join(f"${step}" for step in (*active[active.index(name) :], name))
+                raise MisuseError(
+                    f"variable ${name} refers to itself: {circle}",
+                    near=(f"${active[0]}", f"${{{active[0]}}}"),
+                )
+            self._lookups += 1
+            if self._lookups > MAX_LOOKUPS or len(active) > MAX_DEPTH:
+                raise MisuseError(f"${active[0]} refers to too many other variables")
+            value = frame.get(name)
+            if value is None:
+                value = self.variables.get(name)
+            if value is None:
+                return match[0]
+            return self.fill(value, frame, (*active, name)) if "$" in value else value
+
+        filled = REFERENCE.sub(replace, text)
+        if len(filled) > MAX_TEXT:
+            raise MisuseError(f"a text here would be longer than {MAX_TEXT} characters")
+        return filled
+
+    # ---- compiled once, filled in each time a line runs -----------------------------------
+
+    def text_of(self, raw: str) -> TextOf:
+        """Fills in a word that stays whole, whatever its variables hold."""
+        pieces = parts(raw)
+        if all(not piece.name for piece in pieces):
+            constant = "".join(piece.text for piece in pieces)
+            return lambda _: constant
+        if len(pieces) == 1:
+            return self._variable(pieces[0])
+        if len(pieces) == 2 and not pieces[0].name:
+            prefix, last = pieces[0].text, self._variable(pieces[1])
+            return lambda frame: prefix + last(frame)
+        fillers = [self._part(piece) for piece in pieces]
+        return lambda frame: "".join([filler(frame) for filler in fillers])
+
+    def words_of(self, raws: Sequence[str]) -> WordsOf:
+        """Fills in words; blanks that unquoted variables bring in separate words."""
+        if not any("$" in raw for raw in raws):
+            constant = tuple("".join(part.text for part in parts(raw)) for raw in raws)
+            return lambda _: constant
+        fillers = [(self.text_of(raw), parts(raw)) for raw in raws]
+
+        def words(frame: Frame) -> tuple[str, ...]:
+            filled: list[str] = []
+            for filler, pieces in fillers:
+                word = filler(frame)
+                if word and " " not in word and "\t" not in word:
+                    filled.append(word)
+                else:
+                    filled += self._split(pieces, frame)
+            return tuple(filled)
+
+        return words
+
+    def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
+        """The words that one written word becomes."""
+        words: list[str] = []
+        current: str | None = None
+        for piece in pieces:
+            if not piece.name or piece.quoted:
+                current = (current or "") + self._part(piece)(frame)
+                continue
+            first, *others = _BLANKS.split(self._part(piece)(frame))
+            if first:
+                current = (current or "") + first
+            for other in others:
+                if current is not None:
+                    words.append(current)
+                current = other or None
+        return words if current is None else [*words, current]
+
+    def _part(self, piece: Part) -> TextOf:
+        if piece.name:
+            return self._variable(piece)
+        return lambda _: piece.text
+
+    def _variable(self, piece: Part) -> TextOf:
+        name, written = piece.name, piece.text
+        variables, fill = self.variables, self.fill
+
+        def value(frame: Frame) -> str:
+            text = frame.get(name)
+            if text is None:
+                text = variables.get(name)
+                if text is None:
+                    return written
+            return fill(text, frame, (name,)) if "$" in text else text
+
+        return value
