@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
-
 from netesto import paths
 from netesto.cli import status, tables
 from netesto.controller import digest
@@ -44,7 +42,7 @@ def show(options: argparse.Namespace) -> int:
         number = str(options.experiment)
         rows = [row for row in rows if row["exp"].split(".", 1)[0] == number]
         _chosen([options.experiment], store.experiments(options.folder))
-    tables.print_rows(rows, Console(highlight=False))
+    tables.print_rows(rows)
     return status.OK
 
 

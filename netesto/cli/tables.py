@@ -24,8 +24,15 @@ SHOWN = (
 )
 
 
-def print_rows(rows: Sequence[Mapping[str, str]], console: Console) -> None:
-    """Print the rows; aggregates (N.0) are bold, what is not ok is red."""
+# Output that no person's terminal shows has room for everything.
+UNLIMITED_WIDTH = 400
+
+
+def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print the rows to standard output; aggregates (N.0) bold, what is not ok red."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=UNLIMITED_WIDTH)
     shown = [column for column in SHOWN if any(row.get(column[0], "").strip() for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="dim")
     for _, heading, right in shown:

@@ -202,6 +202,7 @@ class Controller:
             paths=self._ground.paths,
             description=notes.description,
             columns=notes.columns,
+            ended_s=self._run.clock.now(),
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)

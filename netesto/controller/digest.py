@@ -50,11 +50,12 @@ def _read_host(folder: Path, manifest: Manifest, name: str) -> _Host:
     raw = folder / "raw" / name
     offset_s = manifest.hosts[name].clock.offset_s
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
-    path = raw / "sockets.ss"
-    for sample in sockets.read(path) if path.is_file() else ():
-        shifted = replace(sample, time_s=sample.time_s - offset_s)
-        for port in {sample.local_port, sample.peer_port}:
-            by_port[port].append(shifted)
+    # One file for each sampling interval that groups asked for.
+    for path in sorted(raw.glob("sockets*.ss")):
+        for sample in sockets.read(path):
+            shifted = replace(sample, time_s=sample.time_s - offset_s)
+            for port in {sample.local_port, sample.peer_port}:
+                by_port[port].append(shifted)
     path = raw / "cpu.jsonl"
     busy = cpu.read(path) if path.is_file() else []
     return _Host(

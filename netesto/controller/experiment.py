@@ -1,6 +1,5 @@
 """One experiment while it runs: its groups, their flows, and what agents told of them."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,16 +53,16 @@ class Group:
         for flow in self.flows:
             flow.asked_start_s = start_s + self.request.delay_s
 
-    def fail(self, reason: str, *, last_lines: str = "") -> None:
-        """Every flow that has not ended failed for `reason`."""
+    def fail(self, reason: str, time_s: float) -> None:
+        """Every flow that has not ended failed for `reason` at `time_s`."""
         for flow in self.flows:
             if not flow.status:
-                flow.status, flow.last_lines, flow.ended_s = reason, last_lines, time.time()
+                flow.status, flow.ended_s = reason, time_s
 
     def observe(self, event: Event, time_s: float) -> None:
         """Take in what the client's agent told of the group; `time_s` is on our clock."""
         if event.kind == "complete":
-            self.fail("the agent gave no result for this flow")
+            self.fail("the agent gave no result for this flow", time_s)
             self.complete = True
             return
         if not 1 <= event.instance <= len(self.flows):
@@ -83,8 +82,8 @@ class Experiment:
     exp: int
     exp_name: str
     folder: Path
-    started_s: float = field(default_factory=time.time)
-    started_monotonic_s: float = field(default_factory=time.monotonic)
+    started_s: float
+    started_monotonic_s: float
     groups: dict[int, Group] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     pending_data: set[str] = field(default_factory=set)

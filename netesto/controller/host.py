@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
-from netesto.collectors import clock
+from netesto.collectors.clock import Clock, Exchange, offset
 from netesto.errors import AgentError
 from netesto.model import Applied, ClockOffset, Endpoint, Event, HostInfo
 from netesto.transport.base import Agent
@@ -30,6 +29,7 @@ class HostConnection:
         endpoint: Endpoint,
         *,
         connect: Connect,
+        clock: Clock,
         on_event: Callable[["HostConnection", Event], None],
         on_lost: Callable[["HostConnection", str], None],
     ) -> None:
@@ -39,6 +39,7 @@ class HostConnection:
         self.settings: list[Applied] = []
         self.lost: str | None = None
         self._connect = connect
+        self._clock = clock
         self._stack = contextlib.AsyncExitStack()
         self._on_event = on_event
         self._on_lost = on_lost
@@ -74,10 +75,10 @@ class HostConnection:
         """Measure the agent's clock against ours."""
         exchanges = []
         for _ in range(CLOCK_PROBES):
-            sent_s = time.time()
+            sent_s = self._clock.now()
             reading = await self.agent.probe_clock()
-            exchanges.append(clock.Exchange(sent_s, reading, time.time()))
-        self.offset = clock.offset(exchanges)
+            exchanges.append(Exchange(sent_s, reading, self._clock.now()))
+        self.offset = offset(exchanges)
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""

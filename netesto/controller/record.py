@@ -36,9 +36,9 @@ def manifest(
     paths: Sequence[PathRecord],
     description: str,
     columns: Mapping[str, str],
+    ended_s: float,
 ) -> Manifest:
     """What was asked and what the controller saw; nothing yet of what the samples tell."""
-    ended_s = time.time()
     return Manifest(
         exp=experiment.exp,
         exp_name=experiment.exp_name,

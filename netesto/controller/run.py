@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from netesto import traffic
+from netesto.collectors.clock import Clock
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection
@@ -45,6 +46,7 @@ class Run:
         self.inventory = inventory
         self.store = store
         self.name = name
+        self.clock = Clock()
         self.experiments: dict[int, Experiment] = {}
         self.hosts: dict[str, HostConnection] = {}
         # Also those that CLOSE has let go: manifests still tell of them.
@@ -67,7 +69,11 @@ class Run:
         connection = self.hosts.get(endpoint.host)
         if connection is None:
             connection = HostConnection(
-                endpoint, connect=self._connect, on_event=self._heed, on_lost=self._lose
+                endpoint,
+                connect=self._connect,
+                clock=self.clock,
+                on_event=self._heed,
+                on_lost=self._lose,
             )
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
             holder = f"{os.environ.get('USER', 'root')}@{socket.gethostname()} pid {os.getpid()}"
@@ -96,7 +102,9 @@ class Run:
         """The experiment's state; begun, with its folder made, at its first command."""
         experiment = self.experiments.get(exp)
         if experiment is None:
-            experiment = Experiment(exp, exp_name, self.store.begin(exp))
+            experiment = Experiment(
+                exp, exp_name, self.store.begin(exp), self.clock.now(), time.monotonic()
+            )
             self.experiments[exp] = experiment
             self._observer.experiment_started(exp, exp_name)
         return experiment
@@ -175,7 +183,7 @@ class Run:
         experiment.use(client.name)
         experiment.use(server.name)
         if not group.held:
-            await self._start(experiment, group, time.time())
+            await self._start(experiment, group, self.clock.now())
 
     async def start_held(self, lead_s: float) -> None:
         """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
@@ -187,7 +195,7 @@ class Run:
         ]
         clients = {self.hosts[group.request.client] for _, group in held}
         await asyncio.gather(*(client.measure_clock() for client in clients))
-        start_s = time.time() + lead_s
+        start_s = self.clock.now() + lead_s
         await asyncio.gather(*(self._start(*pair, start_s) for pair in held))
 
     async def _start(self, experiment: Experiment, group: Group, start_s: float) -> None:
@@ -197,7 +205,7 @@ class Run:
         try:
             await client.agent.start(group.request, group.ports, client.to_agent_clock(start_s))
         except AgentError as error:
-            group.fail(error.message)
+            group.fail(error.message, self.clock.now())
             group.complete = True
             self._release(experiment, group)
             raise
@@ -236,7 +244,7 @@ class Run:
             experiment.reasons.append(f"{host.name}: {reason}")
             for group in experiment.groups.values():
                 if not group.is_over and host.name in {group.request.client, group.request.server}:
-                    group.fail(f"{host.name}: {reason}")
+                    group.fail(f"{host.name}: {reason}", self.clock.now())
                     group.complete = True
                     self._release(experiment, group)
         self._observer.warn(f"{host.name}: {reason}")
@@ -270,7 +278,7 @@ class Run:
         """Wait for events until `fact()`; False once the wall clock passes `deadline_s()`."""
         while not fact():
             self._changed.clear()
-            remaining = deadline_s() - time.time()
+            remaining = deadline_s() - self.clock.now()
             if remaining <= 0:
                 return False
             try:
@@ -286,7 +294,7 @@ class Run:
         if experiment is None:
             return
         self._observer.doing("waiting for the flows")
-        begun_s = time.time()
+        begun_s = self.clock.now()
 
         def deadline_s() -> float:
             if timeout_s is not None:
@@ -305,7 +313,7 @@ class Run:
     async def _give_up(self, experiment: Experiment, reason: str) -> None:
         for group in experiment.groups.values():
             if not group.is_over and not group.held:
-                group.fail(reason)
+                group.fail(reason, self.clock.now())
                 group.complete = True
         for name in experiment.hosts:
             host = self.hosts.get(name)
@@ -355,7 +363,7 @@ class Run:
         for experiment in self.experiments.values():
             for group in experiment.groups.values():
                 if not group.is_over:
-                    group.fail("interrupted")
+                    group.fail("interrupted", self.clock.now())
         for host in self.hosts.values():
             if host.lost is None:
                 try:
