@@ -23,6 +23,7 @@ from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
 from netesto.errors import NetestoError, UsageError
 from netesto.traffic import TOOLS
+from netesto.traffic.ports import PortRange
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
@@ -75,6 +76,7 @@ async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> N
             journal=journal,
             clock=Clock(),
             tools=Tools(TOOLS),
+            ports=PortRange(),
         )
         await _serve(premises, listen, ready_fd=ready_fd)
 

@@ -26,7 +26,7 @@ _LAST_BYTES = 2000
 
 
 class Emit(Protocol):
-    """Tells the controller what happened, and keeps it with the experiment."""
+    """Tells the controller what happened (`time_s` None: now), and keeps it with the experiment."""
 
     def __call__(
         self,
@@ -38,6 +38,7 @@ class Emit(Protocol):
         rate_bps: float = 0.0,
         text: str = "",
         last_lines: str = "",
+        time_s: float | None = None,
     ) -> None: ...
 
 
@@ -99,7 +100,7 @@ class Flow:
         except ProcessError as error:
             self._started_s = None
             return Outcome(reason=str(error))
-        self._tell("started", text=" ".join(self._argv))
+        self._tell("started", text=" ".join(self._argv), time_s=self._started_s)
         limit_s = self._tool.deadline_s(self._request)
         try:
             async with asyncio.timeout(limit_s):
@@ -174,7 +175,13 @@ class Flow:
         return last_lines(self._err) or last_lines(self._out)
 
     def _tell(
-        self, kind: EventKind, *, rate_bps: float = 0.0, text: str = "", last_lines: str = ""
+        self,
+        kind: EventKind,
+        *,
+        rate_bps: float = 0.0,
+        text: str = "",
+        last_lines: str = "",
+        time_s: float | None = None,
     ) -> None:
         self._emit(
             kind,
@@ -184,6 +191,7 @@ class Flow:
             rate_bps=rate_bps,
             text=text,
             last_lines=last_lines,
+            time_s=time_s,
         )
 
 

@@ -46,6 +46,7 @@ class Premises:
     journal: Journal
     clock: Clock
     tools: Tools
+    ports: PortRange
 
 
 class Session:
@@ -58,7 +59,7 @@ class Session:
         self._premises = premises
         self._sequence = 0
         self._experiments: dict[int, Experiment] = {}
-        self._servers = Servers(PortRange(), folder=premises.folder / "servers")
+        self._servers = Servers(premises.ports, folder=premises.folder / "servers")
         self._settings = Settings(
             premises.journal,
             device=premises.device,
@@ -76,6 +77,7 @@ class Session:
         rate_bps: float = 0.0,
         text: str = "",
         last_lines: str = "",
+        time_s: float | None = None,
     ) -> None:
         """Tell the controller, and keep it with the experiment."""
         if kind == "progress" and self.events.qsize() > _BACKLOG_MAX:
@@ -83,7 +85,7 @@ class Session:
         self._sequence += 1
         event = Event(
             sequence=self._sequence,
-            time_s=self._premises.clock.now(),
+            time_s=self._premises.clock.now() if time_s is None else time_s,
             kind=kind,
             exp=exp,
             group=group,

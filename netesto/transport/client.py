@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, cast
 
 import grpc
 
-from netesto.errors import AgentError
+from netesto.errors import AgentError, NetestoError
 from netesto.model import (
     Applied,
     CaptureRequest,
@@ -109,13 +109,19 @@ class AgentClient:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         request = pb.HoldRequest(controller=controller, run=run)
         call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
+        is_ours = False
         try:
             with self._border():
                 async for reply in _replies(call, first_s=_HOLD_S, next_s=None):
+                    is_ours = True
                     self._token = reply.token
                     yield codec.to_event(reply.event)
+            is_ours = False
+        except NetestoError:
+            is_ours = False
+            raise
         finally:
-            if self._token and not call.done():
+            if is_ours:
                 await self._release()
             call.cancel()
 

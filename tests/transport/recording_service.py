@@ -1,0 +1,141 @@
+"""A service that remembers what it was asked, and values for all that crosses the wire."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from netesto.errors import AgentError, MissingError
+from netesto.model import (
+    Applied,
+    CaptureRequest,
+    ClockReading,
+    Event,
+    FileEntry,
+    GroupRequest,
+    HostInfo,
+    Ports,
+    Setting,
+)
+
+INFO = HostInfo(
+    host="h1",
+    version="0.1.0",
+    kernel="6.1.0",
+    cpus=2,
+    memory_bytes=8 << 30,
+    device="eth0",
+    addresses=("192.0.2.1", "2001:db8::1"),
+    tools={"netperf": "2.7.0"},
+    congestion_controls=("cubic", "reno"),
+    qdiscs=("pfifo", "tbf"),
+)
+
+REQUEST = GroupRequest(
+    exp=3,
+    group=1,
+    exp_name="Two",
+    test="TCP_STREAM",
+    tool="netperf",
+    client="h1",
+    server="h2",
+    client_address=ip_address("2001:db8::1"),
+    server_address=ip_address("2001:db8::2"),
+    duration_s=10.5,
+    mss_bytes=1400,
+)
+
+PORTS = Ports(control=(12865,), data=(12900,))
+
+HELD = Event(sequence=1, time_s=100.25, kind="held")
+
+
+@dataclass(eq=False)
+class RecordingService:
+    """Keeps `asked`; tells `events` while it is held; has `files` by path.
+
+    `announced` overrides what it says of its files, `error` is what configure raises. When a hold
+    ends it sets `is_ending` and waits until `putting_back` is set, as it is unless cleared.
+    """
+
+    events: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
+    files_by_path: dict[str, bytes] = field(default_factory=dict)
+    announced: list[FileEntry] | None = None
+    error: Exception | None = None
+    asked: list[object] = field(default_factory=list)
+    is_ending: asyncio.Event = field(default_factory=asyncio.Event)
+    putting_back: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.putting_back.set()
+
+    async def info(self) -> HostInfo:
+        return INFO
+
+    async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
+        self.asked.append(("hold", controller, run))
+        try:
+            yield HELD
+            while (event := await self.events.get()) is not None:
+                yield event
+        finally:
+            self.is_ending.set()
+            await self.putting_back.wait()
+            self.asked.append("put back")
+        raise AgentError("the agent was told to end")
+
+    async def probe_clock(self) -> ClockReading:
+        return ClockReading(12.5, 12.75)
+
+    async def configure(self, setting: Setting) -> Applied:
+        self.asked.append(setting)
+        if self.error is not None:
+            raise self.error
+        return Applied("a setting", "before", "after")
+
+    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        self.asked.append(("start_servers", tests, tools))
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        self.asked.append(("take_stats", exp, order))
+
+    async def expect(self, request: GroupRequest) -> Ports:
+        self.asked.append(("expect", request))
+        return PORTS
+
+    async def forget(self, exp: int, group: int) -> None:
+        self.asked.append(("forget", exp, group))
+
+    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
+        self.asked.append(("start", request, ports, start_at_s))
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        self.asked.append(request)
+
+    async def finish(self, exp: int) -> None:
+        self.asked.append(("finish", exp))
+
+    async def files(self, exp: int) -> list[FileEntry]:
+        if self.announced is not None:
+            return self.announced
+        return [
+            FileEntry(path, len(content), hashlib.sha256(content).hexdigest())
+            for path, content in self.files_by_path.items()
+        ]
+
+    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+        if path not in self.files_by_path:
+            raise MissingError(f"no file {path}")
+        content = self.files_by_path[path]
+        yield content[:3]
+        yield content[3:]
+
+    async def confirm(self, exp: int) -> None:
+        self.asked.append(("confirm", exp))
+
+    async def abort(self) -> None:
+        self.asked.append("abort")
+
+    async def shut_down(self) -> None:
+        self.asked.append("shut_down")

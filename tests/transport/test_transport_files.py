@@ -1,0 +1,94 @@
+import hashlib
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from conftest import Wire
+from recording_service import RecordingService
+
+from netesto.errors import AgentError, ResultsError
+from netesto.model import FileEntry
+from netesto.transport.files import ship
+
+FILES = {"flow.1.1.out": b"MIGRATED", "0/h1.snmp": b"Ip: 1\n", "empty": b""}
+
+
+def entry(path: str, content: bytes, *, announced: bytes | None = None) -> FileEntry:
+    """What an agent says of a file; with `announced` it speaks of another content."""
+    told = content if announced is None else announced
+    return FileEntry(path, len(told), hashlib.sha256(told).hexdigest())
+
+
+def everything_below(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@asynccontextmanager
+async def held_agent(wire: Wire, service: RecordingService):
+    async with AsyncExitStack() as stack:
+        connect = await stack.enter_async_context(wire(service))
+        agent = await connect()
+        events = agent.hold("ann", "run")
+        stack.push_async_callback(events.aclose)
+        await anext(events)
+        yield agent
+
+
+async def test_files_arrive_whole_in_their_places(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
+        await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert everything_below(tmp_path / "raw") == FILES
+
+
+async def test_hashes_are_told_by_path(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
+        hashes = await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+    assert hashes == {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
+
+
+async def test_damaged_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
+    liar = RecordingService(
+        files_by_path={"cpu.jsonl": b"content"},
+        announced=[entry("cpu.jsonl", b"content", announced=b"CONTENT")],
+    )
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert (str(caught.value), everything_below(tmp_path / "raw")) == (
+        "h1: cpu.jsonl: arrived damaged (its SHA-256 differs)",
+        {},
+    )
+
+
+async def test_short_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
+    liar = RecordingService(
+        files_by_path={"cpu.jsonl": b"content"},
+        announced=[entry("cpu.jsonl", b"content", announced=b"content and more")],
+    )
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert (str(caught.value), everything_below(tmp_path / "raw")) == (
+        "h1: cpu.jsonl: 7 bytes came of 16",
+        {},
+    )
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/outside", "a/../../outside", ""])
+async def test_agent_cannot_choose_a_place_outside(path: str, wire: Wire, tmp_path: Path):
+    liar = RecordingService(announced=[entry(path, b"")])
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError, match="announces a file outside the experiment"):
+            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+
+
+async def test_place_that_cannot_be_written_is_the_results_fault(wire: Wire, tmp_path: Path):
+    (tmp_path / "raw").write_text("a file where a folder should be")
+    async with held_agent(wire, RecordingService(files_by_path={"a": b"content"})) as agent:
+        with pytest.raises(ResultsError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert str(caught.value) == f"{tmp_path}/raw/a: File exists"

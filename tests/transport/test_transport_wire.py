@@ -1,0 +1,165 @@
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from recording_service import HELD, INFO, RecordingService
+
+from netesto.errors import AgentError, UsageError
+from netesto.transport import addresses
+from netesto.transport.addresses import UnixAddress
+from netesto.transport.client import connect
+from netesto.transport.gate import Gate
+from netesto.transport.server import AgentServer
+
+# Nothing here takes long; the deadlines only keep a broken test from hanging.
+DEADLINE_S = 20
+
+
+def server_at(address: str, service: RecordingService | None = None):
+    """A server that is not started yet, and the address it got."""
+    server = AgentServer(Gate(service or RecordingService()))
+    return server, server.listen(addresses.parse(address))
+
+
+def names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
+async def test_agent_that_is_not_there_is_told_with_its_address(tmp_path: Path):
+    with pytest.raises(AgentError) as caught:
+        await connect(f"unix:{tmp_path}/agent.sock", host="h1", timeout=DEADLINE_S)
+    assert str(caught.value) == (
+        f"h1: agent unreachable at unix:{tmp_path}/agent.sock: No such file or directory\n"
+        f"is it running there? netesto-agent --listen unix:{tmp_path}/agent.sock"
+    )
+
+
+async def test_refused_connection_is_told_at_once():
+    unused = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = unused.sockets[0].getsockname()[1]
+    unused.close()
+    await unused.wait_closed()
+    with pytest.raises(AgentError, match=f"unreachable at 127.0.0.1:{port}: Connection refused"):
+        await asyncio.wait_for(connect(f"127.0.0.1:{port}", host="h1", timeout=1e6), DEADLINE_S)
+
+
+async def test_silent_peer_is_given_up_at_the_deadline():
+    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    with pytest.raises(AgentError, match=r"no answer within 0\.1 s"):
+        await connect(f"127.0.0.1:{port}", host="h1", timeout=0.1)
+    silent.close()
+
+
+async def test_hold_tells_that_the_agent_is_gone(tmp_path: Path):
+    server, address = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent:
+        events = agent.hold("ann", "run")
+        assert await anext(events) == HELD
+        stopping = asyncio.create_task(server.stop())
+        with pytest.raises(AgentError, match=r"^h1: connection lost: "):
+            await asyncio.wait_for(anext(events), DEADLINE_S)
+        await stopping
+
+
+async def test_call_after_the_agent_is_gone_names_the_host(tmp_path: Path):
+    server, address = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent:
+        await server.stop()
+        with pytest.raises(AgentError, match=r"^h1: connection lost: "):
+            await agent.info()
+
+
+async def test_closed_connection_ends_the_hold(tmp_path: Path):
+    service = RecordingService()
+    server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
+    await server.start()
+    agent = await connect(str(address), host="h1", timeout=DEADLINE_S)
+    events = agent.hold("ann", "1")
+    await anext(events)
+    await agent.close()
+    await asyncio.wait_for(service.is_ending.wait(), DEADLINE_S)
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as other:
+        assert await anext(other.hold("bob", "2")) == HELD
+    await server.stop()
+
+
+async def test_socket_is_for_its_user_alone(tmp_path: Path):
+    server, _ = server_at(f"unix:{tmp_path}/agent.sock")
+    mode = (tmp_path / "agent.sock").stat().st_mode & 0o777
+    await server.stop()
+    assert mode == 0o600
+
+
+async def test_socket_goes_away_with_its_server(tmp_path: Path):
+    server, _ = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    await server.stop()
+    assert names_in(tmp_path) == []
+
+
+async def test_socket_of_a_dead_server_is_taken_over(tmp_path: Path):
+    path = tmp_path / "agent.sock"
+    dead = await asyncio.start_unix_server(lambda *_: None, path)
+    dead.close()
+    await dead.wait_closed()
+    assert path.exists()
+    server, address = server_at(f"unix:{path}")
+    await server.start()
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent:
+        assert await agent.info() == INFO
+    await server.stop()
+
+
+async def test_socket_of_a_living_server_is_left_alone(tmp_path: Path):
+    server, _ = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    with pytest.raises(UsageError) as caught:
+        server_at(f"unix:{tmp_path}/agent.sock")
+    await server.stop()
+    assert str(caught.value) == f"{tmp_path}/agent.sock: another agent listens there"
+
+
+async def test_file_that_is_no_socket_is_left_alone(tmp_path: Path):
+    path = tmp_path / "results"
+    path.write_text("precious")
+    with pytest.raises(UsageError) as caught:
+        server_at(f"unix:{path}")
+    assert (str(caught.value), path.read_text()) == (
+        f"{path}: exists and is no socket",
+        "precious",
+    )
+
+
+async def test_taken_port_is_told():
+    server, address = server_at("127.0.0.1:0")
+    with pytest.raises(UsageError) as caught:
+        server_at(str(address))
+    await server.stop()
+    assert str(caught.value) == f"cannot listen on {address}: Address already in use"
+
+
+async def test_folder_that_is_not_there_is_told(tmp_path: Path):
+    with pytest.raises(UsageError) as caught:
+        server_at(f"unix:{tmp_path}/no/agent.sock")
+    assert str(caught.value) == (
+        f"cannot listen on {UnixAddress(tmp_path / 'no/agent.sock')}: No such file or directory"
+    )
+
+
+async def test_large_file_comes_in_pieces(tmp_path: Path):
+    content = bytes(range(256)) * 4096
+    service = RecordingService(files_by_path={"capture.1.pcap": content})
+    server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
+    await server.start()
+    async with (
+        await connect(str(address), host="h1", timeout=DEADLINE_S) as agent,
+        aclosing(agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        pieces = [piece async for piece in agent.fetch(1, "capture.1.pcap")]
+    await server.stop()
+    assert b"".join(pieces) == content
