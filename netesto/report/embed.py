@@ -1,0 +1,49 @@
+"""An SVG file to a part of a page: its own names, the page's colours, what a pointer finds."""
+
+import re
+from html import escape
+
+from netesto.report import palette
+
+_OUTSIDE = re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<style.*?</style>", re.DOTALL)
+_ROOT = re.compile(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"([^>]*>)')
+_FLOW = re.compile(r'<g id="(?:sum|flow-(\d+))">')
+
+
+def inline(svg: str, *, name: str, description: str) -> str:
+    """`svg` without what belongs to a file, where every id begins with `name`.
+
+    Its colours become the page's own variables, so that they follow the reader's scheme.
+    """
+    text = _OUTSIDE.sub("", svg)
+    text = _FLOW.sub(_with_data, text)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = text.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
+    text = re.sub(r" font-family: sans-serif;?", "", text)
+    text = re.sub(r"(?:stroke|fill): #[0-9a-f]{6}", _color, text)
+    label = escape(description, quote=True)
+    return _ROOT.sub(rf'\1 role="img" aria-label="{label}"\2', text, count=1).strip()
+
+
+def _with_data(match: re.Match[str]) -> str:
+    flow = match[1] if match[1] is not None else "sum"
+    return f'{match[0][:-1]} data-flow="{flow}">'
+
+
+def _color(match: re.Match[str]) -> str:
+    what, color = match[0].split(": ")
+    return f"{what}: {variable(color)}"
+
+
+def variable(color: str) -> str:
+    """The page's variable for a colour of the graphs; another colour stays."""
+    if color in palette.COLORS:
+        return f"var(--line-{palette.COLORS.index(color)})"
+    names = {palette.INK: "var(--ink)", palette.GRID: "var(--grid)", palette.AXIS: "var(--axis)"}
+    return names.get(color, color)
+
+
+def variables(*, dark: bool) -> str:
+    """CSS declarations of the lines' colours."""
+    colors = [palette.ON_DARK[color] if dark else color for color in palette.COLORS]
+    return "".join(f"--line-{i}:{color};" for i, color in enumerate(colors))

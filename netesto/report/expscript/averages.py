@@ -1,0 +1,365 @@
+"""Average: selected rows that agree in some columns become one row."""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import estimates, numerals
+from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
+from netesto.report.expscript.dataset import (
+    EXP,
+    IDENTIFYING,
+    Column,
+    View,
+    nearest,
+)
+from netesto.report.expscript.lines import items
+
+COUNT = "avgCnt"
+
+_SUFFIXED = re.compile(r"(?P<column>.+)\[(?P<how>[^\]]*)\]")
+_STATISTIC = re.compile(
+    r"(?P<base>n|sd|min|max|median|ci(?P<confidence>\d\d)|p(?P<percent>\d+(?:\.\d+)?))"
+    r"(?:\.ci(?P<interval>\d\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One more column for an averaged one: `rate.sd`, or `rate.median.low` and `.high`."""
+
+    column: str
+    word: str
+    percent: float | None = None
+    confidence: float | None = None
+    is_interval: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How rows are merged. `weight` names a column of weights for the means, "" for none.
+
+    With `skip_missing`, a mean is taken over the cells that are there; without, as the classic
+    tool did, one missing cell makes the mean `...`.
+    """
+
+    statistics: tuple[Statistic, ...] = ()
+    skip_missing: bool = False
+    weight: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    column: str
+    how: str = ""
+
+    def of(self, text: str) -> Hashable:
+        """What two cells must have in common to be merged."""
+        number = numerals.drawable(text)
+        if self.how == "int":
+            return text if number is None else int(number)
+        if self.how.startswith("has:^"):
+            return text.startswith(self.how[5:])
+        if self.how.startswith("has:"):
+            return self.how[4:] in text
+        if self.how:
+            return True
+        return text if number is None else number
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Which group each selected row belongs to, and each group's first row (a position)."""
+
+    group_of: Integers
+    first: Integers
+    sizes: Integers = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = np.bincount(self.group_of, minlength=len(self.first))
+        object.__setattr__(self, "sizes", sizes)
+
+    def members(self) -> list[Integers]:
+        """The positions of each group's rows."""
+        if not len(self.first):
+            return []
+        order = np.argsort(self.group_of, kind="stable")
+        return np.split(order, np.cumsum(self.sizes)[:-1])
+
+
+def parse_statistics(text: str, names: Sequence[str], *, warn: Warn) -> tuple[Statistic, ...]:
+    """`rate: sd, ci95; rtt: median, p99`. ScriptError for a statistic that there is not."""
+    found: list[Statistic] = []
+    for part in items(text, ";"):
+        column, colon, words = part.rpartition(":")
+        column = column.strip()
+        if not colon or not column:
+            raise ScriptError(
+                f"Stats: {part!r} names no column", remedy="write Stats = rate: sd, ci95, median"
+            )
+        if column not in names:
+            warn(f"Stats: no column {column!r}; {nearest(column, names)}")
+            continue
+        found += [_statistic(column, word) for word in items(words)]
+    return tuple(found)
+
+
+def _statistic(column: str, word: str) -> Statistic:
+    match = _STATISTIC.fullmatch(word)
+    percent = 50.0 if word.startswith("median") else None
+    if match is not None and match["percent"] is not None:
+        percent = float(match["percent"])
+    if (
+        match is None
+        or (match["interval"] is not None and percent is None)
+        or (percent is not None and not 0 < percent < 100)
+        or "00" in (match["confidence"], match["interval"])
+    ):
+        raise ScriptError(
+            f"Stats: there is no statistic {word!r}",
+            remedy="there are n sd min max median p1 … p99.9, ci95 for the mean,"
+            " and median.ci95, p99.ci95 for the others",
+        )
+    confidence = match["confidence"] or match["interval"]
+    return Statistic(
+        column,
+        match["base"],
+        percent,
+        None if confidence is None else int(confidence) / 100,
+        match["interval"] is not None,
+    )
+
+
+def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
+    """Merge the selected rows that agree in the columns of `text`; the others are gone."""
+    keys = _keys(text, view.data.names, warn=warn)
+    data = view.data.take(view.rows)
+    groups = _group(keys, data.columns, data.count)
+    kept = data.take(groups.first)
+    key_of = {key.column: key for key in keys}
+    weights = _weights(view, options)
+    columns: dict[str, Column] = {}
+    for name, column in data.columns.items():
+        if name == COUNT:
+            continue
+        if name == EXP:
+            columns[name] = kept.columns[name]
+        elif name in key_of:
+            columns[name] = _key_column(key_of[name], column, groups)
+        elif name in IDENTIFYING:
+            columns[name] = _Merged(column, groups, view, options, weights).kept_if_equal()
+        else:
+            columns[name] = _Merged(column, groups, view, options, weights).mean()
+        for statistic in options.statistics:
+            if statistic.column == name:
+                columns |= _statistic_columns(statistic, column, groups)
+    columns[COUNT] = _count(data.columns.get(COUNT), groups)
+    merged = replace(kept, columns=columns)
+    new = tuple(name for name in columns if name not in view.data.columns)
+    return replace(view, data=merged, rows=np.arange(merged.count), visible=(*view.visible, *new))
+
+
+def _keys(text: str, names: Sequence[str], *, warn: Warn) -> tuple[_Key, ...]:
+    keys: list[_Key] = []
+    for item in items(text):
+        match = None if item in names else _SUFFIXED.fullmatch(item)
+        column = match["column"].strip() if match else item
+        how = match["how"] if match else ""
+        if column not in names:
+            warn(f"Average: no column {column!r}; {nearest(column, names)}")
+            continue
+        if how and how != "int" and not how.startswith("has:"):
+            warn(f"Average: [{how}] agrees with everything; there are [int] and [has:text]")
+        keys.append(_Key(column, how))
+    if not keys:
+        warn("Average: no column to tell rows apart, all selected rows become one")
+    return tuple(keys)
+
+
+def _group(keys: Sequence[_Key], columns: Mapping[str, Column], count: int) -> _Groups:
+    """Number the groups in the order in which they appear."""
+    group_of = np.zeros(count, dtype=np.intp)
+    for key in keys:
+        codes: dict[Hashable, int] = {}
+        known: dict[str, int] = {}
+        for text in columns[key.column].texts:
+            if text not in known:
+                known[text] = codes.setdefault(key.of(text), len(codes))
+        mine = np.fromiter(
+            (known[text] for text in columns[key.column].texts), dtype=np.intp, count=count
+        )
+        group_of = np.unique(group_of * max(1, len(codes)) + mine, return_inverse=True)[1]
+    _, first, inverse = np.unique(group_of, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[order] = np.arange(len(first))
+    return _Groups(rank[inverse], first[order])
+
+
+def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
+    """A key keeps its value; one that agrees in part only shows the part, or `...`."""
+    if not key.how:
+        return column.take(groups.first)
+
+    def texts() -> list[str]:
+        written = column.texts
+        shown: list[str] = []
+        for members in groups.members():
+            values = {written[row] for row in members.tolist()}
+            number = numerals.drawable(written[members[0]])
+            if len(values) == 1:
+                shown.append(values.pop())
+            elif key.how == "int" and number is not None:
+                shown.append(str(int(number)))
+            else:
+                shown.append(numerals.DIFFERENT)
+        return shown
+
+    return Column(column.name, texts=texts, decimals=column.decimals)
+
+
+def _weights(view: View, options: Options) -> Floats | None:
+    if not options.weight:
+        return None
+    weights = view.column(options.weight, what="AverageWeight").take(view.rows).numbers
+    return np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+
+
+class _Merged:
+    """A column of the merged rows: a mean where all members are numbers."""
+
+    def __init__(
+        self, column: Column, groups: _Groups, view: View, options: Options, weights: Floats | None
+    ) -> None:
+        self._column = column
+        self._groups = groups
+        self._formatted = view.data.formatted
+        self._options = options
+        self._weights = weights
+
+    def kept_if_equal(self) -> Column:
+        everything = np.arange(len(self._groups.first))
+        return Column(
+            self._column.name,
+            texts=lambda: self._texts_of(everything),
+            decimals=self._column.decimals,
+        )
+
+    def mean(self) -> Column:
+        return Column(
+            self._column.name,
+            texts=self._mean_texts,
+            numbers=self._exact if self._formatted else None,
+            decimals=self._column.decimals,
+        )
+
+    def _means(self) -> tuple[Floats, Booleans]:
+        """Each group's mean, and where there is one."""
+        groups, numeric = self._groups, self._column.numeric
+        count = len(groups.first)
+        weights = np.ones(len(numeric)) if self._weights is None else self._weights
+        values = np.where(numeric, self._column.numbers * weights, 0.0)
+        total = np.bincount(groups.group_of, weights=values, minlength=count)
+        weight = np.bincount(groups.group_of, weights=weights * numeric, minlength=count)
+        counted = numeric
+        if self._options.skip_missing:
+            texts = self._column.texts
+            counted = numeric | np.array([not text.strip() for text in texts], dtype=np.bool_)
+        agreeing = np.bincount(groups.group_of, weights=counted, minlength=count)
+        is_mean = (agreeing == groups.sizes) & (weight > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return total / weight, is_mean
+
+    def _exact(self) -> tuple[Floats, Booleans]:
+        means, is_mean = self._means()
+        texts = self._mean_texts()
+        numbers = [numerals.parse(text) for text in texts]
+        numeric = is_mean | np.array([number is not None for number in numbers], dtype=np.bool_)
+        other = np.array([np.nan if number is None else number for number in numbers])
+        return np.where(is_mean, means, other), numeric
+
+    def _mean_texts(self) -> list[str]:
+        means, is_mean = self._means()
+        write = repr if self._formatted else _cut
+        texts = [write(mean) for mean in means.tolist()]
+        others = np.flatnonzero(~is_mean)
+        for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
+            texts[group] = text
+        return texts
+
+    def _texts_of(self, chosen: Integers) -> list[str]:
+        """The text that all members of a group have in common, else `...`."""
+        if not len(chosen):
+            return []
+        texts = self._column.texts
+        members = self._groups.members()
+        shown: list[str] = []
+        for group in chosen.tolist():
+            first = texts[self._groups.first[group]]
+            same = all(texts[row] == first for row in members[group].tolist())
+            shown.append(first if same else numerals.DIFFERENT)
+        return shown
+
+
+def _cut(mean: float) -> str:
+    return numerals.plain(numerals.truncated(mean))
+
+
+def _count(before: Column | None, groups: _Groups) -> Column:
+    """How many original rows are in each; merging merged rows adds up."""
+    weights = np.ones(len(groups.group_of))
+    if before is not None:
+        weights = np.where(before.numeric, before.numbers, 1.0)
+    counts = np.bincount(groups.group_of, weights=weights, minlength=len(groups.first))
+    return Column.of(COUNT, [str(round(count)) for count in counts.tolist()], decimals=0)
+
+
+def _statistic_columns(statistic: Statistic, column: Column, groups: _Groups) -> dict[str, Column]:
+    values = [
+        column.numbers[members][np.isfinite(column.numbers[members])]
+        for members in groups.members()
+    ]
+    name = f"{statistic.column}.{statistic.word}"
+    decimals = 0 if statistic.word == "n" else column.decimals
+    if not statistic.is_interval:
+        return {name: _numbers(name, [_value(statistic, part) for part in values], decimals)}
+    percent, confidence = statistic.percent or 50.0, statistic.confidence or 0.95
+    intervals = [
+        estimates.percentile_interval(part, percent, confidence=confidence) for part in values
+    ]
+    low = [None if interval is None else interval.low for interval in intervals]
+    high = [None if interval is None else interval.high for interval in intervals]
+    return {
+        f"{name}.low": _numbers(f"{name}.low", low, decimals),
+        f"{name}.high": _numbers(f"{name}.high", high, decimals),
+    }
+
+
+def _value(statistic: Statistic, values: Floats) -> float | None:
+    if statistic.word == "n":
+        return float(len(values))
+    if not len(values):
+        return None
+    if statistic.percent is not None:
+        return estimates.percentile(values, statistic.percent)
+    if statistic.confidence is not None:
+        return estimates.mean_half_width(values, confidence=statistic.confidence)
+    match statistic.word:
+        case "sd":
+            return estimates.standard_deviation(values)
+        case "min":
+            return float(values.min())
+        case _:
+            return float(values.max())
+
+
+def _numbers(name: str, values: Sequence[float | None], decimals: int | None) -> Column:
+    """Six significant digits are shown, the value itself is kept whole."""
+    parsed = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    texts = ["" if value is None else f"{float(f'{value:.6g}'):.12g}" for value in values]
+    return Column(
+        name, texts=lambda: texts, numbers=lambda: (parsed, ~np.isnan(parsed)), decimals=decimals
+    )

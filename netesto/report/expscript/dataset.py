@@ -1,0 +1,344 @@
+"""The rows a report works on: columns converted when needed, a selection, the columns shown."""
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import csvcells, numerals
+from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
+
+# The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
+EXP = "exp"
+# Identify rows; a mean of them would mean nothing, and links would lead astray.
+IDENTIFYING = frozenset({EXP, "expName", "group"})
+DEFAULT_DECIMALS = 2
+# How many duplicate ids a warning names.
+DUPLICATES_NAMED = 5
+
+
+class Column:
+    """A column of cells, converted to text or numbers when first asked for.
+
+    `decimals` is how many are shown when formatting is on; None: the default of the report.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        texts: Callable[[], list[str]],
+        numbers: Callable[[], tuple[Floats, Booleans]] | None = None,
+        decimals: int | None = None,
+    ) -> None:
+        self.name = name
+        self.decimals = decimals
+        self._read_texts = texts
+        self._read_numbers = numbers
+
+    @classmethod
+    def of(cls, name: str, texts: list[str], *, decimals: int | None = None) -> "Column":
+        """A column whose texts are known."""
+        return cls(name, texts=lambda: texts, decimals=decimals)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The cells as written."""
+        return self._read_texts()
+
+    @cached_property
+    def _parsed(self) -> tuple[Floats, Booleans]:
+        return parse_all(self.texts) if self._read_numbers is None else self._read_numbers()
+
+    @property
+    def numbers(self) -> Floats:
+        """The cells as numbers, nan where a cell is none."""
+        return self._parsed[0]
+
+    @property
+    def numeric(self) -> Booleans:
+        """Which cells are numbers."""
+        return self._parsed[1]
+
+    def take(self, rows: Integers) -> "Column":
+        """These rows, in this order; nothing is converted yet."""
+        return Column(
+            self.name,
+            texts=lambda: [self.texts[row] for row in rows.tolist()],
+            numbers=lambda: (self.numbers[rows], self.numeric[rows]),
+            decimals=self.decimals,
+        )
+
+    def followed_by(self, other: "Column | None", count: int) -> "Column":
+        """With the `count` cells of another column below; single blanks if it has none."""
+        return Column(
+            self.name,
+            texts=lambda: self.texts + (other.texts if other is not None else [" "] * count),
+            decimals=self.decimals,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Columns by name, in order, and where the pages of their experiments are.
+
+    `folders` are the folders with experiments, `folder_of` tells each row's (its index), and
+    `numbered` holds the ids that the experiments have there. `formatted`: numbers are shown with
+    a fixed count of decimals, `decimals` where a column has no count of its own.
+    """
+
+    columns: Mapping[str, Column]
+    count: int
+    folders: tuple[Path, ...]
+    folder_of: Integers
+    numbered: Column
+    formatted: bool = False
+    decimals: int = DEFAULT_DECIMALS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.columns)
+
+    def with_column(self, column: Column) -> "Dataset":
+        """One more column, at the end."""
+        return replace(self, columns={**self.columns, column.name: column})
+
+    def take(self, rows: Integers) -> "Dataset":
+        """Only these rows, in this order."""
+        return replace(
+            self,
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+            count=len(rows),
+            folder_of=self.folder_of[rows],
+            numbered=self.numbered.take(rows),
+        )
+
+    def shown_decimals(self, name: str) -> int:
+        """How many decimals numbers of a column have when formatting is on."""
+        own = self.columns[name].decimals
+        return self.decimals if own is None else own
+
+    def shown(self, name: str, row: int) -> str:
+        """A cell as a table shows it."""
+        text = self.columns[name].texts[row]
+        return numerals.fixed(text, self.shown_decimals(name)) if self.formatted else text
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A data set, the selected rows in their order, and the visible columns as asked for."""
+
+    data: Dataset
+    rows: Integers
+    visible: tuple[str, ...]
+    # Cols= may show columns in its own order instead of the file's.
+    own_order: bool = field(default=False)
+
+    @classmethod
+    def of(cls, data: Dataset) -> "View":
+        """All rows in their order, all columns."""
+        return cls(data, np.arange(data.count), data.names)
+
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """The visible columns in the order in which a table shows them."""
+        if self.own_order:
+            return tuple(dict.fromkeys(self.visible))
+        chosen = frozenset(self.visible)
+        return tuple(name for name in self.data.names if name in chosen)
+
+    def column(self, name: str, *, what: str) -> Column:
+        """A column. ScriptError naming `what` needs it and the nearest names if it is not there."""
+        if name not in self.data.columns:
+            raise ScriptError(f"{what}: no column {name!r}", remedy=nearest(name, self.data.names))
+        return self.data.columns[name]
+
+    def with_column(self, column: Column) -> "View":
+        """One more column, computed for every row, visible."""
+        return replace(
+            self, data=self.data.with_column(column), visible=(*self.visible, column.name)
+        )
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """What might have been meant, as a sentence."""
+    by_lower_case = {known.lower(): known for known in names}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.6)
+    if near:
+        return f"is {' or '.join(repr(by_lower_case[key]) for key in near)} meant?"
+    shown = ", ".join(list(names)[:12])
+    return f"there are: {shown}{', …' if len(names) > 12 else ''}"
+
+
+def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
+    """Read a CSV file. ScriptError if it cannot be read or has no column exp.
+
+    `decimals` is the count that a `format` before the file has given. A header cell `name:2` sets
+    the decimals of its column.
+    """
+    header, cells = csvcells.load(path, warn=warn)
+    columns: dict[str, Column] = {}
+    for position, written in enumerate(header):
+        name, own = _name_and_decimals(written)
+        if name in columns:
+            warn(f"{path}: column {name!r} is there twice; the second is called {name + '.2'!r}")
+            name += ".2"
+        columns[name] = _column(cells, position, name, own)
+    if EXP not in columns:
+        raise ScriptError(
+            f"csv file {str(path)!r} has no column 'exp'",
+            remedy=f"its first line must name it; it names: {', '.join(columns)[:200]}",
+        )
+    _tell_duplicates(path, columns[EXP], warn=warn)
+    return Dataset(
+        columns=columns,
+        count=cells.count,
+        folders=(path.parent,),
+        folder_of=np.zeros(cells.count, dtype=np.intp),
+        numbered=columns[EXP],
+        formatted=decimals is not None
+        or any(column.decimals is not None for column in columns.values()),
+        decimals=DEFAULT_DECIMALS if decimals is None else decimals,
+    )
+
+
+def _column(cells: csvcells.Cells, position: int, name: str, decimals: int | None) -> Column:
+    return Column(
+        name,
+        texts=lambda: cells.texts(position),
+        numbers=lambda: cells.numbers(position),
+        decimals=decimals,
+    )
+
+
+def _name_and_decimals(written: str) -> tuple[str, int | None]:
+    name, colon, digits = written.strip().rpartition(":")
+    if colon and digits.isdecimal():
+        return name.strip(), int(digits)
+    return written.strip(), None
+
+
+def _tell_duplicates(path: Path, ids: Column, *, warn: Warn) -> None:
+    if len(set(ids.texts)) == len(ids.texts):
+        return
+    seen: set[str] = set()
+    again: dict[str, None] = {}
+    for text in ids.texts:
+        if text in seen:
+            again[text] = None
+        seen.add(text)
+    named = ", ".join(list(again)[:DUPLICATES_NAMED])
+    more = ", …" if len(again) > DUPLICATES_NAMED else ""
+    warn(f"{path}: exp {named}{more} on more than one row; all of them are kept")
+
+
+def append(view: View, path: Path, *, warn: Warn) -> View:
+    """Add the rows of another file below, selected, with new ids above all that exist.
+
+    The ids grow by the largest one rounded up to the next hundred. Columns are matched by name:
+    a missing one is filled with single blanks, an extra one is left out.
+    """
+    old = view.data
+    new = load(path, decimals=None, warn=warn)
+    extra = [name for name in new.names if name not in old.columns]
+    if extra:
+        warn(f"{path}: columns left out, the first file has none of them: {', '.join(extra)}")
+    known = old.columns[EXP]
+    largest = np.max(known.numbers[np.isfinite(known.numbers)], initial=0.0)
+    base = (int(largest) // 100 + 1) * 100
+    renumbered = Column.of(EXP, [_renumbered(text, base) for text in new.columns[EXP].texts])
+    below = {**new.columns, EXP: renumbered}
+    data = replace(
+        old,
+        columns={
+            name: column.followed_by(below.get(name), new.count)
+            for name, column in old.columns.items()
+        },
+        count=old.count + new.count,
+        folders=(*old.folders, *new.folders),
+        folder_of=np.concatenate((old.folder_of, new.folder_of + len(old.folders))),
+        numbered=old.numbered.followed_by(new.numbered, new.count),
+    )
+    return replace(view, data=data, rows=np.append(view.rows, np.arange(old.count, data.count)))
+
+
+def _renumbered(text: str, base: int) -> str:
+    whole, point, part = text.strip().partition(".")
+    if not whole.isdecimal():
+        raise ScriptError(f"append: exp {text!r} is not a number, it cannot be given a new one")
+    return f"{int(whole) + base}{point}{part}"
+
+
+def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Dataset:
+    """Several files as one, with a first column `source` that holds their labels.
+
+    All columns are kept, in order of first appearance; a file without one has empty cells there.
+    Ids stay: rows are told apart by source and exp.
+    """
+    parts = {label: load(path, decimals=decimals, warn=warn) for label, path in sources.items()}
+    names = dict.fromkeys(name for part in parts.values() for name in part.names)
+    columns = {
+        "source": Column.of(
+            "source", [label for label, part in parts.items() for _ in range(part.count)]
+        )
+    }
+    if "source" in names:
+        warn("join: the files have a column 'source' of their own; the labels take its place")
+        del names["source"]
+    for name in names:
+        columns[name] = _joined(name, list(parts.values()))
+    return Dataset(
+        columns=columns,
+        count=sum(part.count for part in parts.values()),
+        folders=tuple(part.folders[0] for part in parts.values()),
+        folder_of=np.repeat(np.arange(len(parts)), [part.count for part in parts.values()]),
+        numbered=columns[EXP],
+        formatted=any(part.formatted for part in parts.values()),
+        decimals=DEFAULT_DECIMALS if decimals is None else decimals,
+    )
+
+
+def _joined(name: str, parts: Sequence[Dataset]) -> Column:
+    found = [part.columns[name] for part in parts if name in part.columns]
+
+    def texts() -> list[str]:
+        cells: list[str] = []
+        for part in parts:
+            cells += part.columns[name].texts if name in part.columns else [""] * part.count
+        return cells
+
+    return Column(name, texts=texts, decimals=found[0].decimals)
+
+
+def link(
+    data: Dataset,
+    row: int,
+    *,
+    prefix: str | None,
+    page: str,
+    out_folder: Path | None,
+) -> str:
+    """Where the page of a row's experiment is, "" for none.
+
+    With a `prefix` (relPath) it is prefix/N/page, N the number shown; an empty prefix means no
+    links. Without, it is found from the row's own CSV file, relative to the folder of the report.
+    """
+    own = prefix is None or data.folder_of[row] != 0
+    ids = data.numbered if own else data.columns[EXP]
+    number = numerals.drawable(ids.texts[row])
+    if number is None or prefix == "":
+        return ""
+    if not own:
+        return f"{prefix}/{int(number)}/{page}"
+    folder = data.folders[int(data.folder_of[row])]
+    shown = folder.as_posix() if out_folder is None else _relative(folder, out_folder)
+    return f"{shown}/{int(number)}/{page}"
+
+
+def _relative(folder: Path, start: Path) -> str:
+    return Path(os.path.relpath(folder, start)).as_posix()

@@ -1,0 +1,123 @@
+"""What repeated measurements tell: quantiles, and intervals that say how sure they are."""
+
+import math
+import statistics
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from netesto.report.expscript.csvcells import Floats
+
+# Above it the finite series of Student's t is long and its expansion exact to more than 9 digits.
+MANY_DEGREES = 1000
+# Efron and Tibshirani, An Introduction to the Bootstrap, 1993, 13.3: at least 1000 for intervals.
+RESAMPLES = 2000
+# Resamples are drawn in parts of so many values, to bound the memory.
+VALUES_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    low: float
+    high: float
+
+
+def t_distribution(t: float, degrees: int) -> float:
+    """P(T <= t) of Student's t with whole degrees of freedom.
+
+    M. Abramowitz, I. Stegun: Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
+    theta = math.atan2(t, math.sqrt(degrees))
+    cosine = math.cos(theta)
+    if degrees % 2:
+        term = total = cosine
+        for k in range(3, degrees, 2):
+            term *= cosine * cosine * (k - 1) / k
+            total += term
+        between = 2 / math.pi * (theta + math.sin(theta) * (total if degrees > 1 else 0.0))
+    else:
+        term = total = 1.0
+        for k in range(2, degrees, 2):
+            term *= cosine * cosine * (k - 1) / k
+            total += term
+        between = math.sin(theta) * total
+    return (1 + between) / 2
+
+
+@lru_cache(maxsize=1024)
+def t_quantile(probability: float, degrees: int) -> float:
+    """The t with P(T <= t) = probability, for whole degrees of freedom of 1 or more.
+
+    The distribution is inverted by bisection; above MANY_DEGREES it is the expansion of
+    Abramowitz and Stegun 26.7.5 around the normal quantile.
+    """
+    if probability < 0.5:
+        return -t_quantile(1 - probability, degrees)
+    if degrees > MANY_DEGREES:
+        z = statistics.NormalDist().inv_cdf(probability)
+        first = (z**3 + z) / 4
+        second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+        return z + first / degrees + second / degrees**2
+    low, high = 0.0, 1.0
+    while t_distribution(high, degrees) < probability:
+        low, high = high, high * 2
+    while high - low > 1e-12 * max(1.0, high):
+        middle = (low + high) / 2
+        if t_distribution(middle, degrees) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def standard_deviation(values: Floats) -> float | None:
+    """Of a sample (divided by n - 1); None for less than two values."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def mean_half_width(values: Floats, *, confidence: float = 0.95) -> float | None:
+    """Half the width of Student's interval around the mean; None for less than two values."""
+    deviation = standard_deviation(values)
+    if deviation is None:
+        return None
+    quantile = t_quantile((1 + confidence) / 2, len(values) - 1)
+    return quantile * deviation / math.sqrt(len(values))
+
+
+def percentile(values: Floats, percent: float) -> float:
+    """Between neighbours linearly: definition 7 of R. Hyndman, Y. Fan, 1996."""
+    return float(np.percentile(values, percent))
+
+
+def bootstrap_interval(
+    values: Floats, estimate: Callable[[Floats], Floats], *, confidence: float = 0.95
+) -> Interval | None:
+    """The percentile interval of the bootstrap (Efron and Tibshirani 1993, 13.3).
+
+    `estimate` maps a matrix, one resample a row, to one value a row. The random numbers come from
+    the values themselves: equal data give equal reports. None for less than two values. For fewer
+    than some ten values the interval is known to be too narrow.
+    """
+    if len(values) < 2:
+        return None
+    generator = np.random.default_rng(zlib.crc32(np.ascontiguousarray(values).tobytes()))
+    at_once = max(1, VALUES_AT_ONCE // len(values))
+    estimates = [
+        estimate(generator.choice(values, size=(min(at_once, RESAMPLES - done), len(values))))
+        for done in range(0, RESAMPLES, at_once)
+    ]
+    tail = (1 - confidence) / 2 * 100
+    low, high = np.percentile(np.concatenate(estimates), [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
+def percentile_interval(
+    values: Floats, percent: float, *, confidence: float = 0.95
+) -> Interval | None:
+    """The bootstrap's interval of a percentile; of the median with 50."""
+    return bootstrap_interval(
+        values, lambda rows: np.percentile(rows, percent, axis=1), confidence=confidence
+    )

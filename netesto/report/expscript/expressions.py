@@ -1,0 +1,280 @@
+"""Text to tree for the expressions of NewCol; nothing is ever handed to Python to evaluate.
+
+Columns may have any name: where several begin at a place, the longest one that exists is meant.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from netesto.errors import ScriptError
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.dataset import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number, and its text as written, which is what joining uses."""
+
+    value: float
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnName:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Nothing between two operators: every cell becomes `*`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`-` with one operand, else an operator between two."""
+
+    operator: str
+    operands: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: tuple["Expression", ...]
+
+
+Expression: TypeAlias = Number | Text | ColumnName | Missing | Operation | Call
+
+_Kind = Literal["number", "text", "column", "function", "operator", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: _Kind
+    text: str
+
+
+_NUMBER = re.compile(r"[\d.]+(?:(?<=\d)[eE][+-]?\d+)?")
+_WORD = re.compile(r"[^\W\d]\w*")
+_QUOTED = re.compile(r"(?P<quote>[\"'`])(?P<text>.*?)(?P=quote)")
+_OPERATOR = re.compile(r"==|!=|<=|>=|[-+*/&(),<>]")
+_WORD_OPERATORS = frozenset({"and", "or", "not"})
+
+# How tightly an operator binds; `&` joins texts and binds as `*` does.
+_BINDING = {
+    "or": 1, "and": 2,
+    "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
+    "+": 5, "-": 5, "*": 6, "/": 6, "&": 6,
+}  # fmt: skip
+_NOT_BINDS, _MINUS_BINDS = 3, 7
+_ARITHMETIC = frozenset("+-*/&")
+
+
+def parse(
+    text: str, *, columns: Collection[str], functions: Collection[str], new: str, warn: Warn
+) -> Expression:
+    """The tree of an expression for the column `new`. ScriptError tells what cannot be read.
+
+    Classic forms stay: nothing at all is 0, an operator at the end is left out, a missing operand
+    makes every cell `*`; each is told.
+    """
+    tokens = tuple(_tokens(text, columns, functions, new))
+    if len(tokens) == 1:
+        warn(f"NewCol {new}: there is no expression; every cell is 0.0")
+        return Number(0.0, "0.0")
+    return _Parser(tokens, text, new, warn).whole()
+
+
+def _tokens(
+    text: str, columns: Collection[str], functions: Collection[str], new: str
+) -> Iterator[_Token]:
+    longest_first = sorted((name for name in columns if name), key=len, reverse=True)
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        token, length = _token(text, position, longest_first, functions, new)
+        yield token
+        position += length
+    yield _Token("end", "")
+
+
+def _token(
+    text: str, position: int, columns: list[str], functions: Collection[str], new: str
+) -> tuple[_Token, int]:
+    """The token at a position, and how many characters it takes."""
+    where = f"NewCol {new}: "
+    number = _NUMBER.match(text, position)
+    name = next((name for name in columns if _stands_at(name, text, position)), "")
+    if name and len(name) > (len(number[0]) if number else 0):
+        return _Token("column", name), len(name)
+    if number:
+        _check_number(number[0], text, where)
+        return _Token("number", number[0]), len(number[0])
+    if quoted := _QUOTED.match(text, position):
+        if quoted["quote"] != "`":
+            return _Token("text", quoted["text"]), len(quoted[0])
+        if quoted["text"] not in columns:
+            raise _unknown(quoted["text"], text, columns, where)
+        return _Token("column", quoted["text"]), len(quoted[0])
+    if word := _WORD.match(text, position):
+        if text[word.end() :].lstrip().startswith("(") and word[0] in functions:
+            return _Token("function", word[0]), len(word[0])
+        if word[0] in _WORD_OPERATORS:
+            return _Token("operator", word[0]), len(word[0])
+        raise _unknown(word[0], text, columns, where)
+    if operator := _OPERATOR.match(text, position):
+        return _Token("operator", operator[0]), len(operator[0])
+    raise ScriptError(
+        f"{where}{text[position]!r} means nothing in the expression {text!r}",
+        remedy="a column whose name has such characters is written as it is, or in `backticks`",
+    )
+
+
+def _stands_at(name: str, text: str, position: int) -> bool:
+    """Whether the name stands there, and not only as the beginning of a longer word."""
+    end = position + len(name)
+    if not text.startswith(name, position):
+        return False
+    return not (_is_word(name[-1]) and end < len(text) and _is_word(text[end]))
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _check_number(written: str, text: str, where: str) -> None:
+    try:
+        float(written)
+    except ValueError:
+        raise ScriptError(
+            f"{where}malformed number {written!r} in the expression {text!r}",
+            remedy="numbers are written 12 or 0.5",
+        ) from None
+
+
+def _unknown(name: str, text: str, columns: list[str], where: str) -> ScriptError:
+    return ScriptError(
+        f"{where}no column {name!r} for the expression {text!r}",
+        remedy=nearest(name, sorted(columns)),
+    )
+
+
+class _Parser:
+    """Top-down operator precedence (V. Pratt, POPL 1973)."""
+
+    def __init__(self, tokens: tuple[_Token, ...], text: str, new: str, warn: Warn) -> None:
+        self._tokens = tokens
+        self._position = 0
+        self._text = text
+        self._new = new
+        self._warn = warn
+
+    def whole(self) -> Expression:
+        tree = self._expression(0)
+        if not self._at_end():
+            raise self._wrong(f"unexpected {self._now.text!r}", "parentheses must be in pairs")
+        return tree
+
+    @property
+    def _now(self) -> _Token:
+        return self._tokens[self._position]
+
+    def _at_end(self) -> bool:
+        return self._now.kind == "end"
+
+    def _take(self) -> _Token:
+        token = self._now
+        self._position += 1
+        return token
+
+    def _sees(self, *operators: str) -> bool:
+        return self._now.kind == "operator" and self._now.text in operators
+
+    def _expression(self, binding: int) -> Expression:
+        left = self._leading(binding)
+        while self._now.kind == "operator" and _BINDING.get(self._now.text, 0) > binding:
+            operator = self._take().text
+            if self._at_end() or self._sees(")", ","):
+                self._warn(f"NewCol {self._new}: {operator!r} at the end is left out")
+                return left
+            left = Operation(operator, (left, self._right(operator)))
+        if self._now.kind not in {"operator", "end"} or self._sees("("):
+            raise self._wrong(
+                f"two operands next to each other, the second is {self._now.text!r}",
+                "an operator belongs between them: + - * / &",
+            )
+        return left
+
+    def _leading(self, binding: int) -> Expression:
+        """An operand at the beginning of an expression, where a minus may stand."""
+        if self._sees("-"):
+            self._take()
+            return Operation("-", (self._expression(_MINUS_BINDS),))
+        if self._sees("not"):
+            self._take()
+            return Operation("not", (self._expression(_NOT_BINDS),))
+        return self._operand() if binding != 0 or not self._sees(*_ARITHMETIC) else self._missing()
+
+    def _right(self, operator: str) -> Expression:
+        binding = _BINDING[operator]
+        if operator in _ARITHMETIC:
+            return self._missing() if self._sees(*_ARITHMETIC) else self._expression(binding)
+        return self._expression(binding)
+
+    def _missing(self) -> Expression:
+        self._warn(
+            f"NewCol {self._new}: nothing stands before {self._now.text!r} in {self._text!r}; "
+            "every cell is '*'; write a negative number as (-1)"
+        )
+        return Missing()
+
+    def _operand(self) -> Expression:
+        token = self._take()
+        match token.kind:
+            case "number":
+                return Number(float(token.text), token.text)
+            case "text":
+                return Text(token.text)
+            case "column":
+                return ColumnName(token.text)
+            case "function":
+                return Call(token.text, self._arguments())
+            case "operator" if token.text == "(":
+                inner = self._expression(0)
+                self._close()
+                return inner
+            case "end":
+                raise self._wrong("the expression ends too early", "an operand is missing")
+            case _:
+                raise self._wrong(f"unexpected {token.text!r}", "an operand is missing before it")
+
+    def _arguments(self) -> tuple[Expression, ...]:
+        self._take()
+        if self._sees(")"):
+            self._take()
+            return ()
+        arguments = [self._expression(0)]
+        while self._sees(","):
+            self._take()
+            arguments.append(self._expression(0))
+        self._close()
+        return tuple(arguments)
+
+    def _close(self) -> None:
+        if not self._sees(")"):
+            raise self._wrong("a '(' is not closed", "add a ')'")
+        self._take()
+
+    def _wrong(self, what: str, remedy: str) -> ScriptError:
+        return ScriptError(
+            f"NewCol {self._new}: {what} in the expression {self._text!r}", remedy=remedy
+        )

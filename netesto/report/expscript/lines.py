@@ -1,0 +1,140 @@
+"""Text to lines of a report script: comments, continued lines, variables, key and value."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netesto.errors import Place, ScriptError
+
+_VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
+# Lines that mean something without an `=`.
+BARE_WORDS = frozenset({"dotable", "doplot", "end", "endfor", "endif", "else"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A joined line, before its variables are replaced."""
+
+    text: str
+    place: Place = field(compare=False)
+
+    @property
+    def word(self) -> str:
+        """The key, in lower case, as far as it can be known before variables are replaced."""
+        return self.text.partition("=")[0].strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A key and its value; `value` is None for a word without `=`."""
+
+    key: str
+    value: str | None
+    place: Place = field(compare=False)
+
+
+def read(path: Path) -> tuple[Line, ...]:
+    """The lines of a script file. ScriptError if it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise ScriptError(
+            f"cannot read the script {str(path)!r}: {error.strerror}",
+            remedy="paths are relative to the current directory",
+        ) from error
+    return split(text, str(path))
+
+
+def split(text: str, file: str) -> tuple[Line, ...]:
+    """Join continued lines; drop blank lines and comments.
+
+    A comment is told from the joined text, so a comment after a continuation is glued on. A
+    continuation at the end of the file drops its line, as ever.
+    """
+    lines: list[Line] = []
+    joined = ""
+    place: Place | None = None
+    for number, physical in enumerate(text.split("\n"), start=1):
+        stripped = physical.strip()
+        if place is None:
+            place = _place(file, number, physical)
+        if stripped.endswith("\\"):
+            joined += stripped[:-1]
+            continue
+        joined = (joined + stripped).strip()
+        if joined and not joined.startswith("#"):
+            lines.append(Line(joined, place))
+        joined, place = "", None
+    return tuple(lines)
+
+
+def _place(file: str, number: int, physical: str) -> Place:
+    shown = physical.rstrip()
+    indent = len(shown) - len(shown.lstrip())
+    return Place(file, number, indent + 1, max(1, len(shown) - indent), shown)
+
+
+def replace_variables(
+    text: str, variables: Mapping[str, str], *, unknown: Callable[[str], None] | None = None
+) -> str:
+    """`$name` and `${name}` by their values, `$$` by `$`; unknown names stay and are reported."""
+
+    def value(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        name = match["braced"] or match["bare"]
+        if name in variables:
+            return variables[name]
+        if unknown is not None:
+            unknown(name)
+        return match[0]
+
+    return _VARIABLE.sub(value, text)
+
+
+def command(text: str, place: Place) -> Command | None:
+    """Split at the first `=`; None for nothing and for a comment. ScriptError without an `=`."""
+    text = text.strip()
+    if not text or text.startswith("#"):
+        return None
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals:
+        if key.lower() in BARE_WORDS:
+            return Command(key, None, place)
+        raise ScriptError(
+            f"{key!r} lacks a value",
+            place=place,
+            remedy=f"write {key.split()[0]}=…; only doTable, doPlot and end stand alone",
+        )
+    if not key:
+        raise ScriptError("there is no name before the '='", place=place, remedy="write key=value")
+    return Command(key, unquoted(value), place)
+
+
+def unquoted(value: str) -> str:
+    """Without blanks around, and without one pair of equal quotes around."""
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value
+
+
+def items(value: str, separator: str = ",") -> list[str]:
+    """A list as written: parts without the blanks around them, empty parts left out."""
+    return [part.strip() for part in value.split(separator) if part.strip()]
+
+
+def assignments(parts: Sequence[str]) -> dict[str, str]:
+    """`name=value` items as a mapping. ScriptError for an item that is none."""
+    values: dict[str, str] = {}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise ScriptError(
+                f"{part.strip()!r} is not of the form name=value",
+                remedy="source=FILE,name=value,… sets variables; names and values hold no commas",
+            )
+        values[name.strip()] = value.strip()
+    return values

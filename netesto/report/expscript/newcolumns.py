@@ -1,0 +1,379 @@
+"""NewCol, in both spellings: columns computed from columns, for every row read."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import expressions, numerals
+from netesto.report.expscript.csvcells import Booleans, Floats, Warn, parse_all
+from netesto.report.expscript.dataset import Column, Dataset, View, nearest
+from netesto.report.expscript.expressions import (
+    Call,
+    ColumnName,
+    Expression,
+    Missing,
+    Number,
+    Operation,
+    Text,
+)
+from netesto.report.expscript.numerals import DIVIDED_BY_ZERO, NOT_A_NUMBER
+
+# What became of a cell: a number, `*`, `**`. Of two marks the greater one is passed on.
+_FINE, _NOT_A_NUMBER, _DIVIDED_BY_ZERO = 0, 1, 2
+_MARKS = ("", NOT_A_NUMBER, DIVIDED_BY_ZERO)
+
+# The operators of the older spelling.
+_OPERATORS: Mapping[str, str] = {
+    "NewColDiv": "/", "NewColMult": "*", "NewColAdd": "+", "NewColSub": "-", "NewColConcat": "&",
+    "/": "/", "*": "*", "+": "+", "-": "-", "&": "&",
+}  # fmt: skip
+# A quotient shows at least so many decimals when formatting is on.
+QUOTIENT_DECIMALS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The value of a part of an expression for every row: numbers with marks, or texts."""
+
+    numbers: Floats
+    marks: NDArray[np.int8]
+    texts: Callable[[], list[str]] | None = None
+    is_text: bool = False
+
+    def written(self) -> list[str]:
+        """As text: what joining joins, and what the table shows."""
+        if self.texts is not None:
+            return self.texts()
+        return [
+            numerals.plain(number) if mark == _FINE else _MARKS[mark]
+            for number, mark in zip(self.numbers.tolist(), self.marks.tolist(), strict=True)
+        ]
+
+
+def _of_numbers(numbers: Floats, marks: NDArray[np.int8]) -> _Cells:
+    return _Cells(numbers, marks)
+
+
+def _of_texts(texts: list[str]) -> _Cells:
+    numbers, numeric = parse_all(texts)
+    return _Cells(numbers, _marks_of(texts, numeric), lambda: texts, is_text=True)
+
+
+def _of_column(column: Column) -> _Cells:
+    marks = np.zeros(len(column.numbers), dtype=np.int8)
+    if not column.numeric.all():
+        marks = _marks_of(column.texts, column.numeric)
+    return _Cells(column.numbers, marks, lambda: column.texts, is_text=not column.numeric.any())
+
+
+def _marks_of(texts: Sequence[str], numeric: Booleans) -> NDArray[np.int8]:
+    marks = np.where(numeric, _FINE, _NOT_A_NUMBER).astype(np.int8)
+    for row in np.flatnonzero(~numeric).tolist():
+        if texts[row] == DIVIDED_BY_ZERO:
+            marks[row] = _DIVIDED_BY_ZERO
+    return marks
+
+
+def _of_mask(mask: Booleans, marks: NDArray[np.int8]) -> _Cells:
+    return _of_numbers(mask.astype(np.float64), marks)
+
+
+# ---- functions ---------------------------------------------------------------------------
+
+_Arguments: TypeAlias = Sequence[_Cells]
+
+
+def _worst(cells: _Arguments) -> NDArray[np.int8]:
+    return reduce(np.maximum, [cell.marks for cell in cells])
+
+
+def _of_one(compute: Callable[[Floats], Floats]) -> Callable[[_Arguments], _Cells]:
+    """A function of one number; where it has no value, the cell is `*`."""
+
+    def call(arguments: _Arguments) -> _Cells:
+        (argument,) = arguments
+        with np.errstate(all="ignore"):
+            values = compute(argument.numbers)
+        undefined = ~np.isfinite(values) & np.isfinite(argument.numbers)
+        return _of_numbers(
+            values, np.where(undefined, np.maximum(argument.marks, 1), argument.marks)
+        )
+
+    return call
+
+
+def _of_many(
+    combine: Callable[[NDArray[np.float64]], Floats],
+) -> Callable[[_Arguments], _Cells]:
+    def call(arguments: _Arguments) -> _Cells:
+        with np.errstate(all="ignore"):
+            values = combine(np.stack([argument.numbers for argument in arguments]))
+        return _of_numbers(values, _worst(arguments))
+
+    return call
+
+
+def _round(arguments: _Arguments) -> _Cells:
+    places = arguments[1].numbers if len(arguments) > 1 else np.zeros(len(arguments[0].numbers))
+    with np.errstate(all="ignore"):
+        factors = np.power(10.0, np.nan_to_num(places))
+        values = np.round(arguments[0].numbers * factors) / factors
+    return _of_numbers(values, _worst(arguments))
+
+
+def _if(arguments: _Arguments) -> _Cells:
+    condition, yes, no = arguments
+    true = condition.numbers != 0
+    if yes.is_text or no.is_text:
+        pairs = zip(true.tolist(), yes.written(), no.written(), condition.marks, strict=True)
+        return _of_texts([_MARKS[mark] if mark else (a if t else b) for t, a, b, mark in pairs])
+    marks = np.maximum(condition.marks, np.where(true, yes.marks, no.marks))
+    return _of_numbers(np.where(true, yes.numbers, no.numbers), marks)
+
+
+def _of_pair(true: Callable[[str, str], bool]) -> Callable[[_Arguments], _Cells]:
+    def call(arguments: _Arguments) -> _Cells:
+        first, second = (argument.written() for argument in arguments)
+        mask = np.array([true(a, b) for a, b in zip(first, second, strict=True)], dtype=np.bool_)
+        return _of_mask(mask, np.zeros(len(mask), dtype=np.int8))
+
+    return call
+
+
+def _of_text(change: Callable[[str], str]) -> Callable[[_Arguments], _Cells]:
+    return lambda arguments: _of_texts([change(text) for text in arguments[0].written()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    least: int
+    most: int
+    call: Callable[[_Arguments], _Cells]
+
+
+_MANY = 99
+FUNCTIONS: Mapping[str, _Function] = {
+    "min": _Function(1, _MANY, _of_many(lambda rows: rows.min(axis=0))),
+    "max": _Function(1, _MANY, _of_many(lambda rows: rows.max(axis=0))),
+    "mean": _Function(1, _MANY, _of_many(lambda rows: rows.mean(axis=0))),
+    "sum": _Function(1, _MANY, _of_many(lambda rows: rows.sum(axis=0))),
+    "abs": _Function(1, 1, _of_one(np.abs)),
+    "round": _Function(1, 2, _round),
+    "floor": _Function(1, 1, _of_one(np.floor)),
+    "ceil": _Function(1, 1, _of_one(np.ceil)),
+    "sqrt": _Function(1, 1, _of_one(np.sqrt)),
+    "log": _Function(1, 1, _of_one(np.log)),
+    "log2": _Function(1, 1, _of_one(np.log2)),
+    "log10": _Function(1, 1, _of_one(np.log10)),
+    "exp": _Function(1, 1, _of_one(np.exp)),
+    "if": _Function(3, 3, _if),
+    "contains": _Function(2, 2, _of_pair(lambda text, part: part in text)),
+    "startswith": _Function(2, 2, _of_pair(lambda text, part: text.startswith(part))),
+    "matches": _Function(2, 2, _of_pair(lambda text, part: re.search(part, text) is not None)),
+    "lower": _Function(1, 1, _of_text(str.lower)),
+    "upper": _Function(1, 1, _of_text(str.upper)),
+    # 100mbit is a text for the language; its number is what a plot over bandwidths needs.
+    "number": _Function(1, 1, _of_text(lambda text: (re.findall(r"^-?[\d.]+", text) or ["*"])[0])),
+}
+
+
+# ---- evaluation --------------------------------------------------------------------------
+
+
+def _evaluate(tree: Expression, data: Dataset) -> _Cells:
+    match tree:
+        case Number(value, written):
+            fine = np.zeros(data.count, dtype=np.int8)
+            return _Cells(np.full(data.count, value), fine, lambda: [written] * data.count)
+        case Text(text):
+            return _of_texts([text] * data.count)
+        case ColumnName(name):
+            return _of_column(data.columns[name])
+        case Missing():
+            marks = np.full(data.count, _NOT_A_NUMBER, dtype=np.int8)
+            return _of_numbers(np.full(data.count, np.nan), marks)
+        case Call(function, arguments):
+            return _call(function, [_evaluate(argument, data) for argument in arguments])
+        case Operation(operator, operands):
+            return _operate(operator, [_evaluate(operand, data) for operand in operands])
+
+
+def _call(name: str, arguments: _Arguments) -> _Cells:
+    function = FUNCTIONS[name]
+    if not function.least <= len(arguments) <= function.most:
+        most = "more" if function.most == _MANY else str(function.most)
+        wanted = str(function.least)
+        wanted += f" to {most}" if function.most != function.least else ""
+        raise ScriptError(
+            f"NewCol: {name}() takes {wanted} value{'' if wanted == '1' else 's'},"
+            f" not {len(arguments)}"
+        )
+    try:
+        return function.call(arguments)
+    except re.error as error:
+        raise ScriptError(f"NewCol: {name}(): not a regular expression: {error}") from None
+
+
+def _operate(operator: str, cells: _Arguments) -> _Cells:
+    if operator == "&":
+        first, second = (cell.written() for cell in cells)
+        return _of_texts([a + b for a, b in zip(first, second, strict=True)])
+    if operator in {"==", "!="}:
+        return _compare_any(operator, cells)
+    marks = _worst(cells)
+    left = cells[0].numbers
+    if len(cells) == 1:
+        return _of_numbers(-left, marks) if operator == "-" else _of_mask(left == 0, marks)
+    right = cells[1].numbers
+    with np.errstate(all="ignore"):
+        match operator:
+            case "+":
+                return _of_numbers(left + right, marks)
+            case "-":
+                return _of_numbers(left - right, marks)
+            case "*":
+                return _of_numbers(left * right, marks)
+            case "/":
+                by_zero = (right == 0) & (marks == _FINE)
+                return _of_numbers(left / right, np.where(by_zero, _DIVIDED_BY_ZERO, marks))
+            case "and":
+                return _of_mask((left != 0) & (right != 0), marks)
+            case "or":
+                return _of_mask((left != 0) | (right != 0), marks)
+            case _:
+                return _of_mask(_COMPARISONS[operator](left, right), marks)
+
+
+_COMPARISONS: Mapping[str, Callable[[Floats, Floats], Booleans]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+
+
+def _compare_any(operator: str, cells: _Arguments) -> _Cells:
+    """Equal as numbers where both are, else as texts; it always has an answer."""
+    first, second = cells
+    same = np.array([a == b for a, b in zip(first.written(), second.written(), strict=True)])
+    both = (first.marks == _FINE) & (second.marks == _FINE)
+    equal = np.where(both, first.numbers == second.numbers, same)
+    fine = np.zeros(len(equal), dtype=np.int8)
+    return _of_mask(equal if operator == "==" else ~equal, fine)
+
+
+# ---- the two spellings -------------------------------------------------------------------
+
+
+def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
+    """`name = expression`, or several with `;` between them. ScriptError tells what is wrong.
+
+    `decimals`: how many the new column shows when formatting is on, two at least for a quotient.
+    """
+    for part in _parts(text):
+        name, equals, expression = part.partition("=")
+        name, expression = name.strip(), expression.strip()
+        if not equals or not name:
+            raise ScriptError(
+                f"NewCol: {part.strip()!r} has no expression",
+                remedy="write NewCol = fairness = rateMax / rateMin",
+            )
+        _refuse_existing(name, view)
+        tree = expressions.parse(
+            expression, columns=view.data.names, functions=FUNCTIONS, new=name, warn=warn
+        )
+        shown = max(decimals, QUOTIENT_DECIMALS) if "/" in expression else decimals
+        cells = _evaluate(tree, view.data)
+        if isinstance(tree, ColumnName):
+            # A text alone is no number; only what joins or chooses texts gives a text.
+            cells = _of_numbers(cells.numbers, cells.marks)
+        view = view.with_column(_column(name, cells, view.data, shown))
+    return view
+
+
+def _parts(text: str) -> list[str]:
+    """Split at semicolons outside of quotes."""
+    return list(re.findall(r"(?:\"[^\"]*\"|'[^']*'|`[^`]*`|[^;])+", text)) or [text]
+
+
+def _refuse_existing(name: str, view: View) -> None:
+    if name in view.data.columns:
+        raise ScriptError(
+            f"NewCol: there is a column {name!r} already", remedy="choose another name"
+        )
+
+
+def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
+    """Without formatting a cell is what is written, 12 digits; with it the value is kept whole."""
+    if cells.is_text:
+        return Column(name, texts=cells.written, decimals=decimals)
+    numeric = cells.marks == _FINE
+    if not data.formatted:
+        computed = _Cells(cells.numbers, cells.marks)
+        return Column(name, texts=computed.written, decimals=decimals)
+    values = np.where(numeric, cells.numbers, np.nan)
+    return Column(
+        name,
+        texts=lambda: [
+            repr(value) if fine else _MARKS[mark]
+            for value, fine, mark in zip(
+                values.tolist(), numeric.tolist(), cells.marks.tolist(), strict=True
+            )
+        ],
+        numbers=lambda: (values, numeric),
+        decimals=decimals,
+    )
+
+
+def add_older(view: View, *, first: str, operator: str, second: str, name: str) -> View:
+    """The older spelling: two operands, columns or numbers. ScriptError tells what is wrong.
+
+    Without formatting the results are cut as the classic tool did (numerals.truncated); joined
+    texts have a `_` between them.
+    """
+    if not name:
+        raise ScriptError("NewColName: the new column has no name", remedy="NewColName=fairness")
+    _refuse_existing(name, view)
+    if operator not in _OPERATORS:
+        raise ScriptError(
+            f"NewColOp: {operator!r} is no operation" if operator else "NewColOp is not set",
+            remedy=f"one of {' '.join(_OPERATORS)}",
+        )
+    operands = [
+        _older_operand(view.data, key, text)
+        for key, text in (("NewColField1", first), ("NewColField2", second))
+    ]
+    symbol = _OPERATORS[operator]
+    if symbol == "&":
+        pairs = zip(*(operand.written() for operand in operands), strict=True)
+        return view.with_column(Column.of(name, [f"{a}_{b}" for a, b in pairs]))
+    cells = _operate(symbol, operands)
+    if view.data.formatted:
+        decimals = QUOTIENT_DECIMALS
+        if symbol != "/":
+            decimals = max(
+                (view.data.shown_decimals(text) for text in (first, second)
+                 if text in view.data.columns),
+                default=view.data.decimals,
+            )  # fmt: skip
+        return view.with_column(_column(name, cells, view.data, decimals))
+    cut = [numerals.truncated(value) for value in cells.numbers.tolist()]
+    texts = _Cells(np.array(cut, dtype=np.float64), cells.marks).written()
+    return view.with_column(Column.of(name, texts))
+
+
+def _older_operand(data: Dataset, key: str, text: str) -> _Cells:
+    if not text:
+        raise ScriptError(f"{key} is not set", remedy=f"{key}=rateMax names a column, or a number")
+    if text in data.columns:
+        return _of_column(data.columns[text])
+    number = numerals.parse(text)
+    if number is None:
+        raise ScriptError(
+            f"{key}: {text!r} is neither a column nor a number",
+            remedy=nearest(text, data.names),
+        )
+    return _evaluate(Number(number, text), data)

@@ -1,0 +1,62 @@
+"""The words of the language: remembered options, what each is for, and how their values read."""
+
+from collections.abc import Mapping, Sequence
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import numerals
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.dataset import nearest
+
+# Options of doPlot as the classic tool knows them.
+CLASSIC_PLOT = (
+    "plotX", "plotY1", "plotY2", "plotSeries", "plotTitle", "plotXTitle", "plotY1Title",
+    "plotY2Title", "plotSeriesTitle", "xUniform", "Y1min", "Y2min", "Y1Units", "Y2Units", "Y1div",
+    "Y2div", "Y1eqY2", "Y1LogScale", "Y2LogScale", "plotXSize", "plotYSize", "plotXLen",
+    "BkgLevel", "PlotPercent", "PlotRatio",
+)  # fmt: skip
+
+# What doPlot can do beyond.
+NEW_PLOT = (
+    "plotType", "plotFacet", "plotRepeats", "Y1Error", "Y1max", "Y2max", "Y1step", "Y2step",
+    "plotHLines", "plotVLines", "plotPalette", "plotLegend", "plotFormats", "plotXOrder",
+)  # fmt: skip
+
+TABLE = ("rowColorChange", "PercentTable", "ColsOrder", "ColTitles", "tableFormats")
+AVERAGE = ("Stats", "AverageMissing", "AverageWeight")
+
+# Of the classic tool's web form: a script may hold them, and they did nothing there either.
+WITHOUT_EFFECT = (
+    "SaveStatic", "plotFilename", "Image", "ShowColFormatting", "AverageBy", "Description", "Note",
+    "CleanDescript", "FilterNotes", "ScaleColumns", "ScaleFactor", "doRatio", "KeepRows",
+    "DeleteRows", "AllRows", "KeepCols", "DeleteCols", "AllCols", "SavePage", "ReadPage",
+    "SaveCommands", "SaveComs", "ReadCommands", "BrowseCommands", "HelpBubble", "Menu", "csvFile",
+    "loadCsvFile", "AppendCsvFile", "plotDo", "StartMacro", "EndMacro", "SaveMacro", "DoMacro",
+    "SavingMacro",
+)  # fmt: skip
+
+KNOWN = frozenset(CLASSIC_PLOT + NEW_PLOT + TABLE + AVERAGE + WITHOUT_EFFECT)
+
+
+def check(key: str, commands: Sequence[str], *, warn: Warn) -> None:
+    """Tell a key that is no option; keys are exact, `plotx` is not `plotX`."""
+    if key not in KNOWN:
+        known = sorted(KNOWN - set(WITHOUT_EFFECT)) + list(commands)
+        warn(f"{key!r} is neither a command nor an option; {nearest(key, known)}")
+
+
+def number(options: Mapping[str, str], key: str, *, warn: Warn) -> float | None:
+    """The number of an option, None if it is empty or not set; what is no number is told."""
+    text = options.get(key, "").strip()
+    value = numerals.drawable(text)
+    if value is None and text:
+        warn(f"{key}: {text!r} is not a number, it is left out")
+    return value
+
+
+def chosen(options: Mapping[str, str], key: str, choices: Sequence[str]) -> str:
+    """The value of an option that chooses; the first choice if it is empty or not set."""
+    text = options.get(key, "").strip() or choices[0]
+    for choice in choices:
+        if text.lower() == choice.lower():
+            return choice
+    raise ScriptError(f"{key}: {text!r} is no choice", remedy=f"one of {', '.join(choices)}")

@@ -1,0 +1,53 @@
+"""Sort: the order of the selected rows."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript.dataset import Column, View
+from netesto.report.expscript.lines import items
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    column: str
+    descending: bool
+
+
+def parse(text: str, names: tuple[str, ...]) -> tuple[Key, ...]:
+    """`a,-b`: by a, then by b downwards. A name that begins with `-` is found as well."""
+    keys: list[Key] = []
+    for item in items(text):
+        descending = item.startswith("-") and item not in names
+        keys.append(Key(item[1:].strip() if descending else item, descending))
+    if not keys:
+        raise ScriptError(
+            "Sort: no column", remedy="Sort=bw,-rate sorts by bw, then rate downwards"
+        )
+    return tuple(keys)
+
+
+def sort(view: View, text: str) -> View:
+    """Order the selection; equal rows keep their order. ScriptError for an unknown column.
+
+    Numbers come before texts; missing cells come last, upwards and downwards.
+    """
+    rows = view.rows
+    for key in reversed(parse(text, view.data.names)):
+        column = view.column(key.column, what="Sort").take(rows)
+        rows = rows[_order(column, descending=key.descending)]
+    return replace(view, rows=rows)
+
+
+def _order(column: Column, *, descending: bool) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    sign = -1 if descending else 1
+    texts = column.texts
+    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    by_text = np.array([ranks[text] for text in texts], dtype=np.float64)
+    missing = np.array([not text.strip() for text in texts], dtype=np.bool_) | (
+        column.numeric & np.isnan(column.numbers)
+    )
+    value = np.where(column.numeric, column.numbers, by_text) * sign
+    kind = np.where(column.numeric, 0, 1) * sign
+    return np.lexsort((np.where(missing, 0, value), np.where(missing, 0, kind), missing))

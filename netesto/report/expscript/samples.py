@@ -1,0 +1,215 @@
+"""What a plot draws, before it has axes: the usable rows as samples, split into series."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import estimates, numerals
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.dataset import View, nearest
+from netesto.report.expscript.lines import items
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesChoice:
+    """`column;v1=Label 1,v2`: which values of a column are series, and their labels.
+
+    `listed`: the script names the values; rows of other values then are no part of the plot.
+    """
+
+    column: str
+    labels: Mapping[str, str]
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One usable row and column for Y1. `x` and `panel` are cells as written."""
+
+    x: str
+    y: float
+    right: tuple[float, ...]
+    label: str
+    panel: str
+    # False for a row whose series the script does not list: it only counts for the range of Y.
+    is_drawn: bool = True
+    low: float | None = None
+    high: float | None = None
+
+
+def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
+    """The value of plotSeries; None without series, also for an unknown column, which is told."""
+    column, semicolon, listed = text.partition(";")
+    column = column.strip()
+    if not column:
+        return None
+    if column not in view.data.columns:
+        warn(f"plotSeries: no column {column!r}, there are no series; "
+             f"{nearest(column, view.data.names)}")  # fmt: skip
+        return None
+    labels: dict[str, str] = {}
+    if semicolon:
+        for item in items(listed):
+            value, _, label = item.partition("=")
+            labels[value.strip()] = label.strip() or value.strip()
+        return SeriesChoice(column, labels, listed=True)
+    texts = view.data.columns[column].texts
+    labels = {texts[row]: texts[row] for row in view.rows.tolist()}
+    return SeriesChoice(column, labels, listed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns of a plot. `errors` are one column (half a width) or two (low and high)."""
+
+    x: str
+    lefts: tuple[str, ...]
+    rights: tuple[str, ...]
+    series: SeriesChoice | None
+    facet: str
+    errors: tuple[str, ...]
+
+
+def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]:
+    """The samples of the selected rows, in their order.
+
+    A row without an X, or with a Y that is missing or a text, is no sample: a flow that failed is
+    not drawn as 0.
+    """
+    data = view.data
+    for name in (wanted.x, *wanted.lefts, *wanted.rights, *wanted.errors, wanted.facet):
+        if name:
+            view.column(name, what="doPlot")
+    samples: list[Sample] = []
+    for left in wanted.lefts:
+        for row in view.rows.tolist():
+            x = data.columns[wanted.x].texts[row] if wanted.x else ""
+            y = _finite(view, left, row)
+            right = [_finite(view, name, row) for name in wanted.rights]
+            known = [value for value in right if value is not None]
+            if y is None or len(known) < len(right) or (needs_x and not x.strip()):
+                continue
+            label = _label(view, wanted, left, row)
+            sample = Sample(
+                x,
+                y,
+                tuple(known),
+                label if label is not None else "",
+                data.columns[wanted.facet].texts[row] if wanted.facet else "",
+                is_drawn=label is not None,
+            )
+            samples.append(_with_error(sample, view, wanted.errors, row))
+    return samples
+
+
+def _finite(view: View, name: str, row: int) -> float | None:
+    value = float(view.data.columns[name].numbers[row])
+    return value if np.isfinite(value) else None
+
+
+def _label(view: View, wanted: Wanted, left: str, row: int) -> str | None:
+    """The sample's series in words; None if the script does not list it."""
+    several = len(wanted.lefts) > 1
+    if wanted.series is None:
+        return left if several else ""
+    value = view.data.columns[wanted.series.column].texts[row]
+    if value not in wanted.series.labels:
+        return None
+    label = wanted.series.labels[value]
+    return f"{label}, {left}" if several else label
+
+
+def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> Sample:
+    bounds = [_finite(view, name, row) for name in errors]
+    match bounds:
+        case [float(half)]:
+            return replace(sample, low=sample.y - half, high=sample.y + half)
+        case [float(low), float(high)]:
+            return replace(sample, low=low, high=high)
+        case _:
+            return sample
+
+
+def labels(wanted: Wanted) -> tuple[str, ...]:
+    """The series in the order of the legend."""
+    several = len(wanted.lefts) > 1
+    if wanted.series is None:
+        return wanted.lefts if several else ("",)
+    if not several:
+        return tuple(dict.fromkeys(wanted.series.labels.values()))
+    return tuple(
+        dict.fromkeys(
+            f"{label}, {left}" for left in wanted.lefts for label in wanted.series.labels.values()
+        )
+    )
+
+
+def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
+    """Repeats, samples of equal series and X, as one: their mean or median with its 95 % interval.
+
+    Intervals: Student's t for a mean, the bootstrap for a median. Fewer than two have none.
+    """
+    groups: dict[tuple[str, str, str, bool], list[Sample]] = {}
+    for sample in samples:
+        key = (sample.panel, sample.label, sample.x, sample.is_drawn)
+        groups.setdefault(key, []).append(sample)
+    return [_merged(members, how) for members in groups.values()]
+
+
+def _merged(members: Sequence[Sample], how: str) -> Sample:
+    values = np.array([member.y for member in members])
+    right = np.array([member.right for member in members])
+    if how == "mean":
+        y = float(values.mean())
+        half = estimates.mean_half_width(values)
+        low, high = (None, None) if half is None else (y - half, y + half)
+        rights = right.mean(axis=0)
+    else:
+        y = float(np.median(values))
+        interval = estimates.percentile_interval(values, 50)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        rights = np.median(right, axis=0)
+    return replace(members[0], y=y, right=tuple(float(one) for one in rights), low=low, high=high)
+
+
+def overlapping(samples: Sequence[Sample]) -> int:
+    """How many samples share their place with one drawn before them."""
+    places = {(sample.panel, sample.label, sample.x) for sample in samples if sample.is_drawn}
+    return sum(sample.is_drawn for sample in samples) - len(places)
+
+
+def categories(samples: Sequence[Sample], order: str) -> tuple[str, ...]:
+    """The distinct X texts: by number if all are numbers, else by text.
+
+    `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
+    texts count: 10mbit before 100mbit.
+    """
+    texts = list(dict.fromkeys(sample.x for sample in samples if sample.is_drawn))
+    if order == "selection":
+        return tuple(texts)
+    numbers = {text: numerals.drawable(text) for text in texts}
+    if order == "natural" and None in numbers.values():
+        return tuple(sorted(texts, key=_natural))
+    if None in numbers.values():
+        return tuple(sorted(texts))
+    return tuple(sorted(texts, key=lambda text: (numbers[text] or 0.0, text)))
+
+
+def _natural(text: str) -> list[tuple[int, float, str]]:
+    return [
+        (0, float(part), "") if part.isdecimal() else (1, 0.0, part)
+        for part in re.split(r"(\d+)", text)
+        if part
+    ]
+
+
+def check_errors(errors: Sequence[str]) -> None:
+    """ScriptError unless Y1Error names one column or two."""
+    if len(errors) > 2:
+        raise ScriptError(
+            f"Y1Error names {len(errors)} columns",
+            remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends",
+        )

@@ -1,0 +1,315 @@
+"""Select and Rows: which rows of the data the next table or plot is about."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import dataset, numerals
+from netesto.report.expscript.csvcells import Booleans, Integers, Warn
+from netesto.report.expscript.dataset import EXP, Column, Dataset, View
+from netesto.report.expscript.lines import items
+
+# In the order in which a clause is searched for them; the first one found anywhere in it counts.
+OPERATORS = ("==", "!=", ">=", "<=", "<>", ">", "<", "[has]", "[hasnot]")
+
+_COLUMN = r"\s*(?P<column>[^=<>!~\[\],;{}()]+?)"
+# Forms that classic scripts do not have: a pattern, a set of values, a quoted value.
+_PATTERN = re.compile(
+    _COLUMN + r"\s*(?P<operator>=~|!~)\s*(?:/(?P<quoted>(?:\\/|[^/])*)/|(?P<bare>[^,;]*))"
+)
+_SET = re.compile(_COLUMN + r"\s+(?P<operator>in|not\s+in)\s*\{(?P<values>[^}]*)\}")
+_QUOTED = re.compile(
+    _COLUMN
+    + r"\s*(?P<operator>==|!=|>=|<=|<>|>|<|\[has\]|\[hasnot\])\s*"
+    + r"(?P<quote>[\"'])(?P<value>.*?)(?P=quote)\s*(?=[,;)]|\Z)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A condition on one column. `operator` is one of OPERATORS, or =~ !~ in "not in"."""
+
+    column: str
+    operator: str
+    values: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        return self.values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuous:
+    """A clause without an operator: always true, and told."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    parts: tuple["Condition", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    parts: tuple["Condition", ...]
+
+
+Condition: TypeAlias = Clause | Vacuous | AllOf | AnyOf
+
+
+def parse(text: str) -> Condition:
+    """`a==1,b>2;c==3`: a comma means and, a semicolon or. ScriptError where it cannot be read."""
+    parser = _Parser(text)
+    condition = parser.any_of()
+    if not parser.at_end():
+        raise ScriptError(
+            f"Select: ')' without '(' in {text!r}", remedy="(a==1;b==2),c==3 groups conditions"
+        )
+    return condition
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._depth = 0
+
+    def at_end(self) -> bool:
+        return not self._text[self._position :].strip()
+
+    def any_of(self) -> Condition:
+        parts = [self._all_of()]
+        while self._skip(";"):
+            parts.append(self._all_of())
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+
+    def _all_of(self) -> Condition:
+        parts = [self._one()]
+        while self._skip(","):
+            parts.append(self._one())
+        # A comma at the end is a slip without a meaning of its own.
+        told = [part for part in parts if part != Vacuous("")] or parts[:1]
+        return told[0] if len(told) == 1 else AllOf(tuple(told))
+
+    def _one(self) -> Condition:
+        if not self._skip("("):
+            return self._clause()
+        self._depth += 1
+        inner = self.any_of()
+        self._depth -= 1
+        if not self._skip(")"):
+            raise ScriptError(f"Select: a '(' is not closed in {self._text!r}", remedy="add a ')'")
+        return inner
+
+    def _skip(self, character: str) -> bool:
+        rest = self._text[self._position :]
+        if not rest.lstrip().startswith(character):
+            return False
+        self._position += len(rest) - len(rest.lstrip()) + 1
+        return True
+
+    def _clause(self) -> Condition:
+        for pattern, build in _FORMS:
+            match = pattern.match(self._text, self._position)
+            if match is not None:
+                self._position = match.end()
+                return build(match)
+        stop = re.compile(r"[,;)]" if self._depth else r"[,;]").search(self._text, self._position)
+        end = stop.start() if stop else len(self._text)
+        text = self._text[self._position : end].strip()
+        self._position = end
+        return _classic_clause(text)
+
+
+def _pattern_clause(match: re.Match[str]) -> Condition:
+    quoted = match["quoted"]
+    pattern = match["bare"].strip() if quoted is None else quoted.replace("\\/", "/")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ScriptError(
+            f"Select: {pattern!r} is not a regular expression: {error}",
+            remedy="expName=~/^1s3c.*fs$/ finds names of that form",
+        ) from None
+    return Clause(match["column"].strip(), match["operator"], (pattern,))
+
+
+def _set_clause(match: re.Match[str]) -> Condition:
+    operator = " ".join(match["operator"].split())
+    return Clause(match["column"].strip(), operator, tuple(items(match["values"])))
+
+
+def _quoted_clause(match: re.Match[str]) -> Condition:
+    return _checked(Clause(match["column"].strip(), match["operator"], (match["value"],)))
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Condition]], ...] = (
+    (_PATTERN, _pattern_clause),
+    (_SET, _set_clause),
+    (_QUOTED, _quoted_clause),
+)
+
+
+def _classic_clause(text: str) -> Condition:
+    for operator in OPERATORS:
+        column, found, value = text.partition(operator)
+        if found:
+            return _checked(Clause(column.strip(), operator, (value.strip(),)))
+    return Vacuous(text)
+
+
+def _checked(clause: Clause) -> Clause:
+    """ScriptError if the value cannot be what the operator needs."""
+    written = f"{clause.column}{clause.operator}{clause.value}"
+    if clause.operator == "<>":
+        bounds = clause.value.split(":")
+        if len(bounds) != 2 or any(numerals.parse(bound) is None for bound in bounds):
+            raise ScriptError(
+                f"Select: {written!r} is not a range",
+                remedy=f"write {clause.column}<>low:high, with two numbers; both are left out",
+            )
+    if clause.operator in {">", "<", ">=", "<="} and numerals.parse(clause.value) is None:
+        raise ScriptError(
+            f"Select: {written!r} compares with {clause.value!r}, which is not a number",
+            remedy="== and [has] compare texts",
+        )
+    return clause
+
+
+def select(view: View, text: str, *, warn: Warn) -> View:
+    """Filter the selection, and order it by exp; `all` brings every row back in file order."""
+    if text.strip().lower() == "all":
+        return replace(view, rows=np.arange(view.data.count))
+    rows = view.rows
+    if text.strip():
+        rows = rows[_mask(parse(text), view.data, warn)[rows]]
+    return replace(view, rows=rows[_by_exp(view.data, rows)])
+
+
+def _by_exp(data: Dataset, rows: Integers) -> Integers:
+    """A stable order by numeric exp; ids that are no numbers come last."""
+    ids = data.columns[EXP].numbers[rows]
+    return np.argsort(np.where(np.isnan(ids), np.inf, ids), kind="stable")
+
+
+def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
+    match condition:
+        case AllOf(parts):
+            masks = [_mask(part, data, warn) for part in parts]
+            return np.asarray(np.all(masks, axis=0), dtype=np.bool_)
+        case AnyOf(parts):
+            masks = [_mask(part, data, warn) for part in parts]
+            return np.asarray(np.any(masks, axis=0), dtype=np.bool_)
+        case Vacuous(text):
+            warn(
+                f"Select: {text!r} has no operator and is always true; "
+                "write column==value, or one of != > >= < <= <> [has] [hasnot] =~ in"
+            )
+        case Clause(column) if column not in data.columns:
+            near = dataset.nearest(column, data.names)
+            warn(f"Select: no column {column!r}, its condition is always true; {near}")
+        case Clause(column):
+            return _clause_mask(condition, data.columns[column])
+    return np.ones(data.count, dtype=np.bool_)
+
+
+def _clause_mask(clause: Clause, column: Column) -> Booleans:
+    value = clause.value if clause.values else ""
+    match clause.operator:
+        case "==":
+            return _equal(column, value)
+        case "!=":
+            return ~_equal(column, value)
+        case "in" | "not in":
+            found = np.zeros(len(column.texts), dtype=np.bool_)
+            for one in clause.values:
+                found |= _equal(column, one)
+            return found if clause.operator == "in" else ~found
+        case "[has]":
+            return _contains(column, value)
+        case "[hasnot]":
+            return ~_contains(column, value)
+        case "=~" | "!~":
+            pattern = re.compile(value)
+            found = _each(column.texts, lambda text: pattern.search(text) is not None)
+            return found if clause.operator == "=~" else ~found
+        case _:
+            return _compared(column, clause)
+
+
+def _compared(column: Column, clause: Clause) -> Booleans:
+    """A cell that is no number is not selected."""
+    numbers = column.numbers
+    bounds = [float(bound) for bound in clause.value.split(":")]
+    with np.errstate(invalid="ignore"):
+        match clause.operator:
+            case ">":
+                return np.greater(numbers, bounds[0])
+            case ">=":
+                return np.greater_equal(numbers, bounds[0])
+            case "<":
+                return np.less(numbers, bounds[0])
+            case "<=":
+                return np.less_equal(numbers, bounds[0])
+            case _:
+                return np.greater(numbers, bounds[0]) & np.less(numbers, bounds[1])
+
+
+def _equal(column: Column, value: str) -> Booleans:
+    """Equal as numbers where both are, else as texts; nothing equals a missing cell."""
+    number = numerals.parse(value)
+    if number is not None:
+        return np.equal(column.numbers, number)
+    if not value:
+        return _each(column.texts, lambda text: not text.strip())
+    return _each(column.texts, lambda text: text == value)
+
+
+def _contains(column: Column, value: str) -> Booleans:
+    if value.startswith("^"):
+        return _each(column.texts, lambda text: text.startswith(value[1:]))
+    return _each(column.texts, lambda text: value in text)
+
+
+def _each(texts: Sequence[str], true: Callable[[str], bool]) -> Booleans:
+    known: dict[str, bool] = {}
+    for text in texts:
+        if text not in known:
+            known[text] = true(text)
+    return np.fromiter((known[text] for text in texts), dtype=np.bool_, count=len(texts))
+
+
+def rows(view: View, text: str, *, warn: Warn) -> View:
+    """The rows with these ids, in this order, from all rows; `a..b` takes all N.k with a <= N <= b.
+
+    `all` is every row. Ids match as written: 12.0, not 12.
+    """
+    if text.strip().lower() == "all":
+        return replace(view, rows=np.arange(view.data.count))
+    ids = view.data.columns[EXP]
+    places: dict[str, list[int]] = {}
+    for row, written in enumerate(ids.texts):
+        places.setdefault(written.strip(), []).append(row)
+    chosen: list[int] = []
+    for item in items(text):
+        found = _span(item, ids) if ".." in item else places.get(item, [])
+        if not found:
+            warn(f"Rows: no row has exp {item}; ids match as written: 12.0, not 12")
+        chosen += found
+    return replace(view, rows=np.array(chosen, dtype=np.intp))
+
+
+def _span(item: str, ids: Column) -> list[int]:
+    first, _, last = item.partition("..")
+    bounds = [numerals.drawable(first), numerals.drawable(last)]
+    if bounds[0] is None or bounds[1] is None:
+        raise ScriptError(f"Rows: {item!r} is not a span of experiments", remedy="write 12..15")
+    with np.errstate(invalid="ignore"):
+        whole = np.floor(ids.numbers)
+        inside = (whole >= np.floor(bounds[0])) & (whole <= np.floor(bounds[1]))
+    return [int(row) for row in np.flatnonzero(inside)]

@@ -1,0 +1,222 @@
+"""doTable: one neutral table, and what it looks like as HTML rows, CSV, Markdown and plain text."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from netesto.report.expscript import numerals
+from netesto.report.expscript.dataset import EXP, View
+
+# Rows and cells are marked by what they mean; the page says which colour that is.
+VARIANTS = frozenset({"nv", "reno", "cubic", "dctcp", "cdg", "pcecn"})
+OTHER_VARIANT = "other"
+CHANGED = "changed"
+# Marked when the number shown is above 0.
+_MARKED_ABOVE_ZERO: Mapping[str, str] = {
+    "rtt": "rtt",
+    "retransPkts%": "loss", "localRetrans": "loss", "retrans_total": "loss",
+    "meanLatency": "latency", "p99Latency": "latency",
+}  # fmt: skip
+# exp ids further apart than this are another experiment: 12.1 follows 12.0, 13.0 does not.
+EXP_STEP = 1.5
+# What the row before the first one is taken to have been.
+EXP_BEFORE_FIRST = 100.0
+NOTES = "Notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column: its name in the data, its title for people, and whether it holds numbers only."""
+
+    name: str
+    title: str
+    is_numeric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    link: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    cells: tuple[Cell, ...]
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a doTable shows. `name` is the file name asked for, "" for none."""
+
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+    name: str = ""
+
+
+class Changes:
+    """Paints a row whose value in a column differs from the row printed before it.
+
+    It remembers across the tables of a report, as the classic tool did.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[str, str] = {}
+        self._exp_before = EXP_BEFORE_FIRST
+
+    def differs(self, column: str, text: str) -> bool:
+        """Whether the row is to be painted; the value is remembered."""
+        if column == EXP:
+            number = numerals.drawable(text)
+            if number is None:
+                return False
+            step = abs(number - self._exp_before)
+            self._exp_before = number
+            return step > EXP_STEP
+        before = self._before.get(column)
+        self._before[column] = text
+        return before is not None and before != text
+
+
+def build(
+    view: View,
+    *,
+    titles: Mapping[str, str],
+    link: Callable[[int], str],
+    changes: Changes,
+    change_column: str,
+    name: str = "",
+) -> Table:
+    """The selected rows and visible columns. `link` tells where the page of a row is."""
+    data = view.data
+    shown = view.shown_columns
+    rows: list[Row] = []
+    watched = [column for column in (change_column, "Ver") if column in data.columns]
+    for row in view.rows.tolist():
+        painted = [changes.differs(column, data.columns[column].texts[row]) for column in watched]
+        mark = CHANGED if any(painted) else _variant(view, row)
+        cells = tuple(_cell(view, column, row, link) for column in shown)
+        rows.append(Row(cells, mark))
+    headings = tuple(
+        Heading(column, titles.get(column, column), _is_numeric(view, column)) for column in shown
+    )
+    return Table(headings, tuple(rows), name)
+
+
+def _is_numeric(view: View, name: str) -> bool:
+    """Numbers, and the signs that stand where one is missing."""
+    if name == NOTES:
+        return False
+    column = view.data.columns[name]
+    signs = {"", numerals.NOT_A_NUMBER, numerals.DIVIDED_BY_ZERO, numerals.DIFFERENT}
+    numeric = column.numeric[view.rows]
+    texts = (column.texts[row] for row in view.rows[~numeric].tolist())
+    return bool(numeric.any()) and all(text.strip() in signs for text in texts)
+
+
+def _variant(view: View, row: int) -> str:
+    if "ca" not in view.data.columns:
+        return OTHER_VARIANT
+    variant = view.data.columns["ca"].texts[row]
+    return variant if variant in VARIANTS else OTHER_VARIANT
+
+
+def _cell(view: View, name: str, row: int, link: Callable[[int], str]) -> Cell:
+    text = view.data.shown(name, row)
+    if name == EXP:
+        return Cell(text, link(row))
+    return Cell(text, mark=_cell_mark(name, text))
+
+
+def _cell_mark(name: str, text: str) -> str:
+    if name == "rate":
+        return "rate"
+    if name == "ca":
+        return text if text in VARIANTS else ""
+    if name in _MARKED_ABOVE_ZERO:
+        # The text as shown decides: 0.001 with two decimals is 0.00.
+        number = numerals.parse(text)
+        return _MARKED_ABOVE_ZERO[name] if number is not None and number > 0 else ""
+    return ""
+
+
+def percent(view: View, *, titles: Mapping[str, str]) -> Table:
+    """PercentTable: the first row as it is, the others as their change from it."""
+    shown = [column for column in view.shown_columns if column != EXP]
+    texts = [
+        [view.data.columns[column].texts[row] for column in shown] for row in view.rows.tolist()
+    ]
+    first = texts[0] if texts else []
+    rows = [Row(tuple(Cell(_one_decimal(text)) for text in first))] if texts else []
+    rows += [
+        Row(tuple(Cell(_change(text, base)) for text, base in zip(row, first, strict=True)))
+        for row in texts[1:]
+    ]
+    headings = tuple(
+        Heading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown
+    )
+    return Table(headings, tuple(rows))
+
+
+def _one_decimal(text: str) -> str:
+    return numerals.fixed(text, 1)
+
+
+def _change(text: str, base: str) -> str:
+    """A sign, the percentage in six places, and `%`; no change has a minus, as ever."""
+    start, value = numerals.drawable(base), numerals.drawable(text)
+    if start is None or value is None:
+        return text
+    if start == 0:
+        return _one_decimal(text)
+    change = (value - start) / start * 100
+    return f"{'+' if change > 0 else '-'}{abs(change):6.1f}%"
+
+
+# ---- other forms -------------------------------------------------------------------------
+
+
+def as_csv(table: Table) -> str:
+    """RFC 4180, with the columns' names in the data as header, so that it can be read again."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([heading.name for heading in table.headings])
+    writer.writerows([cell.text for cell in row.cells] for row in table.rows)
+    return text.getvalue()
+
+
+def as_markdown(table: Table) -> str:
+    """A table for README files and merge requests."""
+    lines = [
+        _markdown_row([heading.title for heading in table.headings]),
+        _markdown_row(["--:" if heading.is_numeric else ":--" for heading in table.headings]),
+    ]
+    lines += [_markdown_row([cell.text for cell in row.cells]) for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def as_text(table: Table) -> str:
+    """Columns side by side for a terminal: numbers to the right, texts to the left."""
+    columns = [
+        [heading.title, *(row.cells[place].text for row in table.rows)]
+        for place, heading in enumerate(table.headings)
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if heading.is_numeric else cell.ljust(width)
+            for cell, width, heading in zip(cells, widths, table.headings, strict=True)
+        ).rstrip()
+        for cells in zip(*columns, strict=True)
+    ]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+FORMS: Mapping[str, Callable[[Table], str]] = {"csv": as_csv, "md": as_markdown, "txt": as_text}

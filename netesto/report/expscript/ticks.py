@@ -1,0 +1,142 @@
+"""Where the ticks of an axis are, what they say, and in which unit."""
+
+import math
+from dataclasses import dataclass
+
+from netesto.report.expscript import numerals
+from netesto.report.expscript.lines import items
+
+# With values this far apart, an axis that may choose is logarithmic.
+LOG_RATIO = 100
+# Of a single tick no reader can tell a value.
+MIN_TICKS = 2
+_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "K"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    position: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from `low` to `high`; the ticks are labelled, `low` itself is not."""
+
+    low: float
+    high: float
+    ticks: tuple[Tick, ...]
+    is_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Values are divided by `factor`; `name` goes to the title of the axis."""
+
+    factor: float
+    name: str
+
+
+def parse_units(text: str) -> tuple[Unit, ...]:
+    """`1=us,1000=ms`; what is not of that form is left out."""
+    units: list[Unit] = []
+    for item in items(text):
+        factor, equals, name = item.partition("=")
+        value = numerals.drawable(factor)
+        if equals and value is not None and value > 0 and name.strip() and "=" not in name:
+            units.append(Unit(value, name.strip()))
+    return tuple(sorted(units, key=lambda unit: unit.factor))
+
+
+def unit_for(units: tuple[Unit, ...], largest: float) -> Unit | None:
+    """The largest unit below the largest value; None leaves the values as they are."""
+    below = [unit for unit in units if unit.factor < largest]
+    return below[-1] if below else None
+
+
+def scale(low: float, high: float, *, log: str = "Auto", step: float | None = None) -> Scale:
+    """A scale for values between low and high. `log` is On, Off, or chooses by itself."""
+    if low > 0 and log != "Off" and (log == "On" or high / low > LOG_RATIO):
+        return logarithmic(low, high)
+    return linear(low, high, step=step)
+
+
+def linear(low: float, high: float, *, step: float | None = None) -> Scale:
+    """Ticks from the first above a round bottom to the first strictly above `high`."""
+    if high < low:
+        low, high = high, low
+    if low == high:
+        # A bar of no height shows nothing: a lone value is drawn from 0.
+        low, high = min(0.0, low), max(0.0, high)
+    unit = _step(low, high) if step is None else step
+    ticks = _ticks(low, high, unit)
+    if step is None and len(ticks) < MIN_TICKS:
+        unit /= 10
+        while (high - low) / unit > 10:
+            unit *= 2
+        ticks = _ticks(low, high, unit)
+    bottom = _snap(math.floor(_clean(low / unit)) * unit, unit)
+    return Scale(bottom, ticks[-1], tuple(Tick(tick, label(tick, unit)) for tick in ticks))
+
+
+def _clean(ratio: float) -> float:
+    """Without the noise of a division: 0.3 / 0.1 is 3."""
+    return round(ratio, 9)
+
+
+def _snap(value: float, step: float) -> float:
+    """Without the noise of a product: 3 * 0.1 is 0.3."""
+    return round(value, max(0, 2 - math.floor(math.log10(step))))
+
+
+def _ticks(low: float, high: float, step: float) -> list[float]:
+    first = math.floor(_clean(low / step)) + 1
+    last = math.floor(_clean(high / step)) + 1
+    return [_snap(place * step, step) for place in range(first, last + 1)]
+
+
+def _step(low: float, high: float) -> float:
+    """The classic tool's choice: 1, 2, 5 or 10, times a power of ten."""
+    power = 1.0
+    largest = max(abs(low), abs(high))
+    if largest == 0:
+        return 1.0
+    while largest * power <= 1:
+        power *= 10
+    low, high = _clean(low * power), _clean(high * power)
+    down = 1.0
+    while math.floor((high - low) / down) >= 100:
+        down *= 10
+    units = math.floor((high - low) / down)
+    return _step_of_units(units, low / down, high / down) * down / power
+
+
+def _step_of_units(units: int, low: float, high: float) -> int:
+    if units <= 10:
+        return 1
+    if units <= 20:
+        return 2
+    rounded_out = math.ceil(high / 10) * 10 - math.floor(low / 10) * 10
+    return 5 if math.floor(high) % 10 and rounded_out <= 50 else 10
+
+
+def label(value: float, step: float) -> str:
+    """12000 is 12K, 1.5e6 is 1.5M; small steps keep plain numbers."""
+    if step > 1:
+        for factor, suffix in _SUFFIXES:
+            if abs(value) >= factor:
+                return _plain(value / factor) + suffix
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    text = f"{value:.10f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def logarithmic(low: float, high: float) -> Scale:
+    """A label for each decade, from the one above `low` to the one at or above `high`."""
+    first = math.floor(_clean(math.log10(low))) + 1
+    last = max(math.ceil(_clean(math.log10(high))), first)
+    ticks = tuple(Tick(10.0**power, _plain(10.0**power)) for power in range(first, last + 1))
+    return Scale(10.0 ** (first - 1), 10.0**last, ticks, is_log=True)

@@ -1,0 +1,69 @@
+"""Which experiments lie before and after one, and the links between their pages."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.results import durable, store
+
+PAGE = "exp.html"
+
+# A page says who its neighbours are in its first line, so that a look tells whether it is right.
+_LOOK_BYTES = 200
+_MARK = re.compile(r"<!-- neighbours (\d*) (\d*) -->")
+_NAVIGATION = re.compile(r"<!-- navigation -->.*?<!-- /navigation -->", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The numbers of the experiments before and after, None where there is none."""
+
+    before: int | None
+    after: int | None
+
+    @property
+    def mark(self) -> str:
+        return f"<!-- neighbours {_text(self.before)} {_text(self.after)} -->"
+
+    @property
+    def navigation(self) -> str:
+        """The links of a page that lies in the folder of its experiment."""
+        links = []
+        if self.before is not None:
+            links.append(f'<a rel="prev" href="../{self.before}/{PAGE}">← {self.before}</a>')
+        links.append(f'<a href="../{PAGE}">All experiments</a>')
+        if self.after is not None:
+            links.append(f'<a rel="next" href="../{self.after}/{PAGE}">{self.after} →</a>')
+        joined = "\n".join(links)
+        return f"<!-- navigation -->{joined}<!-- /navigation -->"
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def of(exp: int, experiments: list[int]) -> Neighbours:
+    """The neighbours of `exp` among `experiments`, which are in order."""
+    return Neighbours(
+        before=max((other for other in experiments if other < exp), default=None),
+        after=min((other for other in experiments if other > exp), default=None),
+    )
+
+
+def relink(folder: Path) -> None:
+    """Mend the links of the pages in a results folder whose neighbours have changed."""
+    numbers = store.experiments(folder)
+    for exp in numbers:
+        path = folder / str(exp) / PAGE
+        wanted = of(exp, numbers)
+        if path.is_file() and wanted.mark not in _beginning(path):
+            page = path.read_text(encoding="utf-8")
+            # What is put in holds no backslash, so that it is not read as a pattern.
+            page = _MARK.sub(wanted.mark, page, count=1)
+            page = _NAVIGATION.sub(wanted.navigation, page, count=1)
+            durable.replace(path, page, lasting=False)
+
+
+def _beginning(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_LOOK_BYTES).decode(errors="replace")

@@ -1,0 +1,147 @@
+"""What was asked and what happened, in sentences. Pure."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from netesto.model import GroupRequest
+from netesto.results.evidence import OK
+from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
+from netesto.units import format_rate, format_size, format_time
+
+GROUNDS = {
+    "lab": "a lab of network namespaces on one machine",
+    "uml": "a lab inside a user-mode Linux kernel",
+    "sim": "a lab inside a kernel in simulated time",
+    "hosts": "real hosts",
+}
+
+
+def date(time_s: float) -> str:
+    """20 November 2026, 12:15:00 UTC"""
+    instant = datetime.fromtimestamp(time_s, UTC)
+    return f"{instant.day} {instant:%B %Y, %H:%M:%S} UTC"
+
+
+def verdict(manifest: Manifest) -> str:
+    """What became of the experiment's flows: "2 of 3 flows ended well, 1 failed"."""
+    flows = [flow for group in manifest.groups for flow in group.instances]
+    failed = sum(flow.status != OK for flow in flows)
+    if not flows:
+        return "no flow was asked for"
+    if not failed:
+        return "the flow ended well" if len(flows) == 1 else f"all {len(flows)} flows ended well"
+    if failed == len(flows):
+        return "the flow failed" if failed == 1 else f"all {failed} flows failed"
+    return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
+
+
+def asked(request: GroupRequest) -> str:
+    """What a group was asked to do."""
+    flows = "One flow" if request.instances == 1 else f"{request.instances} flows"
+    start = (
+        f"{format_time(request.delay_s)} after the common start" if request.delay_s else "at once"
+    )
+    what = (
+        f"{flows} of {request.test} from {request.client} to {request.server} with "
+        f"{request.congestion_control}, {start}, for {format_time(request.duration_s)}"
+    )
+    parts = [what]
+    if request.test.endswith("RR"):
+        parts.append(
+            f"requests of {format_size(request.request_bytes)} bytes, replies of "
+            f"{format_size(request.reply_bytes)}"
+        )
+    parts += _options(request)
+    return "; ".join(parts) + "."
+
+
+def _options(request: GroupRequest) -> list[str]:
+    """The options that were not left as they are."""
+    told = []
+    if request.bitrate_bps is not None:
+        told.append(f"at most {format_rate(request.bitrate_bps)}")
+    if request.mss_bytes is not None:
+        told.append(f"segments of at most {request.mss_bytes} bytes")
+    if request.length_bytes is not None:
+        told.append(f"{request.length_bytes} bytes in each write")
+    if request.parallel > 1:
+        told.append(f"{request.parallel} connections in each flow")
+    for side, size in (
+        ("client", request.local_buffer_bytes),
+        ("server", request.remote_buffer_bytes),
+    ):
+        if size:
+            told.append(f"a socket buffer of {format_size(size)} bytes at the {side}")
+    if request.zerocopy not in {"", "0"}:
+        told.append(f"zero copy by {request.zerocopy}")
+    if request.dscp is not None:
+        told.append(f"DSCP {request.dscp}")
+    if request.ecn is not None:
+        told.append("ECN" if request.ecn else "no ECN")
+    if request.client_cpu is not None or request.server_cpu is not None:
+        pinned = [
+            f"{side} on CPU {cpu}"
+            for side, cpu in (("client", request.client_cpu), ("server", request.server_cpu))
+            if cpu is not None
+        ]
+        told.append(", ".join(pinned))
+    if request.omit_s:
+        told.append(f"the first {format_time(request.omit_s)} left out")
+    return told
+
+
+def happened(group: GroupRecord) -> str:
+    """What became of a group."""
+    flows = group.instances
+    good = [flow for flow in flows if flow.status == OK]
+    versions = sorted({flow.tool_version for flow in flows if flow.tool_version})
+    tool = " ".join([group.request.tool, *versions[:1]])
+    if not flows:
+        return "No flow was started."
+    if not good:
+        return f"No flow ended well (tool: {tool})."
+    which = (
+        "It" if len(flows) == 1 else "All" if len(good) == len(flows) else f"{len(good)} of them"
+    )
+    sentences = [f"{which} ran with {tool} and ended well"]
+    if (skew := _range([flow.start_skew_ms for flow in good], "ms")) != "":
+        sentences.append(f"started {skew} after the instant asked for")
+    asked_ms = group.request.interval_s * 1000
+    if (gap := _range([flow.achieved_interval_ms for flow in good], "ms")) != "":
+        sentences.append(f"sockets were sampled every {gap} (asked: {asked_ms:g} ms)")
+    sizes = sorted({flow.effective_mss_bytes for flow in good if flow.effective_mss_bytes})
+    if sizes:
+        sentences.append(f"segments held {' or '.join(map(str, sizes))} bytes")
+    return "; ".join(sentences) + "."
+
+
+def _range(values: Sequence[float | None], unit: str) -> str:
+    """ "1.3 ms", or "1.3 to 32.5 ms"; "" if nothing is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = f"{min(known):.1f}", f"{max(known):.1f}"
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def control(flow: InstanceRecord, request: GroupRequest) -> str:
+    """The congestion control of a flow's sender, and the one asked for if that is another."""
+    used = flow.effective_congestion_control
+    if not used:
+        return f"{request.congestion_control} (not confirmed)"
+    if used == request.congestion_control:
+        return used
+    return f"{used} (asked: {request.congestion_control})"
+
+
+def clock(host: HostRecord) -> str:
+    """How far a host's clock was from the controller's: "+12 ± 80 µs"."""
+    offset, bound = host.clock.offset_s, host.clock.bound_s
+    largest = max(abs(offset), bound)
+    factor, unit = (1e6, "µs") if largest < 1e-3 else (1e3, "ms") if largest < 1 else (1.0, "s")
+    return f"{offset * factor:+.3g} ± {bound * factor:.3g} {unit}"
+
+
+def memory(size_bytes: int) -> str:
+    """7.8 GiB"""
+    return f"{size_bytes / 2**30:.1f} GiB"
