@@ -1,0 +1,234 @@
+"""From a topology to everything that a kernel is told."""
+
+from ipaddress import ip_address, ip_interface, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.errors import UsageError
+from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.links import LinkSettings
+from netesto.lab.plan import (
+    HASH_SEED,
+    IP_SYSCTLS,
+    MULTIPATH_SYSCTLS,
+    ROUTER_SYSCTLS,
+    SWITCH_SYSCTLS,
+    Cable,
+    Interface,
+    Namespace,
+    Plan,
+    Route,
+    ip_lines,
+    plan,
+    render,
+    tc_lines,
+    without_offload,
+)
+from netesto.lab.shapes import SHAPES
+from netesto.lab.topology import build
+
+TEN = LinkSettings(rate_bps=1e7)
+TBF = ("root", "handle", "1:", "tbf", "rate", "10000000bit", "burst", "3028", "limit", "62500")
+
+
+def planned(name: str, **settings: str) -> Plan:
+    return plan(build(name, settings), prefix="nt3f")
+
+
+def test_a_pair_whole():
+    def side(node: str, peer: str, number: int) -> Namespace:
+        return Namespace(
+            name=f"nt3f-{node}",
+            node=Node(node, "host", agent=True),
+            device=peer,
+            interfaces=(
+                Interface(
+                    name=peer,
+                    peer=peer,
+                    settings=TEN,
+                    addresses=(
+                        ip_interface(f"10.0.1.{number}/24"),
+                        ip_interface(f"fd4e:6574:6573:1::{number}/64"),
+                    ),
+                    qdiscs=(TBF,),
+                ),
+            ),
+            routes=(),
+            sysctls=IP_SYSCTLS,
+        )
+
+    cable = Cable("nt3f-a", "b", "nt3f-b", "a", 1500, 10)
+    pair = build("pair", {"rate": "10mbit"})
+    sides = (side("a", "b", 1), side("b", "a", 2))
+    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, sides, (cable,))
+
+
+def test_the_router_of_a_dumbbell():
+    router = planned("dumbbell", rate="10mbit").namespace("router")
+    assert router == Namespace(
+        name="nt3f-router",
+        node=Node("router", "router", agent=True, faces="right"),
+        device="right",
+        interfaces=(
+            Interface(
+                name="left",
+                peer="left",
+                settings=LinkSettings(),
+                addresses=(ip_interface("10.0.1.254/24"), ip_interface("fd4e:6574:6573:1::fe/64")),
+            ),
+            Interface(
+                name="right",
+                peer="right",
+                settings=TEN,
+                addresses=(ip_interface("10.0.2.254/24"), ip_interface("fd4e:6574:6573:2::fe/64")),
+                qdiscs=(TBF,),
+            ),
+        ),
+        routes=(),
+        sysctls={**IP_SYSCTLS, **ROUTER_SYSCTLS},
+    )
+
+
+def test_hosts_go_through_the_router_by_default():
+    assert planned("dumbbell").namespace("client2").routes == (
+        Route(ip_network("0.0.0.0/0"), (ip_address("10.0.1.254"),)),
+        Route(ip_network("::/0"), (ip_address("fd4e:6574:6573:1::fe"),)),
+    )
+
+
+def test_the_addresses_of_a_host_are_those_of_its_device():
+    assert planned("dumbbell").namespace("router").addresses == {
+        4: ip_address("10.0.2.254"),
+        6: ip_address("fd4e:6574:6573:2::fe"),
+    }
+
+
+def test_both_directions_of_the_bottleneck_are_shaped_and_nothing_else():
+    shaped = {
+        namespace.name: tc_lines(namespace)
+        for namespace in planned("dumbbell", rate="10mbit").namespaces
+        if tc_lines(namespace)
+    }
+    line = "root handle 1: tbf rate 10000000bit burst 3028 limit 62500"
+    assert shaped == {
+        "nt3f-router": [f"qdisc add dev right {line}"],
+        "nt3f-right": [f"qdisc add dev router {line}"],
+    }
+
+
+def test_a_switch_has_a_bridge_and_no_addresses():
+    right = planned("dumbbell").namespace("right")
+    assert ip_lines(right) == [
+        "link set dev lo up",
+        "link add name bridge mtu 1500 type bridge stp_state 0 mcast_snooping 0",
+        "link set dev bridge up",
+        "link set dev router master bridge",
+        "link set dev router up",
+        "link set dev server1 master bridge",
+        "link set dev server1 up",
+    ]
+    assert right.sysctls == SWITCH_SYSCTLS
+
+
+def test_a_router_in_a_chain_knows_the_far_networks():
+    r1 = planned("chain", routers="2").namespace("r1")
+    assert r1.routes == (
+        Route(ip_network("10.0.3.0/24"), (ip_address("10.0.2.253"),)),
+        Route(ip_network("fd4e:6574:6573:3::/64"), (ip_address("fd4e:6574:6573:2::fd"),)),
+    )
+
+
+def test_an_edge_router_of_a_fat_tree_has_two_equal_ways_out():
+    edge = planned("fattree").namespace("e1")
+    far = [route for route in edge.routes if route.network == ip_network("10.0.16.0/24")]
+    assert [len(route.gateways) for route in far] == [2]
+
+
+def test_an_edge_router_with_one_core_has_one_way_out():
+    edge = planned("fattree", routing="onecore").namespace("e1")
+    assert {len(route.gateways) for route in edge.routes} == {1}
+
+
+def test_several_gateways_are_one_route_to_the_kernel():
+    route = ip_lines(planned("fattree").namespace("e1"))[-1]
+    assert route.count(" nexthop via fd4e:6574:6573:") == 2
+
+
+def test_routers_with_equal_ways_hash_ports_with_a_seed_of_their_own():
+    namespaces = planned("fattree").namespaces
+    seeds = [
+        ns.sysctls[HASH_SEED]
+        for ns in namespaces
+        if MULTIPATH_SYSCTLS.items() <= ns.sysctls.items()
+    ]
+    assert (len(seeds), len(set(seeds))) == (16, 16)
+
+
+def test_routers_without_equal_ways_need_no_seed():
+    assert not any(HASH_SEED in ns.sysctls for ns in planned("chain").namespaces)
+
+
+def test_idle_routers_do_not_forward():
+    idle = planned("fattree", routing="onecore").namespace("c2")
+    assert idle.sysctls == IP_SYSCTLS
+
+
+def test_offloads_are_turned_off_at_both_ends():
+    namespaces = planned("pair", offload="off").namespaces
+    assert [without_offload(namespace) for namespace in namespaces] == [["b"], ["a"]]
+
+
+def test_a_second_cable_between_two_nodes_has_a_name_of_its_own():
+    nodes = (Node("a", "host", agent=True), Node("b-with-long-name", "host", agent=True))
+    links = (Link("a", "b-with-long-name"), Link("a", "b-with-long-name"))
+    twice = plan(Topology("twice", nodes, links), prefix="nt3f")
+    assert [end.name for end in twice.namespace("a").interfaces] == [
+        "b-with-long-name",
+        "b-with-long-n.2",
+    ]
+
+
+def test_a_network_has_room_for_so_many():
+    hosts = tuple(Node(f"h{i}", "host", agent=True) for i in range(255))
+    crowd = Topology(
+        "crowd",
+        (*hosts, Node("sw", "switch")),
+        tuple(Link(host.name, "sw") for host in hosts),
+    )
+    with pytest.raises(UsageError, match="more than 254 hosts and routers in one network"):
+        plan(crowd, prefix="nt3f")
+
+
+def test_a_plan_prints_as_commands():
+    assert render(planned("pair", rate="10mbit", offload="off")).splitlines()[-4:] == [
+        "ip -n nt3f-b addr add fd4e:6574:6573:1::2/64 dev a nodad",
+        "ip -n nt3f-b link set dev a up",
+        f"tc -n nt3f-b qdisc add dev a {' '.join(TBF)}",
+        "ip netns exec nt3f-b ethtool -K a tso off gso off gro off",
+    ]
+
+
+@given(st.sampled_from(sorted(SHAPES)))
+def test_no_address_is_given_twice(name):
+    addresses = [
+        address
+        for namespace in planned(name).namespaces
+        for end in namespace.interfaces
+        for address in end.addresses
+    ]
+    assert len(set(addresses)) == len(addresses)
+
+
+@given(st.sampled_from(sorted(SHAPES)))
+def test_interface_names_fit_and_indices_differ(name):
+    built = planned(name)
+    ends = [end.name for namespace in built.namespaces for end in namespace.interfaces]
+    assert max(map(len, ends)) <= 15
+    assert len({cable.index for cable in built.cables}) == len(built.cables)
+
+
+@given(st.sampled_from(sorted(SHAPES)))
+def test_the_same_topology_gives_the_same_plan(name):
+    assert planned(name) == planned(name)

@@ -1,0 +1,107 @@
+"""What is written down of a lab."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import LabError
+from netesto.lab import leftovers, records
+from netesto.lab.records import HostRecord, ProcessIdentity, Record
+
+HERE = records.identity_of(os.getpid())
+
+RECORD = Record(
+    lab="nt3f",
+    topology="pair",
+    owner=HERE,
+    namespaces=("nt3f-a", "nt3f-b"),
+    sockets="/run/netesto/nt3f",
+    files="/var/labs/nt3f",
+    hosts={"a": HostRecord("nt3f-a", "/run/netesto/nt3f/a", "b", ("10.0.1.1", "fd4e::1"))},
+    agents={"a": ProcessIdentity(4711, 99, "boot")},
+)
+
+
+def gone() -> ProcessIdentity:
+    """The identity of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        identity = records.identity_of(child.pid)
+    assert identity is not None
+    return identity
+
+
+def test_a_record_is_read_back(tmp_path: Path):
+    records.create(tmp_path, RECORD)
+    assert records.read(tmp_path / "nt3f.json") == RECORD
+
+
+def test_a_lab_that_stays_has_no_owner(tmp_path: Path):
+    stays = replace(RECORD, owner=None)
+    records.create(tmp_path, stays)
+    assert records.read(tmp_path / "nt3f.json") == stays
+
+
+def test_a_name_is_taken_once(tmp_path: Path):
+    records.create(tmp_path, RECORD)
+    with pytest.raises(LabError, match="a lab nt3f exists already"):
+        records.create(tmp_path, replace(RECORD, topology="star"))
+    assert records.read(tmp_path / "nt3f.json") == RECORD
+
+
+def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
+    records.create(tmp_path, RECORD)
+    records.update(tmp_path, replace(RECORD, agents={}))
+    assert [path.name for path in tmp_path.iterdir()] == ["nt3f.json"]
+
+
+def test_a_lab_of_a_living_process_is_not_abandoned():
+    assert not RECORD.abandoned
+
+
+def test_a_lab_of_a_dead_process_is_abandoned():
+    assert replace(RECORD, owner=gone()).abandoned
+
+
+def test_a_process_with_the_same_number_is_another():
+    assert HERE is not None
+    assert not replace(HERE, start_ticks=HERE.start_ticks - 1).alive
+
+
+def test_a_process_before_the_last_boot_is_gone():
+    assert HERE is not None
+    assert not replace(HERE, boot="another").alive
+
+
+def test_a_lab_that_stays_is_never_abandoned():
+    assert not replace(RECORD, owner=None).abandoned
+
+
+def test_a_file_that_is_no_record_is_named(tmp_path: Path):
+    (tmp_path / "nt3f.json").write_text("{}")
+    with pytest.raises(LabError, match=r"nt3f\.json: not the record of a lab"):
+        records.read_all(tmp_path)
+
+
+def test_a_record_of_a_newer_version_is_left_alone(tmp_path: Path):
+    records.create(tmp_path, replace(RECORD, format=2))
+    with pytest.raises(LabError, match="written by another version"):
+        records.read_all(tmp_path)
+
+
+def test_fresh_names_are_not_recorded(tmp_path: Path):
+    assert not records.path_of(tmp_path, records.fresh_id(tmp_path)).exists()
+
+
+def test_no_folder_means_no_labs(tmp_path: Path):
+    assert records.read_all(tmp_path / "none") == []
+
+
+def test_cleaning_leaves_living_labs_and_those_that_stay(tmp_path: Path):
+    records.create(tmp_path, RECORD)
+    records.create(tmp_path, replace(RECORD, lab="nt40", owner=None))
+    assert leftovers.clean(tmp_path) == []
+    assert [record.lab for record in records.read_all(tmp_path)] == ["nt3f", "nt40"]

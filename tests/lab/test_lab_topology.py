@@ -1,0 +1,267 @@
+"""From LAB to nodes and links."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.errors import UsageError
+from netesto.lab import topology
+from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.links import LinkSettings
+from netesto.lab.shapes import SHAPES
+
+TEN = LinkSettings(rate_bps=1e7)
+
+
+def refusal(name: str, **settings: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        topology.build(name, settings)
+    return caught.value
+
+
+def test_pair():
+    assert topology.build("pair", {"rate": "10mbit"}) == Topology(
+        "pair",
+        (Node("a", "host", agent=True), Node("b", "host", agent=True)),
+        (Link("a", "b", TEN),),
+        {"rate": "10mbit"},
+    )
+
+
+def test_star():
+    assert topology.build("star", {"hosts": "2", "rate": "10mbit"}) == Topology(
+        "star",
+        (Node("h1", "host", agent=True), Node("h2", "host", agent=True), Node("sw", "switch")),
+        (Link("h1", "sw", TEN), Link("h2", "sw", TEN)),
+        {"hosts": "2", "rate": "10mbit"},
+    )
+
+
+def test_dumbbell():
+    assert topology.build("dumbbell", {"rate": "10mbit"}) == Topology(
+        "dumbbell",
+        (
+            Node("client1", "host", agent=True),
+            Node("client2", "host", agent=True),
+            Node("left", "switch"),
+            Node("router", "router", agent=True, faces="right"),
+            Node("right", "switch"),
+            Node("server1", "host", agent=True),
+        ),
+        (
+            Link("client1", "left"),
+            Link("client2", "left"),
+            Link("left", "router"),
+            Link("router", "right", TEN),
+            Link("right", "server1"),
+        ),
+        {"rate": "10mbit"},
+    )
+
+
+def test_a_dumbbell_has_100_mbit_unless_told():
+    link = topology.build("dumbbell", {}).path("client1", "server1")[2]
+    assert link == Link("router", "right", LinkSettings(rate_bps=1e8))
+
+
+def test_mtu_and_offload_of_a_dumbbell_are_for_all_its_links():
+    built = topology.build("dumbbell", {"mtu": "9000", "offload": "off"})
+    assert {(link.settings.mtu, link.settings.offload) for link in built.links} == {(9000, False)}
+
+
+def test_the_hosts_of_a_dumbbell_are_those_with_agents():
+    built = topology.build("dumbbell", {"clients": "3", "servers": "2"})
+    assert built.hosts == ("client1", "client2", "client3", "router", "server1", "server2")
+
+
+def test_chain():
+    assert topology.build("chain", {"routers": "2", "rate": "10mbit"}) == Topology(
+        "chain",
+        (
+            Node("h1", "host", agent=True),
+            Node("r1", "router", agent=True, faces="r2"),
+            Node("r2", "router", agent=True, faces="h2"),
+            Node("h2", "host", agent=True),
+        ),
+        (Link("h1", "r1", TEN), Link("r1", "r2", TEN), Link("r2", "h2", TEN)),
+        {"routers": "2", "rate": "10mbit"},
+    )
+
+
+def test_tree_has_rates_by_level():
+    built = topology.build("tree", {"depth": "2", "rate": "10mbit", "rate1": "100mbit"})
+    hundred = LinkSettings(rate_bps=1e8)
+    assert built.links == (
+        Link("sw1", "sw2", hundred),
+        Link("sw1", "sw3", hundred),
+        Link("sw2", "h1", TEN),
+        Link("sw2", "h2", TEN),
+        Link("sw3", "h3", TEN),
+        Link("sw3", "h4", TEN),
+    )
+
+
+def test_fattree_has_16_hosts_20_routers_48_links():
+    built = topology.build("fattree", {})
+    kinds = [node.kind for node in built.nodes]
+    assert (kinds.count("host"), kinds.count("router"), len(built.links)) == (16, 20, 48)
+
+
+def test_twocore_leaves_two_cores_busy():
+    built = topology.build("fattree", {"routing": "twocore"})
+    assert [node.name for node in built.nodes if node.idle] == ["c2", "c4"]
+
+
+def test_onecore_leaves_one_core_and_one_aggregation_router_a_pod_busy():
+    built = topology.build("fattree", {"routing": "onecore"})
+    idle = ["a2", "a4", "a6", "a8", "c2", "c3", "c4"]
+    assert [node.name for node in built.nodes if node.idle] == idle
+
+
+def test_the_path_leads_through_the_bottleneck():
+    built = topology.build("dumbbell", {})
+    path = [(link.a, link.b) for link in built.path("server1", "client2")]
+    steps = [("right", "server1"), ("router", "right"), ("left", "router"), ("client2", "left")]
+    assert path == steps
+
+
+def test_no_path_leads_through_a_host():
+    nodes = tuple(Node(name, "host", agent=True) for name in "abc")
+    built = Topology("line", nodes, (Link("a", "b"), Link("b", "c")))
+    assert built.path("a", "c") == ()
+
+
+@given(st.sampled_from(sorted(SHAPES)))
+def test_every_host_reaches_every_other(name):
+    built = topology.build(name, {})
+    assert all(built.path(a, b) for a in built.hosts for b in built.hosts if a != b)
+
+
+# ---- refusals --------------------------------------------------------------------------------
+
+
+def test_an_unknown_topology_names_the_nearest():
+    error = refusal("dumbell")
+    assert str(error) == (
+        "LAB dumbell: no such topology; did you mean dumbbell?\n"
+        "Topologies: pair, star, dumbbell, chain, tree, fattree, or file=PATH."
+    )
+
+
+def test_an_unknown_setting_names_the_nearest_and_all():
+    error = refusal("star", host="3")
+    assert error.message == "LAB star: no setting 'host'; did you mean hosts?"
+    assert error.remedy.startswith("Allowed:\n  hosts: how many (4)\n  rate: as in tc: 10mbit")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("dumbbell", {"clients": "0"}, "clients=0: not a whole number from 1 to 200"),
+        ("dumbbell", {"clients": "many"}, "clients=many: not a whole number from 1 to 200"),
+        ("star", {"hosts": "1"}, "hosts=1: not a whole number from 2 to 200"),
+        ("chain", {"routers": "101"}, "routers=101: not a whole number from 1 to 100"),
+        ("tree", {"depth": "7"}, "depth=7: not a whole number from 1 to 6"),
+        ("tree", {"rate3": "1gbit"}, "rate3: the tree has 2 levels (depth=)"),
+        ("fattree", {"k": "5"}, "k=5: not an even number"),
+        ("fattree", {"routing": "all"}, "routing=all: not one of ecmp, twocore, onecore"),
+    ],
+)
+def test_a_wrong_value_is_named(name, settings, message):
+    assert refusal(name, **settings).message == f"LAB {name}: {message}"
+
+
+def test_lab_without_a_name_or_a_file():
+    assert refusal("").message == "LAB: which topology?"
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+THREE = """
+name = "three"
+
+[nodes]
+a = "host"
+r = { kind = "router", agent = true, device = "b" }
+b = "host"
+
+[[links]]
+between = ["a", "r"]
+
+[[links]]
+between = ["r", "b"]
+rate = "10mbit"
+delay = 20
+"""
+
+ISLANDS = """
+[nodes]
+a = "host"
+b = "host"
+c = "host"
+d = "host"
+
+[[links]]
+between = ["a", "b"]
+
+[[links]]
+between = ["c", "d"]
+"""
+
+
+def test_a_topology_file(tmp_path: Path):
+    (tmp_path / "three.toml").write_text(THREE)
+    assert topology.load(tmp_path / "three.toml") == Topology(
+        "three",
+        (
+            Node("a", "host", agent=True),
+            Node("r", "router", agent=True, faces="b"),
+            Node("b", "host", agent=True),
+        ),
+        (Link("a", "r"), Link("r", "b", LinkSettings(rate_bps=1e7, delay_ms=20.0))),
+    )
+
+
+def test_lab_file_reads_the_file(tmp_path: Path):
+    (tmp_path / "three.toml").write_text(THREE)
+    built = topology.build("", {"file": str(tmp_path / "three.toml")})
+    assert built.hosts == ("a", "r", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[nodes", "not TOML"),
+        ("", "[nodes]: a table with entries is wanted here"),
+        ("node = 1", "no setting 'node'; did you mean nodes?"),
+        ('name = "star"\n[nodes]\na = "host"', "name = 'star': that is the name of another"),
+        ('[nodes]\nlo = "host"', "node lo: not a name for a node"),
+        ('[nodes]\na-name-too-long-for-linux = "host"', "node a-name-too-long-for-linux: not a"),
+        ('[nodes]\na = "hub"', "node a: kind: host, router or switch is wanted here"),
+        ('[nodes]\na = { kind = "host", agnt = true }', "node a: no setting 'agnt'; did you mean"),
+        ('[nodes]\ns = { kind = "switch", agent = true }', "node s: agent: true or false, and"),
+        ('[nodes]\na = "host"', "node a: no link leads to it"),
+        ('[nodes]\na = "host"\n[[links]]\nbetween = ["a"]', "link 1: between = [node, node]"),
+        ('[nodes]\na = "host"\n[[links]]\nbetween = ["a", "x"]', "link a, x: no node x"),
+        ('[nodes]\na = "host"\n[[links]]\nbetween = ["a", "a"]', "node a: linked to itself"),
+        (THREE.replace('device = "b"', 'device = "c"'), "node r: device c: not a neighbour"),
+        (THREE.replace("delay", "dealy"), "link 2: no setting 'dealy'; did you mean delay?"),
+        (THREE.replace("delay = 20", "delay = -1"), "link 2 (r, b): delay=-1: not between"),
+        (ISLANDS, "no way from a to c"),
+        ('[nodes]\na = "router"\nb = "router"\n[[links]]\nbetween = ["a", "b"]', "no node has an"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_mistake(tmp_path: Path, text, message):
+    path = tmp_path / "t.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        topology.load(path)
+    assert caught.value.message.startswith(str(path))
+    assert message in caught.value.message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+        topology.load(tmp_path / "none.toml")
