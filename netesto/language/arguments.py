@@ -138,7 +138,7 @@ def missing_argument(argument: Argument, specification: Specification) -> Misuse
     """The error of an argument that the command cannot do without."""
     return MisuseError(
         f"{specification.name} needs {argument.name}=",
-        remedy=f"{argument.name} is {argument.kind.value}.",
+        remedy=f"{argument.name} is {argument.kind.noun}.",
     )
 
 
@@ -163,28 +163,28 @@ def value_of(argument: Argument, text: str) -> Value:
     try:
         value = _READERS[argument.kind](text)
     except ValueError:
-        raise _wrong(argument, text, f"is not {argument.kind.value}") from None
+        examples = argument.kind.examples
+        remedy = f"Write it like this: {examples}." if examples else ""
+        raise _wrong(argument, text, f"is not {argument.kind.noun}", remedy) from None
     if argument.choices and value not in argument.choices:
-        listed = ", ".join(argument.choices)
-        error = _wrong(argument, text, f"is none of {listed}")
-        error.remedy = hint(text, argument.choices)
-        raise error
+        listed = f"There are: {', '.join(argument.choices)}."
+        raise _wrong(argument, text, "is not known", hint(text, argument.choices, otherwise=listed))
     if isinstance(value, int | float):
-        if argument.low is not None and value < argument.low:
-            raise _wrong(argument, text, f"is below the least, {argument.low:g}")
-        if argument.high is not None and value > argument.high:
-            raise _wrong(argument, text, f"is above the most, {argument.high:g}")
+        least, most = argument.low, argument.high
+        if (least is not None and value < least) or (most is not None and value > most):
+            above = "" if least is None else f"at least {least:,.10g}"
+            below = "" if most is None else f"at most {most:,.10g}"
+            span = " and ".join(bound for bound in (above, below) if bound)
+            raise _wrong(argument, text, "is out of range", f"It must be {span}.")
     return value
 
 
-def _wrong(argument: Argument, text: str, what: str) -> MisuseError:
-    remedy = ""
+def _wrong(argument: Argument, text: str, what: str, remedy: str) -> MisuseError:
     if argument.name == "ca" and "," in text:
         remedy = "A list of ca belongs to RUN, which runs the macro once for each."
-    shown = repr(text) if text else "empty"
-    message = f"{argument.name}={shown} {what}" if text else f"{argument.name} is empty"
     near = [f"{name}=" for name in (argument.name, argument.alias) if name]
-    return MisuseError(message, near=near, remedy=remedy or f"It is {argument.kind.value}.")
+    message = f"{argument.name}={text} {what}" if text else f"{argument.name} is empty"
+    return MisuseError(message, near=near, remedy=remedy)
 
 
 def _integer(text: str) -> int:
@@ -261,7 +261,6 @@ _READERS: Mapping[Kind, Callable[[str], Value]] = {
     Kind.HOST: _host,
     Kind.EXPERIMENT: _experiment,
     Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
     Kind.PERCENT: lambda text: _number(text.removesuffix("%")),
     Kind.SIZE: units.parse_size,
     Kind.REQUEST: _request,

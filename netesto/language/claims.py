@@ -15,6 +15,7 @@ from netesto.language.expressions import (
     number,
     quantity,
     shown,
+    unreadable,
 )
 from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
@@ -30,12 +31,8 @@ def claim(text: str) -> ast.Expression:
     try:
         return parse_expression("claim", text)
     except UnreadableError as error:
-        raise MisuseError(
-            f"in this claim {error.message}",
-            near=(text[error.position : error.position + error.length],),
-            remedy=error.remedy
-            or "Examples: ASSERT rate > 90mbit   ASSERT fairness >= 0.9: unfair",
-        ) from None
+        examples = "Examples: ASSERT rate > 90mbit   ASSERT fairness >= 0.9: unfair"
+        raise unreadable(text, error, "claim", remedy=examples) from None
 
 
 def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:

@@ -11,23 +11,30 @@ from netesto.model import TESTS
 
 
 class Kind(Enum):
-    """What a value must be. The text says it to an author."""
+    """What a value must be, in words, and how one is written."""
 
-    TEXT = "a text"
-    HOST = "a host name"
-    EXPERIMENT = "a number, COUNTER or PREV"
-    INTEGER = "a whole number"
-    NUMBER = "a number"
-    PERCENT = "a percentage"
-    SIZE = "a size such as 1000, 64K or 4Ki"
-    REQUEST = "a size such as 10K or 1M, or S for a stream"
-    TIME = "a time such as 20, 1.5, 200ms or 2m"
-    MILLISECONDS = "a delay in milliseconds"
-    RATE = "a rate such as 100mbit or 1gbit"
-    FLAG = "0 or 1"
-    WORD = "one word"
-    WORDS = "words, separated by commas"
-    PROCESSORS = "two processor numbers, client,server"
+    TEXT = ("a text", "")
+    HOST = ("a host name", "letters, digits, `.`, `-` and `_`, or an address")
+    EXPERIMENT = ("the number of an experiment", "a number from 1, COUNTER, or PREV")
+    INTEGER = ("a whole number", "10")
+    PERCENT = ("a percentage", "1 or 0.01")
+    SIZE = ("a size", "1000, 64K, 1M or 4Ki")
+    REQUEST = ("a size", "10K or 1M; S makes the flow a stream")
+    TIME = ("a time", "20, 1.5, 200ms or 2m")
+    MILLISECONDS = ("a delay in milliseconds", "10, 0.5 or 200us")
+    RATE = ("a rate", "100mbit or 1gbit")
+    FLAG = ("0 or 1", "")
+    WORD = ("one word", "")
+    WORDS = ("a list of words", "a,b,c")
+    PROCESSORS = ("two processor numbers", "client,server: 0,1")
+
+    @property
+    def noun(self) -> str:
+        return self.value[0]
+
+    @property
+    def examples(self) -> str:
+        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

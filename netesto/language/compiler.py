@@ -291,7 +291,7 @@ class Compiler:
             return send
         handler = local.HANDLERS.get(name)
         if handler is None:
-            return _Unreadable(_unknown_command(name, raws))
+            return _Unreadable(unknown_command(name, raws))
 
         def handle(frame: Frame) -> None:
             words = words_of(frame)
@@ -362,7 +362,8 @@ def _macro_arguments(words: Words) -> dict[str, str]:
     return arguments
 
 
-def _unknown_command(name: str, words: Sequence[str]) -> MisuseError:
+def unknown_command(name: str, words: Sequence[str]) -> MisuseError:
+    """The error of a line whose first word is no command; `words` are the others."""
     if "=" in name and not name.startswith("="):
         return MisuseError(
             f"{name} is not a command",

@@ -74,6 +74,16 @@ def shown(value: Value) -> str:
     return "0.0" if text == "-0.0" else text
 
 
+def unreadable(text: str, error: UnreadableError, what: str, *, remedy: str = "") -> MisuseError:
+    """The error of a text that is no expression, pointing at the word where it goes wrong."""
+    behind = text[error.position :].split() or text.split()[-1:]
+    return MisuseError(
+        f"in the {what} {text.strip()!r} {error.message}",
+        near=behind[:1],
+        remedy=error.remedy or remedy,
+    )
+
+
 # ---- arithmetic ------------------------------------------------------------------------------
 
 
@@ -213,9 +223,9 @@ class Arithmetic:
         self._compute: ValueOf | None = None
         try:
             self._compute = self._compile(parse_expression("arithmetic", text), direct=True)
-        except UnreadableError:
+        except UnreadableError as error:
             if "$" not in text:
-                raise
+                raise unreadable(text, error, "arithmetic") from None
 
     def __call__(self, frame: Frame) -> str:
         """Its value as text. MisuseError if it has none."""
@@ -230,9 +240,7 @@ class Arithmetic:
             tree = parse_expression("arithmetic", text)
         except UnreadableError as error:
             needed(text)
-            raise MisuseError(
-                f"{plain(text)!r} is not an arithmetic expression: {error.message}"
-            ) from None
+            raise unreadable(plain(text), error, "arithmetic") from None
         return shown(self._compile(tree, direct=False)(frame))
 
     def _compile(self, tree: ast.Expression, *, direct: bool) -> ValueOf:

@@ -113,7 +113,7 @@ def _take_apart(text: str, *, in_quote: bool) -> _Physical:
     column = len(text) - len(text.lstrip(BLANKS)) + 1
     continues = stripped.endswith("\\")
     if continues:
-        stripped = stripped[:-1].rstrip(BLANKS)
+        stripped = stripped.rstrip(BLANKS + "\\")
     return _Physical(stripped, column, comment, continues, open_at)
 
 

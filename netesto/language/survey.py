@@ -1,0 +1,174 @@
+"""What a body uses, sets and runs, read off without running it. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from netesto.language import ast
+from netesto.language.lines import cut_words
+from netesto.language.scope import parts
+
+# Commands that take a text as it is: an undefined variable in it stays a text.
+TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A line that needs the value of a variable."""
+
+    name: str
+    row: ast.Row
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A RUN. `passed` maps its arguments to the variables in their values.
+
+    `is_open` says that a word of it holds arguments that only the run knows.
+    """
+
+    macro: str
+    passed: dict[str, tuple[str, ...]]
+    row: ast.Row
+    is_guarded: bool
+    is_open: bool
+
+
+@dataclass(slots=True)
+class Survey:
+    """`mentioned` are all variables that occur, needed or not; `commands` every line with a
+    command, `loops` every FOR, `sources` every SOURCE; `dead` what stands behind an END."""
+
+    uses: list[Use] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    assigned: set[str] = field(default_factory=set)
+    mentioned: set[str] = field(default_factory=set)
+    macros: list[ast.Macro] = field(default_factory=list)
+    commands: list[ast.Row] = field(default_factory=list)
+    loops: list[ast.For] = field(default_factory=list)
+    dead: list[ast.Row] = field(default_factory=list)
+
+
+def survey(body: Sequence[ast.Statement]) -> Survey:
+    """What a body does; macros that it defines are listed, not entered."""
+    found = Survey()
+    _body(body, frozenset(), found)
+    return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The variables in a text as written."""
+    return tuple(part.name for word in cut_words(text) for part in parts(word.text) if part.name)
+
+
+def _body(body: Sequence[ast.Statement], guards: frozenset[str], found: Survey) -> None:
+    ended = False
+    for statement in body:
+        if isinstance(statement, ast.Blank | ast.Remark | ast.RemarkBlock):
+            continue
+        if ended and not isinstance(statement, ast.Macro):
+            found.dead.append(_row_of(statement))
+            ended = False
+        _statement(statement, guards, found)
+        ended = ended or (isinstance(statement, ast.Command) and statement.name == "END")
+
+
+def _row_of(statement: ast.Statement) -> ast.Row:
+    match statement:
+        case ast.IfBlock(branches=branches):
+            return branches[0].row
+        case ast.Blank() | ast.Remark() | ast.RemarkBlock():
+            raise AssertionError("no command stands in a comment")
+        case _:
+            return statement.row
+
+
+def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) -> None:
+    match statement:
+        case ast.Command(row=row):
+            _command(row, guards, found)
+        case ast.If(condition=condition, command=command):
+            _statement(command, guards | _guards(condition, found), found)
+        case ast.IfBlock(branches=branches):
+            for branch in branches:
+                guarded = (
+                    frozenset() if branch.condition is None else _guards(branch.condition, found)
+                )
+                _body(branch.body, guards | guarded, found)
+        case ast.For(row=row, variable=variable, values=values, body=body):
+            _need(names_in(values.text), row, guards, found)
+            found.assigned.add(variable)
+            found.loops.append(statement)
+            _body(body, guards, found)
+        case ast.Sweep(row=row, words=words, body=body):
+            for word in words:
+                _need(names_in(word.text), row, guards, found)
+                name = word.text.partition("=")[0]
+                if name not in {"reps", "order"}:
+                    found.assigned.add(name)
+            _body(body, guards, found)
+        case ast.Macro():
+            found.macros.append(statement)
+        case _:
+            pass
+
+
+def _guards(condition: ast.Condition, found: Survey) -> frozenset[str]:
+    """What is known to be defined where the condition holds: `$variables` and macro names."""
+    match condition:
+        case ast.VariableDefined(name=name):
+            found.mentioned.add(name)
+            return frozenset({f"${name}"})
+        case ast.MacroDefined(name=name):
+            return frozenset({name})
+        case _:
+            names = [name for text in _operands(condition) for name in names_in(text)]
+            found.mentioned.update(names)
+            return frozenset(f"${name}" for name in names)
+
+
+def _operands(tree: ast.Expression) -> Iterator[str]:
+    match tree:
+        case ast.Operand(text=text):
+            yield text
+        case ast.Unary(operand=operand):
+            yield from _operands(operand)
+        case ast.Binary(left=left, right=right):
+            yield from _operands(left)
+            yield from _operands(right)
+        case _:
+            return
+
+
+def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+    name = row.words[0].text
+    found.commands.append(row)
+    names = [each for word in row.words for each in names_in(word.text)]
+    found.mentioned.update(names)
+    if name in {"SET", "DEFAULT", "SET_EXP"} and len(row.words) > 1:
+        assigned = row.words[1].text.partition("=")[0]
+        if "$" not in assigned:
+            found.assigned.add(assigned)
+    if name == "RUN" and len(row.words) > 1:
+        _call(row, guards, found)
+    elif name not in TEXT_COMMANDS:
+        _need(names, row, guards, found)
+
+
+def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+    macro, _, repetitions = row.words[1].text.partition(",")
+    _need(names_in(f"{macro} {repetitions}"), row, guards, found)
+    passed: dict[str, tuple[str, ...]] = {}
+    is_open = False
+    for word in row.words[2:]:
+        key, equals, value = word.text.partition("=")
+        if not equals or "$" in key:
+            is_open = True
+            _need(names_in(word.text), row, guards, found)
+        else:
+            passed[key] = tuple(name for name in names_in(value) if f"${name}" not in guards)
+    found.calls.append(Call(macro, passed, row, macro in guards, is_open))
+
+
+def _need(names: Sequence[str], row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+    found.mentioned.update(names)
+    found.uses += [Use(name, row) for name in names if f"${name}" not in guards]
