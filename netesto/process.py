@@ -133,8 +133,12 @@ def background(
     ready: Callable[[], bool] | None = None,
     timeout: float = 5.0,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A command that runs while the body does; both its streams are appended to the file `stdout`.
+
+    `pass_fds` stay open in it, under the same numbers.
 
     Waits until `ready()` is true (ProcessError after `timeout` seconds, or if it ends before).
     Its process group is ended with the body.
