@@ -17,6 +17,11 @@ MAIN_COLUMNS: tuple[str, ...] = (
     "fairness", "rtt", "pingRtt", "retransPkts%",
 )  # fmt: skip
 
+# Asked for, and different from group to group as a rule: no factor of a study.
+_NO_FACTORS = frozenset(
+    {"exp", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
+)
+
 Row = Mapping[str, str]
 
 
@@ -51,6 +56,7 @@ def write(folder: Path) -> None:
         title=folder.resolve().name,
         columns=columns(rows),
         experiments=experiments(rows, folder),
+        shown=shown,
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
@@ -65,7 +71,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         Column(
             name,
             is_main=name in MAIN_COLUMNS or _is_factor(name, whole),
-            is_number=all(not row[name] or numbers.parse(row[name]) is not None for row in rows),
+            is_number=all(_looks_like_number(row[name]) for row in rows),
         )
         for name in first + [name for name in filled if name not in first]
     ]
@@ -73,7 +79,20 @@ def columns(rows: Sequence[Row]) -> list[Column]:
 
 def _is_factor(name: str, whole: Sequence[Row]) -> bool:
     """True for what was set, and set differently from experiment to experiment."""
-    return canonical(name) not in MEASURED and len({row[name] for row in whole}) > 1
+    if canonical(name) in MEASURED or name in _NO_FACTORS:
+        return False
+    return len({row[name] for row in whole}) > 1
+
+
+def _looks_like_number(text: str) -> bool:
+    """True also for nothing, and for the first of several numbers: "60+..."."""
+    return not text or numbers.parse(text.removesuffix("+...")) is not None
+
+
+def shown(text: str) -> str:
+    """A cell without the zeros that say nothing: "60.0" is "60", "43333.787" stays."""
+    number = numbers.parse(text)
+    return text if number is None or text[-1] in "KMG" else numbers.short(number, 3)
 
 
 def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from netesto.report import embed, neighbours, rendering, words
+from netesto.report import embed, graphs, neighbours, rendering, words
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
@@ -143,15 +143,15 @@ def _pictures(folder: Path, found: series.Series) -> tuple[dict[str, Picture], l
     for name, svg in svgs.items():
         durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
     pictures = {}
-    for graph in plots.GRAPHS:
+    for graph in graphs.GRAPHS:
         if graph.name in svgs:
-            caption = plots.caption(graph, found)
+            caption = graphs.caption(graph, found)
             description = f"{graph.title}, {graph.axis}, over time. {caption}"
             svg = embed.inline(svgs[graph.name], name=graph.name, description=description)
             pictures[graph.name] = Picture(graph.name, svg, caption)
     chips = [
         Chip(entry.label, embed.variable(entry.look.color), " ".join(map(str, entry.flows)))
-        for entry in plots.legend(found)
+        for entry in graphs.legend(found)
     ]
     return pictures, chips if len(chips) > 1 else []
 

@@ -29,9 +29,10 @@ def verdict(manifest: Manifest) -> str:
     if not flows:
         return "no flow was asked for"
     if not failed:
-        return "the flow ended well" if len(flows) == 1 else f"all {len(flows)} flows ended well"
+        which = {1: "the flow", 2: "both flows"}.get(len(flows), f"all {len(flows)} flows")
+        return f"{which} ended well"
     if failed == len(flows):
-        return "the flow failed" if failed == 1 else f"all {failed} flows failed"
+        return {1: "the flow", 2: "both flows"}.get(failed, f"all {failed} flows") + " failed"
     return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
 
 

@@ -98,6 +98,11 @@ def _rates(values: Values) -> str:
     return _joined(parts)
 
 
+def _fairness(values: Values) -> str:
+    """Between the flows of the group; one flow alone is fair to itself."""
+    return UNKNOWN if values.get("instances") == "1" else figure(values.get("fairness", ""))
+
+
 def _joined(parts: Sequence[str]) -> str:
     if not any(parts):
         return UNKNOWN
@@ -153,7 +158,7 @@ _ROWS: tuple[tuple[str, str, _Show], ...] = (
     ("ca", "", _control),
     ("effMss", "bytes", _text("effMss")),
     ("min/avg/max Rates", "Mbit/s", _rates),
-    ("fairness", "Jain's index", _figure("fairness")),
+    ("fairness", "Jain's index", _fairness),
     ("min/mean/max Latencies", "µs", _several("minLatency", "meanLatency", "maxLatency")),
     ("p50/p90/p99 Latencies", "µs", _several("p50Latency", "p90Latency", "p99Latency")),
     ("rtt", "µs", _figure("rtt")),

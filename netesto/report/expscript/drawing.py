@@ -1,0 +1,509 @@
+"""Plots to pictures: SVG for the page, SVG, PDF and PNG files; matplotlib stays inside here.
+
+Every picture can be read in black and white: bars have hatches, lines have dashes and markers.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
+
+from netesto.report import palette
+from netesto.report.expscript.plot import BARS, Panel, Plot, Style, Trace
+from netesto.report.expscript.ticks import Scale
+from netesto.report.plots import STYLE
+
+FORMATS = ("svg", "pdf", "png")
+
+# The classic tool's colours of series, repeating after ten, and of its right axis.
+CLASSIC_COLORS = (
+    "#000080", "#800000", "#6b8c24", "#008000", "#99804d", "#9933cc", "#664d80", "#808080",
+    "#cc0000", "#000000",
+)  # fmt: skip
+CLASSIC_RIGHT = "#00cc00"
+GREYS = ("#404040", "#a6a6a6", "#737373", "#d0d0d0", "#1a1a1a", "#8c8c8c")
+# Light, with a dark edge: it stands out on every bar and on paper.
+RIGHT_COLOR = "#f0e442"
+PAPER = "#ffffff"
+
+HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "oo", "++")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+# Inches: beside the axes for the labels of both of them, and for a legend at the right.
+LABELS_IN, LEGEND_IN = 1.3, 1.2
+TITLE_IN, SUBTITLE_IN, TITLE_PAD_IN = 0.25, 0.19, 0.08
+# Inches that a character of a tick label takes; labels that need more than there is are turned.
+CHARACTER_IN = 0.075
+PANELS_ABREAST = 3
+# A line of more points is drawn without markers.
+MARKED_POINTS = 40
+# Each series' colour and dashes in a plot over time belong to an entry; more lines are paler.
+MANY_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A plot as SVG for a page (its colours follow the page's), and as files by their suffix."""
+
+    svg: str
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    color: str
+    hatch: str
+    marker: str
+    dashes: tuple[float, ...]
+
+
+def render(plot: Plot, *, identity: str, formats: Sequence[str] = ()) -> Drawn:
+    """Draw a plot. `identity` makes the ids of its parts unique in the page.
+
+    The same plot gives the same bytes.
+    """
+    with _style(plot.style, identity):
+        figure = _figure(plot)
+        files = {form: _file(figure, form, plot.style) for form in formats}
+        return Drawn(_for_page(_save(figure, "svg").decode(), plot, identity), files)
+
+
+@contextmanager
+def _style(style: Style, identity: str) -> Iterator[None]:
+    """matplotlib's settings for one plot; they are put back."""
+    with mpl.rc_context(fname=STYLE):
+        mpl.rcParams["svg.hashsalt"] = identity
+        # Fonts as outlines of TrueType: what printers and publishers ask for.
+        mpl.rcParams["pdf.fonttype"] = 42
+        mpl.rcParams["hatch.color"] = PAPER
+        mpl.rcParams["hatch.linewidth"] = 0.9
+        mpl.rcParams["axes.titlelocation"] = "center"
+        mpl.rcParams["grid.linestyle"] = (0, (1, 2))
+        if style.background is not None:
+            grey = round(style.background * 255)
+            mpl.rcParams["axes.facecolor"] = f"#{grey:02x}{grey:02x}{grey:02x}"
+            mpl.rcParams["grid.color"] = palette.AXIS
+        yield
+
+
+def _look(style: Style, place: int) -> _Look:
+    colors = {"classic": CLASSIC_COLORS, "grey": GREYS}.get(style.palette, palette.COLORS)
+    return _Look(
+        color=colors[place % len(colors)],
+        hatch=HATCHES[place % len(HATCHES)],
+        marker=MARKERS[place % len(MARKERS)],
+        dashes=palette.DASHES[place % len(palette.DASHES)],
+    )
+
+
+# ---- the figure --------------------------------------------------------------------------
+
+
+def _figure(plot: Plot) -> Figure:
+    style = plot.style
+    handles = _handles(plot)
+    abreast = min(len(plot.panels), PANELS_ABREAST)
+    down = -(-len(plot.panels) // abreast)
+    width = style.axis_in + LABELS_IN + (LEGEND_IN if handles and style.legend == "right" else 0.0)
+    height = width * style.height_px / style.width_px * (1.0 if down == 1 else 0.62 * down)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasSVG(figure)
+    top = _write_titles(figure, plot.titles, height)
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0, 0, 1, 1 - top / height))  # type: ignore[call-arg]  # its own option
+    grid = figure.subplots(down, abreast, squeeze=False, sharex=True, sharey=True)
+    spaces = [axes for row in grid for axes in row]
+    for axes, panel in zip(spaces, plot.panels, strict=False):
+        _draw_panel(axes, panel, plot, style.axis_in / abreast)
+    for axes in spaces[len(plot.panels) :]:
+        axes.remove()
+    _title_axes(figure, spaces[: len(plot.panels)], plot, abreast)
+    if handles and style.legend != "none":
+        _place_legend(figure, handles, plot)
+    return figure
+
+
+def _write_titles(figure: Figure, titles: Sequence[str], height: float) -> float:
+    """The main title bold, sub-titles smaller and grey below; returns the inches they take."""
+    top = TITLE_PAD_IN
+    for number, title in enumerate(titles):
+        figure.text(
+            0.5,
+            1 - top / height,
+            title,
+            ha="center",
+            va="top",
+            fontsize=12 if number == 0 else 9.5,
+            fontweight="bold" if number == 0 else "normal",
+            color=palette.INK if number == 0 else palette.AXIS,
+        )
+        top += TITLE_IN if number == 0 else SUBTITLE_IN
+    return top
+
+
+def _title_axes(figure: Figure, spaces: Sequence[Axes], plot: Plot, abreast: int) -> None:
+    """Titles at the outer axes only; of panels, each below and left of the outermost ones."""
+    if len(spaces) == 1:
+        spaces[0].set_xlabel(plot.x.title, fontweight="bold")
+        spaces[0].set_ylabel(plot.left.title, fontweight="bold")
+        return
+    figure.supxlabel(plot.x.title, fontweight="bold", fontsize=9.5)
+    figure.supylabel(plot.left.title, fontweight="bold", fontsize=9.5)
+    for number, axes in enumerate(spaces):
+        # sharex hides the labels of a panel that has an empty place below it.
+        axes.tick_params(labelbottom=number + abreast >= len(spaces))
+
+
+def _draw_panel(axes: Axes, panel: Panel, plot: Plot, width_in: float) -> None:
+    if panel.title:
+        axes.set_title(panel.title, fontsize=9.5)
+    _scale_x(axes, plot, width_in)
+    _scale_y(axes, plot.left.scale)
+    right = _right_axes(axes, plot)
+    for trace in panel.traces:
+        _DRAW[plot.kind](axes, trace, plot)
+        _error_bars(axes, trace)
+        _notes(axes, trace, plot)
+        if right is not None:
+            _right_marks(right, trace, plot)
+    _reference_lines(axes, plot)
+
+
+def _scale_x(axes: Axes, plot: Plot, width_in: float) -> None:
+    scale = plot.x.scale
+    if scale.is_log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlim(scale.low, scale.high)
+    labels = [tick.label for tick in scale.ticks]
+    turned = sum(len(label) + 2 for label in labels) * CHARACTER_IN > width_in
+    axes.xaxis.set_major_locator(FixedLocator([tick.position for tick in scale.ticks]))
+    axes.set_xticklabels(
+        labels, rotation=35 if turned else 0, ha="right" if turned else "center",
+        rotation_mode="anchor" if turned else "default",
+    )  # fmt: skip
+    if plot.kind in BARS or plot.kind == "box":
+        axes.grid(visible=False, axis="x")
+
+
+def _scale_y(axes: Axes, scale: Scale) -> None:
+    if scale.is_log:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(scale.low, scale.high)
+    axes.yaxis.set_major_locator(FixedLocator([tick.position for tick in scale.ticks]))
+    axes.set_yticklabels([tick.label for tick in scale.ticks])
+
+
+def _right_axes(axes: Axes, plot: Plot) -> Axes | None:
+    if plot.right is None:
+        return None
+    right = axes.twinx()
+    _scale_y(right, plot.right.scale)
+    right.grid(visible=False)
+    right.spines["right"].set_visible(True)
+    right.set_ylabel(plot.right.title, fontweight="bold")
+    return right
+
+
+# ---- what is on it -----------------------------------------------------------------------
+
+
+def _draw_bars(axes: Axes, trace: Trace, plot: Plot) -> None:
+    look = _look(plot.style, trace.place)
+    scale = plot.left.scale
+    foot = scale.low if scale.is_log or scale.low > 0 else min(0.0, scale.high)
+    bases = [foot if mark.base is None else mark.base for mark in trace.marks]
+    heights = [
+        mark.y - base if mark.base is None else mark.y
+        for mark, base in zip(trace.marks, bases, strict=True)
+    ]
+    axes.bar(
+        [mark.x for mark in trace.marks],
+        heights,
+        plot.bar_width,
+        bottom=bases,
+        color=look.color,
+        hatch=look.hatch,
+        linewidth=0,
+        zorder=2,
+    )
+
+
+def _draw_line(axes: Axes, trace: Trace, plot: Plot) -> None:
+    look = _look(plot.style, trace.place)
+    (line,) = axes.plot(
+        [mark.x for mark in trace.marks],
+        [mark.y for mark in trace.marks],
+        color=look.color,
+        marker=look.marker if len(trace.marks) <= MARKED_POINTS else "",
+        markersize=5,
+        linewidth=1.5,
+    )
+    if look.dashes:
+        line.set_dashes(look.dashes)
+
+
+def _draw_time(axes: Axes, trace: Trace, plot: Plot) -> None:
+    look = _look(plot.style, trace.place)
+    many = sum(len(panel.traces) for panel in plot.panels) > MANY_LINES
+    (line,) = axes.plot(
+        [mark.x for mark in trace.marks],
+        [mark.y for mark in trace.marks],
+        color=look.color,
+        linewidth=0.8 if many else 1.3,
+        alpha=0.6 if many else 1.0,
+    )
+    if look.dashes:
+        line.set_dashes(look.dashes)
+
+
+def _draw_scatter(axes: Axes, trace: Trace, plot: Plot) -> None:
+    look = _look(plot.style, trace.place)
+    axes.plot(
+        [mark.x for mark in trace.marks],
+        [mark.y for mark in trace.marks],
+        linestyle="none",
+        color=look.color,
+        marker=look.marker,
+        markersize=5,
+        alpha=0.8,
+        markeredgecolor=PAPER,
+        markeredgewidth=0.5,
+    )
+
+
+def _draw_cdf(axes: Axes, trace: Trace, plot: Plot) -> None:
+    if not trace.marks:
+        return
+    look = _look(plot.style, trace.place)
+    first = trace.marks[0]
+    (line,) = axes.plot(
+        [first.x, *(mark.x for mark in trace.marks)],
+        [0.0, *(mark.y for mark in trace.marks)],
+        drawstyle="steps-post",
+        color=look.color,
+        linewidth=1.6,
+    )
+    if look.dashes:
+        line.set_dashes(look.dashes)
+
+
+def _draw_boxes(axes: Axes, trace: Trace, plot: Plot) -> None:
+    look = _look(plot.style, trace.place)
+    for box in trace.boxes:
+        axes.bxp(
+            [
+                {
+                    "whislo": box.whisker_low,
+                    "q1": box.quartile_low,
+                    "med": box.median,
+                    "q3": box.quartile_high,
+                    "whishi": box.whisker_high,
+                    "fliers": list(box.outliers),
+                }
+            ],
+            positions=[box.x],
+            widths=plot.bar_width,
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={"facecolor": look.color, "hatch": look.hatch, "edgecolor": palette.INK,
+                      "linewidth": 0.8},
+            medianprops={"color": palette.INK, "linewidth": 2.2},
+            whiskerprops={"color": palette.INK, "linewidth": 0.8},
+            capprops={"color": palette.INK, "linewidth": 0.8},
+            flierprops={"marker": "o", "markersize": 3.5, "markeredgecolor": palette.INK,
+                        "markerfacecolor": "none"},
+        )  # fmt: skip
+
+
+_DRAW: Mapping[str, Callable[[Axes, Trace, Plot], None]] = {
+    "bars": _draw_bars,
+    "stacked": _draw_bars,
+    "line": _draw_line,
+    "time": _draw_time,
+    "scatter": _draw_scatter,
+    "cdf": _draw_cdf,
+    "box": _draw_boxes,
+}
+
+
+def _error_bars(axes: Axes, trace: Trace) -> None:
+    ends = [
+        (mark.x, mark.y, max(0.0, mark.y - mark.low), max(0.0, mark.high - mark.y))
+        for mark in trace.marks
+        if mark.low is not None and mark.high is not None
+    ]
+    if ends:
+        places, values, below, above = (list(column) for column in zip(*ends, strict=True))
+        axes.errorbar(
+            places, values, yerr=[below, above], fmt="none", ecolor=palette.INK, elinewidth=1.1,
+            capsize=3, zorder=4,
+        )  # fmt: skip
+
+
+def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
+    for mark in trace.marks:
+        if mark.note:
+            axes.annotate(
+                mark.note, (mark.x, mark.y), (0, -3), textcoords="offset points", ha="center",
+                va="top", fontsize=7.5, rotation=90 if plot.style.vertical_notes else 0,
+                color=palette.INK, zorder=6,
+                bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
+            )  # fmt: skip
+
+
+def _right_marks(axes: Axes, trace: Trace, plot: Plot) -> None:
+    """Diamonds for the first column of the right axis, short white bars for the second."""
+    marked = [mark for mark in trace.marks if mark.right]
+    if not marked:
+        return
+    axes.plot(
+        [mark.x for mark in marked], [mark.right[0] for mark in marked], linestyle="none",
+        marker="D", markersize=6.5, markerfacecolor=_right_color(plot.style),
+        markeredgecolor=palette.INK, markeredgewidth=0.8, zorder=5,
+    )  # fmt: skip
+    second = [mark for mark in marked if len(mark.right) > 1]
+    half = plot.bar_width / 2
+    for width, color in ((3.4, palette.INK), (1.8, PAPER)):
+        axes.hlines(
+            [mark.right[1] for mark in second], [mark.x - half for mark in second],
+            [mark.x + half for mark in second], colors=color, linewidths=width, zorder=5,
+        )  # fmt: skip
+
+
+def _right_color(style: Style) -> str:
+    return {"classic": CLASSIC_RIGHT, "grey": PAPER}.get(style.palette, RIGHT_COLOR)
+
+
+def _reference_lines(axes: Axes, plot: Plot) -> None:
+    look = {"color": palette.INK, "linestyle": (0, (5, 3)), "linewidth": 0.9, "zorder": 3}
+    for line in plot.across:
+        axes.axhline(line.position, **look)  # type: ignore[arg-type]  # a table of options
+        axes.annotate(
+            line.label, (1, line.position), (-4, 2), xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points", ha="right", va="bottom", fontsize=8, color=palette.INK,
+        )  # fmt: skip
+    for line in plot.upright:
+        axes.axvline(line.position, **look)  # type: ignore[arg-type]  # a table of options
+        axes.annotate(
+            line.label, (line.position, 1), (3, -4), xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points", ha="left", va="top", rotation=90, fontsize=8,
+            color=palette.INK,
+        )  # fmt: skip
+
+
+# ---- the legend --------------------------------------------------------------------------
+
+
+def _handles(plot: Plot) -> list[Artist]:
+    """An entry for each series where there are several, and for what the right axis measures."""
+    entries = [entry for entry in plot.labels if entry[0]]
+    handles: list[Artist] = []
+    if len(entries) > 1 or (entries and plot.kind == "time"):
+        handles += [_handle(label, _look(plot.style, place), plot) for label, place in entries]
+    for number, name in enumerate(plot.right_names):
+        handles.append(_right_handle(name, number, plot.style))
+    return handles
+
+
+def _handle(label: str, look: _Look, plot: Plot) -> Artist:
+    if plot.kind in BARS or plot.kind == "box":
+        return Patch(facecolor=look.color, hatch=look.hatch, linewidth=0, label=label)
+    if plot.kind == "scatter":
+        return Line2D([], [], linestyle="none", marker=look.marker, color=look.color, label=label)
+    marker = look.marker if plot.kind == "line" else ""
+    line = Line2D([], [], color=look.color, marker=marker, linewidth=1.8, label=label)
+    if look.dashes:
+        line.set_dashes(look.dashes)
+    return line
+
+
+def _right_handle(name: str, number: int, style: Style) -> Artist:
+    marker, size = ("D", 6.5) if number == 0 else ("_", 11.0)
+    color = _right_color(style) if number == 0 else palette.INK
+    return Line2D(
+        [], [], linestyle="none", marker=marker, markersize=size, markerfacecolor=color,
+        markeredgecolor=palette.INK, label=_wrapped(name),
+    )  # fmt: skip
+
+
+def _wrapped(text: str, width: int = 18) -> str:
+    """Words on lines of some characters, for a narrow legend."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def _place_legend(figure: Figure, handles: Sequence[Artist], plot: Plot) -> None:
+    place = {"right": "outside right upper", "above": "outside upper center"}.get(
+        plot.style.legend, "outside lower center"
+    )
+    columns = 1 if plot.style.legend == "right" else min(len(handles), 5)
+    many = any(panel.traces for panel in plot.panels) and len(plot.labels) > 1
+    legend = figure.legend(
+        handles=list(handles),
+        loc=place,
+        title=plot.legend_title if many and plot.legend_title else None,
+        ncols=columns,
+        handlelength=1.9,
+        labelspacing=0.5,
+    )
+    legend.get_title().set_fontweight("bold")
+    legend.get_title().set_fontsize(9)
+    legend._legend_box.align = "left"  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+
+
+# ---- saving ------------------------------------------------------------------------------
+
+
+def _file(figure: Figure, form: str, style: Style) -> bytes:
+    return _save(figure, form, dpi=style.width_px / figure.get_size_inches()[0])
+
+
+def _save(figure: Figure, form: str, *, dpi: float = 100.0) -> bytes:
+    """The figure without what would differ from day to day."""
+    nothing = {
+        "svg": ("Date", "Creator", "Format", "Type"),
+        "pdf": ("CreationDate", "Creator", "Producer"),
+        "png": ("Software",),
+    }
+    data = io.BytesIO()
+    figure.savefig(
+        data,
+        format=form,
+        dpi=dpi,
+        facecolor="none" if form == "svg" else PAPER,
+        metadata=dict.fromkeys(nothing[form]),
+    )
+    return data.getvalue()
+
+
+def _for_page(svg: str, plot: Plot, identity: str) -> str:
+    """The svg element: ids of its own, a name for those who cannot see it, the page's colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{identity}-\1"', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{identity}-", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"#[0-9a-f]{6}", lambda match: f"var(--c{match[0][1:]}, {match[0]})", svg)
+    svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
+    svg = re.sub(r'<svg ([^>]*?)height="[^"]*"', r"<svg \1", svg, count=1)
+    label = escape(". ".join(plot.titles), quote=True)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

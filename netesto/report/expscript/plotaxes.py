@@ -1,0 +1,169 @@
+"""The axes of a plot: where each X stands, and how the values of Y are scaled and named."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import numerals, options, samples, ticks
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.plot import Axis, Kind
+from netesto.report.expscript.samples import Sample, Wanted
+from netesto.report.expscript.ticks import Scale, Tick
+
+# More categories than this, and their labels are left to a round scale.
+LABELLED_VALUES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a doPlot asks for: the options that are set, and where to tell what is odd."""
+
+    options: Mapping[str, str]
+    warn: Warn
+
+    def get(self, key: str) -> str:
+        return self.options.get(key, "").strip()
+
+    def number(self, key: str) -> float | None:
+        return options.number(self.options, key, warn=self.warn)
+
+    def chosen(self, key: str, *choices: str) -> str:
+        return options.chosen(self.options, key, choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The X axis: where each X text stands, and how far neighbours are apart."""
+
+    scale: Scale
+    of: Callable[[str], float]
+    spacing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Vertical:
+    """A Y axis: its values are divided by `divisor`."""
+
+    axis: Axis
+    divisor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the builders of traces need of a plot under way."""
+
+    request: Request
+    kind: Kind
+    wanted: Wanted
+    samples: Sequence[Sample]
+    labels: tuple[str, ...]
+    panels: tuple[str, ...]
+
+    def of(self, panel: str, label: str) -> list[Sample]:
+        return [
+            sample
+            for sample in self.samples
+            if sample.is_drawn and sample.panel == panel and sample.label == label
+        ]
+
+
+def x_places(frame: Frame) -> Places:
+    texts = samples.categories(
+        frame.samples, frame.request.chosen("plotXOrder", "sorted", "selection", "natural")
+    )
+    numbers = {text: numerals.drawable(text) for text in texts}
+    uniform = "xUniform" in frame.request.options and frame.request.get("xUniform") not in {
+        "off", "Off",
+    }  # fmt: skip
+    values = [value for value in numbers.values() if value is not None]
+    if uniform or len(values) < len(texts):
+        index = {text: float(place) for place, text in enumerate(texts)}
+        labels = tuple(Tick(place, text) for text, place in index.items())
+        return Places(Scale(-0.6, len(texts) - 0.4, labels), index.__getitem__, 1.0)
+    return _numeric_places(values, logarithmic=min(values) > 0
+                           and max(values) / min(values) > ticks.LOG_RATIO)  # fmt: skip
+
+
+def _numeric_places(values: Sequence[float], *, logarithmic: bool) -> Places:
+    """Numbers on a scale; a logarithmic one holds powers of ten, so that bars stay equally wide."""
+
+    def place(text: str) -> float:
+        value = float(text)
+        return math.log10(value) if logarithmic else value
+
+    places = sorted({math.log10(value) if logarithmic else value for value in values})
+    gaps = np.diff(places)
+    spacing = float(gaps.min()) if len(gaps) else 1.0
+    low, high = places[0] - 0.6 * spacing, places[-1] + 0.6 * spacing
+    if logarithmic:
+        decades = ticks.logarithmic(min(values), max(values)).ticks
+        labels = [Tick(math.log10(tick.position), tick.label) for tick in decades]
+        labels.insert(0, Tick(labels[0].position - 1, ticks.label(decades[0].position / 10, 1)))
+    else:
+        round_scale = ticks.linear(places[0], places[-1])
+        bottom = round_scale.low
+        step = round_scale.ticks[0].position - bottom
+        labels = [Tick(bottom, ticks.label(bottom, step)), *round_scale.ticks]
+    inside = tuple(tick for tick in labels if low <= tick.position <= high)
+    if len(inside) < ticks.MIN_TICKS and len(places) <= LABELLED_VALUES:
+        inside = tuple(Tick(one, ticks.label(10**one if logarithmic else one, 1)) for one in places)
+    return Places(Scale(low, high, inside), place, spacing)
+
+
+def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence[str]) -> Vertical:
+    """The axis Y1 or Y2 for these values: divided, in their unit, with its ticks."""
+    request = frame.request
+    divisor = request.number(f"{name}div") or 1.0
+    unit = ticks.unit_for(ticks.parse_units(request.get(f"{name}Units")), max(values))
+    title = request.get(f"plot{name}Title") or " and ".join(
+        columns[:2] if name == "Y1" else columns[:1]
+    )
+    if unit is not None:
+        divisor *= unit.factor
+        title += f" ({unit.name})"
+    scale = _scale(frame, name, min(values) / divisor, max(values) / divisor)
+    return Vertical(Axis(title, scale), divisor)
+
+
+def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
+    request = frame.request
+    least, most = request.number(f"{name}min"), request.number(f"{name}max")
+    step = request.number(f"{name}step")
+    if step is not None and step <= 0:
+        raise ScriptError(f"{name}step: {step} is not above 0")
+    low = low if least is None else least
+    high = high if most is None else most
+    # With nothing of the data in view an axis is drawn all the same, for what was asked.
+    high = max(low, high)
+    log = request.get(f"{name}LogScale") if frame.kind != "stacked" else "Off"
+    scale = ticks.scale(low, high, log=log if log in {"On", "Off"} else "Auto", step=step)
+    if most is not None:
+        kept = tuple(tick for tick in scale.ticks if tick.position <= most)
+        scale = replace(scale, high=most, ticks=kept or scale.ticks[:1])
+    return scale
+
+
+def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vertical]:
+    """Both axes with the least and the greatest value of both."""
+    lefts = [value / left.divisor for value in left_values(frame)]
+    rights = [value / right.divisor for sample in frame.samples for value in sample.right]
+    scale = _scale(frame, "Y1", min(lefts + rights), max(lefts + rights))
+    return (
+        replace(left, axis=replace(left.axis, scale=scale)),
+        replace(right, axis=replace(right.axis, scale=scale)),
+    )
+
+
+def left_values(frame: Frame) -> list[float]:
+    """What the left axis must hold: of all usable rows, also of series that are not listed."""
+    if frame.kind != "stacked":
+        ends = [end for s in frame.samples for end in (s.low, s.high) if end is not None]
+        return [sample.y for sample in frame.samples] + ends
+    sums: dict[tuple[str, str, bool], float] = {}
+    for sample in frame.samples:
+        key = (sample.panel, sample.x, sample.y >= 0)
+        sums[key] = sums.get(key, 0.0) + sample.y
+    return [0.0, *sums.values()]

@@ -1,0 +1,368 @@
+"""doPlot: from the selected rows and the remembered options to a plot with axes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import numerals, samples
+from netesto.report.expscript.dataset import View
+from netesto.report.expscript.lines import items
+from netesto.report.expscript.plot import (
+    BARS,
+    KINDS,
+    Axis,
+    Box,
+    Mark,
+    Panel,
+    Plot,
+    ReferenceLine,
+    Style,
+    Trace,
+)
+from netesto.report.expscript.plotaxes import (
+    Frame,
+    Places,
+    Request,
+    Vertical,
+    equal,
+    left_values,
+    vertical,
+    x_places,
+)
+from netesto.report.expscript.samples import Sample, Wanted
+from netesto.report.expscript.ticks import Scale, Tick
+
+# Of the distance between neighbours on the X axis: what a group of bars takes, and one bar of it.
+GROUP_SHARE, BAR_SHARE = 0.8, 0.7
+DEFAULT_SIZE_PX = (1800, 900)
+DEFAULT_AXIS_IN = 6.5
+BOX_REMARK = (
+    "Boxes: quartiles and median; whiskers reach the last value within 1.5 times the distance of"
+    " the quartiles, circles are beyond."
+)
+
+
+def plan(view: View, request: Request) -> Plot | None:
+    """The plot, None if plotX or plotY1 was never given, or no row can be drawn; that is told."""
+    kind = next(kind for kind in KINDS if kind == request.chosen("plotType", *KINDS))
+    wanted = _wanted(view, request)
+    if not wanted.lefts or (not wanted.x and kind not in {"cdf", "box"}):
+        request.warn("doPlot: plotX and plotY1 must be given; there is no plot")
+        return None
+    found = samples.collect(view, wanted, needs_x=bool(wanted.x) and kind != "cdf")
+    if not any(sample.is_drawn for sample in found):
+        request.warn(
+            f"doPlot: none of {len(view.rows)} selected rows has numbers in "
+            f"{', '.join((*wanted.lefts, *wanted.rights))}; there is no plot"
+        )
+        return None
+    frame = Frame(request, kind, wanted, found, samples.labels(wanted), _panels(found))
+    frame = _with_repeats(frame)
+    match kind:
+        case "cdf":
+            return _cdf(frame)
+        case "box":
+            return _boxes(frame)
+        case _:
+            return _over_x(frame)
+
+
+def _wanted(view: View, request: Request) -> Wanted:
+    lefts = request.get("plotY1")
+    # A column whose name holds a comma is found before the list is split.
+    names = (lefts,) if lefts in view.data.columns else tuple(items(lefts))
+    errors = tuple(items(request.get("Y1Error")))
+    samples.check_errors(errors)
+    return Wanted(
+        x=request.get("plotX"),
+        lefts=names,
+        rights=tuple(items(request.get("plotY2"))),
+        series=samples.series_choice(request.get("plotSeries"), view, warn=request.warn),
+        facet=request.get("plotFacet"),
+        errors=errors,
+    )
+
+
+def _panels(found: Sequence[Sample]) -> tuple[str, ...]:
+    texts = tuple(dict.fromkeys(sample.panel for sample in found if sample.is_drawn))
+    numbers = [numerals.drawable(text) for text in texts]
+    if None in numbers:
+        return texts
+    return tuple(sorted(texts, key=lambda text: numerals.drawable(text) or 0.0))
+
+
+def _with_repeats(frame: Frame) -> Frame:
+    how = frame.request.chosen("plotRepeats", "each", "mean", "median")
+    if frame.kind in {"cdf", "box"}:
+        return frame
+    if how != "each":
+        return replace(frame, samples=samples.merged(frame.samples, how))
+    if frame.kind in BARS and (hidden := samples.overlapping(frame.samples)):
+        frame.request.warn(
+            f"doPlot: {hidden} bar{'s' if hidden > 1 else ''} overlap another of the same series "
+            "and X; select fewer rows, use Average, or plotRepeats=mean"
+        )
+    return frame
+
+
+# ---- bars, lines, scatter, stacked -------------------------------------------------------
+
+
+def _over_x(frame: Frame) -> Plot:
+    places = x_places(frame)
+    left = vertical(frame, "Y1", left_values(frame), frame.wanted.lefts)
+    right = None
+    if frame.wanted.rights:
+        values = [value for sample in frame.samples for value in sample.right]
+        right = vertical(frame, "Y2", values, frame.wanted.rights)
+        if frame.request.get("Y1eqY2") == "on":
+            left, right = equal(frame, left, right)
+    side_by_side = len(frame.labels) if frame.kind == "bars" else 1
+    panels = tuple(
+        Panel(title, tuple(_trace(frame, title, number, places=places, left=left, right=right)
+                           for number in range(len(frame.labels))))
+        for title in frame.panels
+    )  # fmt: skip
+    if frame.kind == "stacked":
+        panels = tuple(replace(panel, traces=_stacked(panel.traces)) for panel in panels)
+    plot = Plot(
+        kind=frame.kind,
+        titles=_titles(frame),
+        x=Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale),
+        left=left.axis,
+        right=right.axis if right else None,
+        panels=panels,
+        legend_title=frame.request.get("plotSeriesTitle"),
+        bar_width=BAR_SHARE * places.spacing / side_by_side,
+        style=_style(frame.request),
+        right_names=_right_names(frame),
+        across=_lines(frame.request, "plotHLines", numerals.drawable),
+        upright=_lines(frame.request, "plotVLines", _place_or_none(places)),
+    )
+    return replace(plot, remarks=_remarks(frame, plot))
+
+
+def _place_or_none(places: Places) -> Callable[[str], float | None]:
+    def find(text: str) -> float | None:
+        try:
+            return places.of(text)
+        except (KeyError, ValueError):
+            return None
+
+    return find
+
+
+def _trace(
+    frame: Frame, panel: str, number: int, *, places: Places, left: Vertical, right: Vertical | None
+) -> Trace:
+    label = frame.labels[number]
+    offset = 0.0
+    if frame.kind == "bars":
+        middle = (len(frame.labels) - 1) / 2
+        offset = GROUP_SHARE * places.spacing / len(frame.labels) * (number - middle)
+    marks = [
+        Mark(
+            x=places.of(sample.x) + offset,
+            y=sample.y / left.divisor,
+            low=None if sample.low is None else sample.low / left.divisor,
+            high=None if sample.high is None else sample.high / left.divisor,
+            right=tuple(value / right.divisor for value in sample.right) if right else (),
+            note=_note(frame, panel, number, sample),
+        )
+        for sample in frame.of(panel, label)
+    ]
+    if frame.kind == "line":
+        marks.sort(key=lambda mark: mark.x)
+    return Trace(label, number, tuple(marks))
+
+
+def _note(frame: Frame, panel: str, number: int, sample: Sample) -> str:
+    """The text on a bar: PlotRatio tells Y2/Y1, PlotPercent the change from the first series."""
+    switched_on = {"Horizontal", "Vertical"}
+    if frame.request.get("PlotRatio") in switched_on:
+        return f"{sample.right[0] / sample.y:.2f}" if sample.right and sample.y else ""
+    if frame.request.get("PlotPercent") not in switched_on or number == 0:
+        return ""
+    first = [one.y for one in frame.of(panel, frame.labels[0]) if one.x == sample.x]
+    return f"{(sample.y - first[0]) / first[0] * 100:+.1f}%" if first and first[0] else ""
+
+
+def _stacked(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """Each bar begins where the one below ends; negative ones hang down from 0."""
+    tops: dict[tuple[float, bool], float] = {}
+    stacked: list[Trace] = []
+    for trace in traces:
+        marks: list[Mark] = []
+        for mark in trace.marks:
+            key = (mark.x, mark.y >= 0)
+            base = tops.get(key, 0.0)
+            tops[key] = base + mark.y
+            marks.append(replace(mark, base=base, low=None, high=None))
+        stacked.append(replace(trace, marks=tuple(marks)))
+    return tuple(stacked)
+
+
+# ---- distributions -----------------------------------------------------------------------
+
+
+def _cdf(frame: Frame) -> Plot:
+    """The share of rows at or below each value of Y1, one curve a series."""
+    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
+    round_scale = left.axis.scale
+    low = round_scale.low if round_scale.is_log else min(s.y for s in frame.samples) / left.divisor
+    shares = Scale(0.0, 1.0, tuple(Tick(part / 5, f"{part / 5:g}") for part in range(6)))
+    panels = tuple(
+        Panel(title, tuple(
+            Trace(label, number, _steps([s.y / left.divisor for s in frame.of(title, label)]))
+            for number, label in enumerate(frame.labels)
+        ))
+        for title in frame.panels
+    )  # fmt: skip
+    scale = replace(round_scale, low=min(low, round_scale.ticks[0].position))
+    return Plot(
+        kind="cdf",
+        titles=_titles(frame),
+        x=Axis(left.axis.title, scale),
+        left=Axis("share of rows at or below", shares),
+        right=None,
+        panels=panels,
+        legend_title=frame.request.get("plotSeriesTitle"),
+        bar_width=0.0,
+        style=_style(frame.request),
+        upright=_lines(frame.request, "plotVLines", numerals.drawable),
+        across=_lines(frame.request, "plotHLines", numerals.drawable),
+    )
+
+
+def _steps(values: Sequence[float]) -> tuple[Mark, ...]:
+    ordered = sorted(values)
+    return tuple(Mark(value, (i + 1) / len(ordered)) for i, value in enumerate(ordered))
+
+
+def _boxes(frame: Frame) -> Plot:
+    """One box for each X and series."""
+    with_x = frame.wanted.x or "all rows"
+    labelled = frame if frame.wanted.x else replace(
+        frame, samples=[replace(sample, x=with_x) for sample in frame.samples]
+    )  # fmt: skip
+    uniform = Request({**frame.request.options, "xUniform": "on"}, frame.request.warn)
+    frame = replace(labelled, request=uniform)
+    places = x_places(frame)
+    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
+    share = GROUP_SHARE / len(frame.labels)
+    middle = (len(frame.labels) - 1) / 2
+    panels = tuple(
+        Panel(title, tuple(
+            Trace(label, number, boxes=_boxes_of(
+                frame.of(title, label), places, share * (number - middle), left.divisor))
+            for number, label in enumerate(frame.labels)
+        ))
+        for title in frame.panels
+    )  # fmt: skip
+    return Plot(
+        kind="box",
+        titles=_titles(frame),
+        x=Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale),
+        left=left.axis,
+        right=None,
+        panels=panels,
+        legend_title=frame.request.get("plotSeriesTitle"),
+        bar_width=BAR_SHARE / len(frame.labels),
+        style=_style(frame.request),
+        across=_lines(frame.request, "plotHLines", numerals.drawable),
+        remarks=(BOX_REMARK,),
+    )
+
+
+def _boxes_of(
+    found: Sequence[Sample], places: Places, offset: float, divisor: float
+) -> tuple[Box, ...]:
+    by_x: dict[str, list[float]] = {}
+    for sample in found:
+        by_x.setdefault(sample.x, []).append(sample.y / divisor)
+    return tuple(_box(places.of(x) + offset, values) for x, values in by_x.items())
+
+
+def _box(x: float, values: Sequence[float]) -> Box:
+    low, median, high = (float(q) for q in np.percentile(values, [25, 50, 75]))
+    reach = 1.5 * (high - low)
+    inside = [value for value in values if low - reach <= value <= high + reach]
+    outside = tuple(value for value in values if not low - reach <= value <= high + reach)
+    return Box(x, min(inside), low, median, high, max(inside), outside)
+
+
+# ---- what all kinds have -----------------------------------------------------------------
+
+
+def _titles(frame: Frame) -> tuple[str, ...]:
+    """The parts of plotTitle: the main title, then sub-titles."""
+    lefts, rights = frame.wanted.lefts, frame.wanted.rights
+    default = f"Plot of {' and '.join((*lefts, *rights))}"
+    return tuple(items(frame.request.get("plotTitle") or default, "|"))
+
+
+def _right_names(frame: Frame) -> tuple[str, ...]:
+    given = frame.request.get("plotY2Title")
+    names = frame.wanted.rights
+    return (given or names[0], *names[1:]) if names else ()
+
+
+def _lines(
+    request: Request, key: str, place: Callable[[str], float | None]
+) -> tuple[ReferenceLine, ...]:
+    """`50=fair share,100`; what has no place on the axis is told."""
+    lines: list[ReferenceLine] = []
+    for item in items(request.get(key)):
+        written, _, text = item.partition("=")
+        position = place(written.strip())
+        if position is None:
+            request.warn(f"{key}: {written.strip()!r} has no place on the axis, it is left out")
+        else:
+            lines.append(ReferenceLine(position, text.strip()))
+    return tuple(lines)
+
+
+def style(request: Request) -> Style:
+    """The looks of a plot of any kind."""
+    return _style(request)
+
+
+def _style(request: Request) -> Style:
+    width = request.number("plotXSize") or DEFAULT_SIZE_PX[0]
+    height = request.number("plotYSize") or DEFAULT_SIZE_PX[1]
+    axis = request.number("plotXLen") or DEFAULT_AXIS_IN
+    if min(width, height, axis) <= 0 or max(width, height) > 20000 or axis > 100:
+        raise ScriptError(
+            f"a plot of {width:g} by {height:g} pixels, {axis:g} inches wide, cannot be drawn",
+            remedy="plotSize=1800,900 and plotXLen=6.5 are the defaults",
+        )
+    palette = request.chosen("plotPalette", "safe", "classic", "grey")
+    background = request.number("BkgLevel")
+    if background is None and palette == "classic":
+        background = 0.8
+    return Style(
+        width_px=round(width),
+        height_px=round(height),
+        axis_in=axis,
+        palette=palette,
+        legend=request.chosen("plotLegend", "right", "above", "below", "none"),
+        background=None if background is None else min(1.0, max(0.0, background)),
+        vertical_notes="Vertical" in {request.get("PlotPercent"), request.get("PlotRatio")},
+    )
+
+
+def _remarks(frame: Frame, plot: Plot) -> tuple[str, ...]:
+    remarks: list[str] = []
+    low = plot.left.scale.low
+    if plot.kind == "bars" and low > 0:
+        start = f"{low:.10g}"
+        remarks.append(f"Bars begin at {start}, not at 0; Y1min=0 makes their lengths comparable.")
+    how = frame.request.chosen("plotRepeats", "each", "mean", "median")
+    if how != "each":
+        method = "Student's t" if how == "mean" else "bootstrap"
+        remarks.append(f"Repeats are shown as their {how} with its 95 % interval ({method}).")
+    elif frame.wanted.errors:
+        remarks.append(f"Error bars: {' to '.join(frame.wanted.errors)}.")
+    return tuple(remarks)
