@@ -38,6 +38,10 @@ UNIT, UNIT_NAME, UNIT_BPS = "k", "10^3bits/s", 1e3
 # One for what went wrong, one for where.
 FAILURE_LINES = 2
 
+# Lengths are printed in whole milliseconds: below this the rate is wrong by 10 % and more. The last
+# interval, cut off by the end of the test, can be that short.
+SHORTEST_INTERVAL_S = 0.0095
+
 SELECTORS = (
     "ELAPSED_TIME", "THROUGHPUT", "THROUGHPUT_UNITS", "REMOTE_RECV_THROUGHPUT",
     "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT",
@@ -170,7 +174,9 @@ class Netperf:
             remote_congestion_control=values.text("REMOTE_CONG_CONTROL"),
             mss_bytes=None if mss is None else int(mss),
         )
-        return _with_latencies(common, values) if request.test in REQUEST_TESTS else common
+        if request.test in REQUEST_TESTS:
+            return _with_transactions(common, values)
+        return _with_latencies(common, values) if values.has("MIN_LATENCY") else common
 
 
 class _Values:
@@ -178,6 +184,9 @@ class _Values:
 
     def __init__(self, pairs: Mapping[str, str]) -> None:
         self._pairs = pairs
+
+    def has(self, key: str) -> bool:
+        return key in self._pairs
 
     def text(self, key: str) -> str:
         if key not in self._pairs:
@@ -235,14 +244,16 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
 
 
-def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
+def _with_transactions(result: TransferResult, values: _Values) -> TransferResult:
     rate = values.number("TRANSACTION_RATE")
-    if rate == 0:
-        # No transaction was completed: the zeros that netperf prints are no latencies.
-        return replace(result, transactions_per_s=rate)
+    told = replace(result, transactions_per_s=rate)
+    # No transaction was completed: the zeros that netperf prints are no latencies.
+    return _with_latencies(told, values) if rate else told
+
+
+def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
     return replace(
         result,
-        transactions_per_s=rate,
         min_latency_us=values.known("MIN_LATENCY"),
         max_latency_us=values.known("MAX_LATENCY"),
         mean_latency_us=values.known("MEAN_LATENCY"),
@@ -266,8 +277,13 @@ def _intervals(output: str, request: GroupRequest) -> tuple[Interval, ...]:
         if match := _INTERIM.match(line):
             readings.setdefault(int(match[2]), {})[match[1]] = match[3]
     share = _request_share(request)
-    return tuple(
+    intervals = (
         _interval(_Values(reading), share=share) for _, reading in sorted(readings.items())
+    )
+    return tuple(
+        interval
+        for interval in intervals
+        if interval.end_s - interval.start_s >= SHORTEST_INTERVAL_S
     )
 
 

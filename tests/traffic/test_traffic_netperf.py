@@ -104,6 +104,17 @@ def test_stream_on_a_slow_path(output, ask):
     )
 
 
+def test_latencies_of_a_stream_are_those_of_a_send(output, ask):
+    result = parse(output("netperf-2.7.0-tcp-stream-100mbit-bottleneck.txt"), ask())
+    found = (result.min_latency_us, result.mean_latency_us, result.p99_latency_us)
+    assert found == (0.0, 1848.46, 59769.0)
+
+
+def test_an_interval_too_short_to_be_measured_is_left_out(output, ask):
+    result = parse(output("netperf-2.7.0-tcp-stream-100mbit-bottleneck.txt"), ask())
+    assert result.intervals[-1] == interval(1795184134.455, 1795184134.695, 95_594_440.0)
+
+
 def interval(start_s, end_s, rate_bps):
     return Interval(
         pytest.approx(start_s, abs=1e-6), pytest.approx(end_s, abs=1e-6), pytest.approx(rate_bps)

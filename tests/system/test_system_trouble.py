@@ -1,0 +1,123 @@
+"""What goes wrong in a real run is told, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from whole_runs import TWO_FLOWS, Outcome, command, namespaces, netesto, run_script
+
+from netesto import process
+
+pytestmark = pytest.mark.lab
+
+PAIR = "LAB pair rate=50mbit\nSOURCE inlib\n"
+STREAM = "RUN OneFlowStream server=b client=a expName=x ca=cubic dur=%s\n"
+
+
+def agent_of(host: str, runner: int) -> int:
+    """The process id of the agent of `host` that the run `runner` started."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == runner and "netesto.agent.daemon" in words and host in words:
+                return int(entry.name)
+    return 0
+
+
+def flow_is_running(out: Path) -> bool:
+    """True once the results folder tells of a flow: the experiment's folder was made."""
+    return (out / "1.partial").is_dir()
+
+
+def start(folder: Path, text: str) -> "subprocess.Popen[bytes]":
+    (folder / "script.nts").write_text(text)
+    argv = [*command("run", "--plain", "--out", str(folder / "out")), str(folder / "script.nts")]
+    return process.launch(argv, stdout=folder / "output")
+
+
+def test_a_killed_agent_fails_its_flow_and_the_run_ends(tmp_path: Path):
+    run = start(tmp_path, TWO_FLOWS)
+    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    os.kill(agent_of("client2", run.pid), signal.SIGKILL)
+    status = run.wait(30)
+    outcome = Outcome(status, "", "", tmp_path / "out")
+    assert (outcome.status, outcome.rows[0]["status"], outcome.rows[2]["rate"]) == (
+        1,
+        "partial",
+        "",
+    )
+    assert outcome.rows[2]["status"].startswith("client2: agent lost")
+    assert "client1" not in namespaces()
+
+
+def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_path: Path):
+    run = start(tmp_path, PAIR + STREAM % 20)
+    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    os.kill(run.pid, signal.SIGINT)
+    status = run.wait(30)
+    outcome = Outcome(status, "", "", tmp_path / "out")
+    assert (outcome.status, [row["status"] for row in outcome.rows]) == (
+        130,
+        ["failed", "interrupted"],
+    )
+    assert outcome.manifest(1)["reasons"] == ["interrupted"]
+    assert "-a\n" not in namespaces()
+
+
+def test_clean_removes_what_a_killed_run_left(tmp_path: Path):
+    run = start(tmp_path, PAIR + STREAM % 20)
+    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait(10)
+    left = namespaces()
+    done = netesto(tmp_path, "clean")
+    gone = [name.split()[0] for name in left.splitlines() if name.split()[0] in done.stdout]
+    assert (done.status, len(gone) >= 2) == (0, True)
+    assert set(namespaces().split()) & set(gone) == set()
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path):
+    script = PAIR + (STREAM % 1).replace("cubic", "nonesuch")
+    outcome = run_script(tmp_path, script)
+    assert outcome.status == 3
+    assert "a: congestion control nonesuch: not in this kernel" in outcome.stderr
+    assert not (outcome.out / "exp.csv").exists()
+
+
+def test_a_qdisc_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path):
+    outcome = run_script(tmp_path, PAIR + "SET_QDISC host=a qdisc=nonesuch\n" + STREAM % 1)
+    assert outcome.status == 3
+    assert "a: qdisc nonesuch: not in this kernel" in outcome.stderr
+
+
+def test_a_tool_that_is_not_installed_is_named(tmp_path: Path):
+    script = PAIR + "DO_CLIENT host=a server=b exp=COUNTER tool=netperf dur=1 ca=cubic\n"
+    (tmp_path / "script.nts").write_text(script)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("ip", "tc", "ss", "ping", "iperf3", "sysctl", "nsenter", "unshare", "ethtool"):
+        found = process.run(["which", name], timeout=5).stdout.strip()
+        (tools / name).symlink_to(found)
+    done = netesto(tmp_path, "run", "--plain", "script.nts", path=str(tools))
+    assert (done.status, "netperf is not installed at both hosts" in done.stderr) == (3, True)
+
+
+def test_a_flow_over_ipv6_uses_ipv6_addresses(tmp_path: Path):
+    outcome = run_script(tmp_path, PAIR + STREAM % 1, ["--family", "6"])
+    request = outcome.manifest(1)["groups"][0]["request"]
+    assert (outcome.status, ":" in request["client_address"]) == (0, True)
+
+
+def test_two_runs_do_not_share_a_results_folder(tmp_path: Path):
+    run = start(tmp_path, PAIR + STREAM % 20)
+    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    second = netesto(tmp_path, "run", "--plain", "--out", "out", "script.nts")
+    os.kill(run.pid, signal.SIGINT)
+    run.wait(30)
+    assert (second.status, "another run is writing to this folder" in second.stderr) == (3, True)

@@ -1,0 +1,135 @@
+"""The paper's two-flow experiment on this machine's kernel."""
+
+import json
+import re
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from whole_runs import Outcome, namespaces, netesto
+
+pytestmark = pytest.mark.lab
+
+OVERLAP_MBPS = 85.0
+BOTTLENECK_MBPS = 100.0
+
+
+def series_of(outcome: Outcome) -> list[dict[str, list[list[float]]]]:
+    return json.loads((outcome.out / "1" / "series.json").read_text())["flows"]
+
+
+def test_the_run_ends_well(two_flows: Outcome):
+    assert (two_flows.status, two_flows.rows[0]["status"]) == (0, "ok")
+
+
+def test_there_is_a_row_for_the_experiment_and_one_for_each_group(two_flows: Outcome):
+    assert [row["exp"] for row in two_flows.rows] == ["1.0", "1.1", "1.2"]
+
+
+def test_the_terminal_shows_the_table_and_the_page(two_flows: Outcome):
+    firsts = [line.split()[0] for line in two_flows.stdout.splitlines() if line]
+    assert firsts == ["exp", "1.0", "1.1", "1.2", "page", "results"]
+
+
+def test_effective_congestion_controls_are_those_asked_for(two_flows: Outcome):
+    assert [row["effCa"] for row in two_flows.rows] == ["cubic/bbr", "cubic", "bbr"]
+
+
+def test_the_total_fits_the_bottleneck(two_flows: Outcome):
+    assert 80.0 < float(two_flows.rows[0]["rate"]) <= BOTTLENECK_MBPS
+
+
+def test_the_flows_fill_the_bottleneck_while_both_run(two_flows: Outcome):
+    cubic, bbr = (flow["goodput"] for flow in series_of(two_flows))
+    begin, end = bbr[1][0], bbr[-2][0]
+    during = [rate for time, rate in cubic if begin <= time <= end]
+    assert fmean(during) + fmean(rate for _, rate in bbr) >= OVERLAP_MBPS
+
+
+def test_the_second_flow_starts_where_it_was_asked_to(two_flows: Outcome):
+    groups = two_flows.manifest(1)["groups"]
+    skews = [flow["start_skew_ms"] for group in groups for flow in group["instances"]]
+    assert max(skews) < 250.0
+
+
+def test_every_kind_of_sample_was_taken(two_flows: Outcome):
+    filled = {
+        name
+        for flow in series_of(two_flows)
+        for name, value in flow.items()
+        if isinstance(value, list) and value
+    }
+    assert filled >= {"goodput", "cwnd", "rtt", "min_rtt", "unacked", "acked_rate"}
+
+
+def test_the_manifest_holds_the_hash_of_every_raw_file(two_flows: Outcome):
+    folder = two_flows.out / "1"
+    there = {
+        str(path.relative_to(folder))
+        for part in ("raw", "0", "1")
+        for path in (folder / part).rglob("*")
+        if path.is_file()
+    }
+    assert set(two_flows.manifest(1)["files"]) == there
+
+
+def test_host_statistics_are_there_before_and_after(two_flows: Outcome):
+    hosts = {"client1", "client2", "server1"}
+    found = [
+        {path.name.partition(".")[0] for path in (two_flows.out / "1" / order).iterdir()}
+        for order in ("0", "1")
+    ]
+    assert found == [hosts, hosts]
+
+
+def test_the_page_asks_the_network_for_nothing(two_flows: Outcome):
+    text = (two_flows.out / "1" / "exp.html").read_text()
+    loaded = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(?!data:)([^\"]+)\"", text)
+    assert loaded == []
+
+
+def test_seven_graphs_are_kept_beside_the_page(two_flows: Outcome):
+    found = sorted(path.name for path in (two_flows.out / "1" / "plots").iterdir())
+    assert found == [
+        "acked_rate.svg",
+        "cwnd.svg",
+        "minrtt.svg",
+        "rates.svg",
+        "retrans.svg",
+        "rtt.svg",
+        "unacked.svg",
+    ]
+
+
+def test_the_run_is_recorded_with_script_seed_and_exit_status(two_flows: Outcome):
+    (path,) = (two_flows.out / "runs").iterdir()
+    record = json.loads(path.read_text())
+    script = (two_flows.out.parent / "script.nts").read_text()
+    assert (record["script"], record["exit_status"], record["experiments"]) == (script, 0, [1])
+
+
+def test_rebuilding_from_raw_data_gives_the_same_bytes(two_flows: Outcome):
+    derived = [two_flows.out / "exp.csv", two_flows.out / "1" / "all.exp.out"]
+    before = [path.read_bytes() for path in derived]
+    done = netesto(two_flows.out.parent, "report", "out")
+    assert (done.status, [path.read_bytes() for path in derived]) == (0, before)
+
+
+def test_the_lab_is_gone(two_flows: Outcome):
+    del two_flows
+    assert "client1" not in namespaces()
+
+
+def test_a_second_run_adds_an_experiment(two_flows: Outcome, tmp_path: Path):
+    script = tmp_path / "again.nts"
+    script.write_text(
+        "LAB pair\nSOURCE inlib\nRUN OneFlowStream server=b client=a expName=again ca=cubic dur=1\n"
+    )
+    before = two_flows.rows
+    done = netesto(tmp_path, "run", "-q", "--out", str(two_flows.out), str(script))
+    after = two_flows.rows
+    assert (done.status, after[:3], [row["exp"] for row in after[3:]]) == (
+        0,
+        before,
+        ["2.0", "2.1"],
+    )

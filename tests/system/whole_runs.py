@@ -1,0 +1,61 @@
+"""Whole runs: the command line, a lab in this machine's kernel, real tools."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netesto import process
+
+# Two flows as in the demo, and short: the second from 1 s to 3 s.
+TWO_FLOWS = """\
+LAB dumbbell clients=2 servers=1 rate=100mbit
+SOURCE inlib
+RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
+    ca1=cubic ca2=bbr dur1=5 dur2=3 delay2=1
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of netesto that ended, and what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        with (self.out / "exp.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def manifest(self, exp: int) -> dict[str, Any]:
+        return json.loads((self.out / str(exp) / "manifest.json").read_text())
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "netesto", *words]
+
+
+def netesto(
+    folder: Path, *words: str, timeout: float = 60, path: str | None = None
+) -> process.Finished:
+    """Run netesto in `folder`; `path` replaces PATH."""
+    env = {**os.environ, **({"PATH": path} if path is not None else {})}
+    return process.run(command(*words), timeout=timeout, check=False, cwd=folder, env=env)
+
+
+def run_script(folder: Path, text: str, options: Sequence[str] = ()) -> Outcome:
+    """Run a script's text in a lab; its results are in `folder/out`."""
+    (folder / "script.nts").write_text(text)
+    done = netesto(folder, "run", "--plain", "--out", "out", *options, "script.nts")
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+def namespaces() -> str:
+    return process.run(["ip", "netns", "list"], timeout=5).stdout
