@@ -108,7 +108,7 @@ class Flow:
                 status = await job.wait()
         except TimeoutError:
             status = await job.end()
-            reason = f"{self._tool.name} still ran after {limit_s:.0f} s, ended"
+            reason = f"{self._tool.name} still ran after {limit_s:g} s, ended"
             return Outcome(reason=reason, exit_status=status, last_lines=self._last_lines())
         except OSError as error:
             return Outcome(reason=f"its output cannot be kept: {error.strerror}")
@@ -129,13 +129,13 @@ class Flow:
 
     def _read_outcome(self, status: int) -> Outcome:
         output = self._out.read_text(errors="replace")
+        # Some exit with 0 though they failed; so what they say counts, too.
+        said = self._tool.failure(output + self._err.read_text(errors="replace"))
+        reason = failure(self._tool.name, status, said)
         result = None
-        if reason := failure(self._tool.name, status):
-            said = self._tool.failure(output + self._err.read_text(errors="replace"))
-            reason = f"{reason}: {said}" if said else reason
-        elif not output.strip():
+        if not reason and not output.strip():
             reason = f"{self._tool.name} printed nothing"
-        else:
+        elif not reason:
             assert self._started_s is not None, "a tool that exited was started"
             try:
                 result = self._tool.parse(output, self._request, started_s=self._started_s)
@@ -195,15 +195,21 @@ class Flow:
         )
 
 
-def failure(tool: str, status: int) -> str:
-    """What an exit status says of a tool that should have exited with 0; "" if it did."""
+def failure(tool: str, status: int, said: str) -> str:
+    """Why a tool failed, from its exit status and what it said; "" if it did not."""
     if status == 0:
-        return ""
+        return f"{tool}: {said}" if said else ""
     if status > 0:
-        return f"{tool} exited {status}"
+        reason = f"{tool} exited {status}"
+    else:
+        reason = f"{tool} was ended by {_signal_name(-status)}"
+    return f"{reason}: {said}" if said else reason
+
+
+def _signal_name(number: int) -> str:
     with contextlib.suppress(ValueError):
-        return f"{tool} was ended by {signal.Signals(-status).name}"
-    return f"{tool} was ended by signal {-status}"
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def last_lines(path: Path) -> str:

@@ -1,0 +1,75 @@
+"""Requests for flows over loopback, and a tool whose client is any command."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from typing import Self
+
+from netesto.errors import OutputError
+from netesto.model import TESTS, GroupRequest, Ports, TransferResult
+
+LOOPBACK = ip_address("127.0.0.1")
+
+REQUEST = GroupRequest(
+    exp=1,
+    group=1,
+    exp_name="Exp",
+    test="TCP_STREAM",
+    tool="netperf",
+    client="a",
+    server="b",
+    client_address=LOOPBACK,
+    server_address=LOOPBACK,
+    duration_s=1,
+)
+
+
+def request(**changes: object) -> GroupRequest:
+    return replace(REQUEST, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellTool:
+    """Runs `script` as its client. A line `rate N` is progress; `result N` is the result."""
+
+    script: str = "echo result 5"
+    limit_s: float = 20
+    argv: Sequence[str] = ()
+    name: str = "shelltool"
+    tests: frozenset[str] = TESTS
+    options: frozenset[str] = field(default_factory=frozenset)
+    lasting_server: bool = False
+
+    def for_version(self, version: str) -> Self:
+        return self
+
+    def version_command(self) -> list[str]:
+        return ["echo", "shelltool 1.0"]
+
+    def parse_version(self, output: str) -> str:
+        return output.split()[1]
+
+    def server_command(self, port: int) -> list[str]:
+        return ["iperf3", "-s", "-1", "-p", str(port)]
+
+    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        return list(self.argv) or ["sh", "-c", self.script]
+
+    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+        return None
+
+    def deadline_s(self, request: GroupRequest) -> float:
+        return self.limit_s
+
+    def progress(self, line: str, request: GroupRequest) -> float | None:
+        return float(line.split()[1]) if line.startswith("rate ") else None
+
+    def failure(self, output: str) -> str:
+        lines = [line for line in output.splitlines() if line.startswith("error: ")]
+        return lines[0].removeprefix("error: ") if lines else ""
+
+    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+        words = output.split()
+        if "result" not in words:
+            raise OutputError("shelltool told no result")
+        return TransferResult(rate_bps=float(words[words.index("result") + 1]), elapsed_s=1)

@@ -1,0 +1,94 @@
+"""Real agents for tests: a process each, reached over a Unix socket."""
+
+import asyncio
+import contextlib
+import inspect
+import os
+import select
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from typing import TypeAlias
+
+import pytest
+
+from netesto import process
+from netesto.transport.client import AgentClient, connect
+
+# An agent is ready in well under a second; this only keeps a broken test from hanging.
+READY_TIMEOUT_S = 30
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running agent. `state` is its folder, `log` the file with what it said."""
+
+    host: str
+    child: Popen[bytes]
+    address: str
+    state: Path
+    log: Path
+
+    @property
+    def socket(self) -> Path:
+        return Path(self.address.removeprefix("unix:"))
+
+    @contextlib.asynccontextmanager
+    async def held(self, run: str = "run") -> AsyncIterator[AgentClient]:
+        """A connection that holds it; `events` of it are in the attribute of that name."""
+        async with await connect(self.address, host=self.host, timeout=READY_TIMEOUT_S) as agent:
+            events = agent.hold("the test", run)
+            async with contextlib.aclosing(events):
+                await anext(events)
+                agent.events = events
+                yield agent
+
+
+StartDaemon: TypeAlias = Callable[..., Daemon]
+
+
+@pytest.fixture
+def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
+    """Starts agents; `prefix` is a command to run one under, such as `ip netns exec NAME`."""
+    children: list[Popen[bytes]] = []
+
+    def start(
+        host: str, *options: str, prefix: tuple[str, ...] = (), env: dict[str, str] | None = None
+    ) -> Daemon:
+        state = tmp_path / host
+        log = tmp_path / f"{host}.log"
+        address = f"unix:{tmp_path}/{host}.sock"
+        reader, writer = os.pipe()
+        argv = [*prefix, sys.executable, "-m", "netesto.agent.daemon", "--listen", address]
+        argv += ["--state", str(state), "--host", host, "--device", "lo", *options]
+        argv += ["--ready-fd", str(writer)]
+        child = process.launch(argv, stdout=log, pass_fds=[writer], env=env)
+        children.append(child)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            select.select([pipe], [], [], READY_TIMEOUT_S)
+            assert pipe.readline() == f"ready {address}\n", log.read_text()
+        return Daemon(host, child, address, state, log)
+
+    yield start
+    for child in children:
+        process.end(child)
+
+
+@pytest.fixture
+def netperf() -> None:
+    if shutil.which("netperf") is None or shutil.which("netserver") is None:
+        pytest.skip("netperf is not installed")

@@ -1,0 +1,320 @@
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from agent_values import request
+from conftest import Daemon, StartDaemon
+
+from netesto import process
+from netesto.agent import leftovers
+from netesto.errors import AgentError, MissingError
+from netesto.model import CaptureRequest, Ports
+from netesto.transport.client import AgentClient
+from netesto.transport.files import ship
+
+# Flows here take a second or two; the deadline only keeps a broken test from hanging.
+DEADLINE_S = 30
+
+# Nobody listens there; netperf says so at once.
+NOBODY = Ports(control=(9,), data=(10,))
+
+
+async def events_until(agent: AgentClient, kind: str) -> list:
+    """Events up to the first of a kind, without progress."""
+    events = []
+    async with asyncio.timeout(DEADLINE_S):
+        async for event in agent.events:
+            if event.kind != "progress":
+                events.append(event)
+            if event.kind == kind:
+                break
+    return events
+
+
+def kinds(events: list) -> list[tuple[str, int, int]]:
+    return [(event.kind, event.group, event.instance) for event in events]
+
+
+def life_of(daemon: Daemon) -> str:
+    lines = map(json.loads, (daemon.state / "journal").read_text().splitlines())
+    return [line["life"] for line in lines if "life" in line][-1]
+
+
+def processes_of(life: str) -> list[str]:
+    """Names of the processes that carry an agent's mark."""
+    wanted = f"{leftovers.LIFE_VARIABLE}={life}".encode()
+    return [
+        (folder / "comm").read_text().strip()
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and wanted in leftovers._environment(folder)
+    ]
+
+
+async def pid_of(life: str, name: str) -> int:
+    """The number of a process of an agent, once it runs."""
+    found = []
+
+    def is_there() -> bool:
+        found[:] = [
+            int(folder.name)
+            for folder in Path("/proc").iterdir()
+            if folder.name.isdigit()
+            and f"{leftovers.LIFE_VARIABLE}={life}".encode() in leftovers._environment(folder)
+            and (folder / "comm").read_text().strip() == name
+        ]
+        return bool(found)
+
+    assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
+    return found[0]
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path: Path):
+    client, server = start_daemon("a"), start_daemon("b")
+    made = request(instances=2, stats=True, congestion_control="cubic")
+    async with client.held() as a, server.held() as b:
+        ports = await b.expect(made)
+        await a.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5))
+        await a.start(made, ports, None)
+        events = await events_until(a, "complete")
+        await b.forget(1, 1)
+        await a.finish(1)
+        await b.finish(1)
+        await ship(a, 1, lambda entry: tmp_path / "raw" / "a" / entry.path, host="a")
+        await ship(b, 1, lambda entry: tmp_path / "raw" / "b" / entry.path, host="b")
+        await a.confirm(1)
+        await b.confirm(1)
+    assert sorted(kinds(events)) == [
+        ("accepted", 1, 0),
+        ("complete", 1, 0),
+        ("ended", 1, 1),
+        ("ended", 1, 2),
+        ("started", 1, 1),
+        ("started", 1, 2),
+    ]
+    assert sorted(path.name for path in (tmp_path / "raw" / "a").iterdir()) == [
+        "0",
+        "1",
+        "capture.1.log",
+        "capture.1.pcap",
+        "cpu.jsonl",
+        "events.jsonl",
+        "flow.1.1.err",
+        "flow.1.1.json",
+        "flow.1.1.out",
+        "flow.1.2.err",
+        "flow.1.2.json",
+        "flow.1.2.out",
+        "group.1.json",
+        "ping.1.out",
+        "sockets.ss",
+    ]
+    assert sorted(path.name for path in (tmp_path / "raw" / "b").iterdir()) == [
+        "cpu.jsonl",
+        "events.jsonl",
+        "server.1.json",
+        "sockets.ss",
+    ]
+    assert [list((daemon.state / "spool").iterdir()) for daemon in (client, server)] == [[], []]
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_flow_starts_at_the_instant_given(start_daemon: StartDaemon, tmp_path: Path):
+    client, server = start_daemon("a"), start_daemon("b")
+    async with client.held() as a, server.held() as b:
+        ports = await b.expect(request(delay_s=0.25))
+        base_s = (await a.probe_clock()).sent_s + 0.5
+        await a.start(request(delay_s=0.25), ports, base_s)
+        await events_until(a, "complete")
+        await a.finish(1)
+        await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
+    record = json.loads((tmp_path / "raw" / "flow.1.1.json").read_text())
+    assert (record["asked_start_s"], record["started_s"] >= base_s + 0.25) == (base_s + 0.25, True)
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_killed_tool_is_a_failed_flow(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    async with client.held() as a, server.held() as b:
+        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await events_until(a, "started")
+        os.kill(await pid_of(life_of(client), "netperf"), signal.SIGKILL)
+        failed, complete = await events_until(a, "complete")
+    assert (failed.kind, failed.text, complete.kind) == (
+        "failed",
+        "netperf was ended by SIGKILL",
+        "complete",
+    )
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_flow_without_a_server_fails_with_what_the_tool_says(start_daemon: StartDaemon):
+    async with start_daemon("a").held() as a:
+        await a.start(request(), NOBODY, None)
+        events = await events_until(a, "complete")
+    assert kinds(events) == [
+        ("accepted", 1, 0),
+        ("started", 1, 1),
+        ("failed", 1, 1),
+        ("complete", 1, 0),
+    ]
+    assert events[2].text.startswith("netperf exited 255: establish control")
+
+
+async def test_missing_tool_is_a_failed_flow(start_daemon: StartDaemon, tmp_path: Path):
+    async with start_daemon("a", env={**os.environ, "PATH": str(tmp_path)}).held() as a:
+        assert (await a.info()).tools == {}
+        await a.start(request(), NOBODY, None)
+        events = await events_until(a, "complete")
+    assert [event.text for event in events if event.kind == "failed"] == [
+        "netperf: cannot start: No such file or directory"
+    ]
+
+
+async def test_missing_server_is_named(start_daemon: StartDaemon, tmp_path: Path):
+    async with start_daemon("b", env={**os.environ, "PATH": str(tmp_path)}).held() as b:
+        with pytest.raises(MissingError, match=r"^b: netserver: cannot start: No such file"):
+            await b.expect(request())
+
+
+async def test_unknown_congestion_control_is_refused_before_anything_runs(
+    start_daemon: StartDaemon,
+):
+    async with start_daemon("a").held() as a:
+        with pytest.raises(MissingError, match=r"^a: congestion control nosuch: not in this kern"):
+            await a.start(request(congestion_control="nosuch"), NOBODY, None)
+
+
+async def test_group_that_has_run_is_refused(start_daemon: StartDaemon):
+    async with start_daemon("a").held() as a:
+        await a.start(request(), NOBODY, None)
+        with pytest.raises(AgentError, match=r"^a: experiment 1 has had its group 1 already$"):
+            await a.start(request(), NOBODY, None)
+
+
+@pytest.mark.parametrize("run", ["../escape", "", "a/b", ".hidden"])
+async def test_run_that_is_no_name_is_refused(run: str, start_daemon: StartDaemon):
+    with pytest.raises(AgentError, match="is no name for a run"):
+        async with start_daemon("a").held(run):
+            pass
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_abort_ends_flows_and_keeps_what_was_measured(
+    start_daemon: StartDaemon, tmp_path: Path
+):
+    client, server = start_daemon("a"), start_daemon("b")
+    async with client.held() as a, server.held() as b:
+        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await events_until(a, "started")
+        await a.abort()
+        failed, complete = await events_until(a, "complete")
+        await a.finish(1)
+        shipped = await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
+    assert (failed.text, complete.kind) == ("aborted by the controller", "complete")
+    assert {"flow.1.1.out", "flow.1.1.json", "ping.1.out", "sockets.ss"} <= shipped.keys()
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_finish_is_refused_while_flows_run(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    async with client.held() as a, server.held() as b:
+        await a.start(request(duration_s=30), await b.expect(request()), None)
+        with pytest.raises(AgentError, match=r"^a: experiment 1: flows of group 1 still run$"):
+            await a.finish(1)
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    async with client.held() as a, server.held() as b:
+        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await events_until(a, "started")
+    assert [processes_of(life_of(daemon)) for daemon in (client, server)] == [[], []]
+    async with client.held() as a:
+        paths = [entry.path for entry in await a.files(1)]
+    assert "flow.1.1.out" in paths
+
+
+async def signal_in_mid_flow(client: Daemon, b: AgentClient, sign: signal.Signals) -> None:
+    """Signal the client's agent while a flow to `b` runs, and read its events to their end."""
+    async with client.held() as a:
+        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await events_until(a, "started")
+        client.child.send_signal(sign)
+        await events_until(a, "never")
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_terminated_agent_leaves_no_process_and_no_socket(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    life = life_of(client)
+    async with server.held() as b:
+        with pytest.raises(AgentError, match=r"^a: the agent was told to end$"):
+            await signal_in_mid_flow(client, b, signal.SIGTERM)
+    assert (client.child.wait(DEADLINE_S), processes_of(life), client.socket.exists()) == (
+        0,
+        [],
+        False,
+    )
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    life = life_of(client)
+    async with server.held() as b:
+        with pytest.raises(AgentError, match=r"^a: connection lost"):
+            await signal_in_mid_flow(client, b, signal.SIGKILL)
+        client.child.wait(DEADLINE_S)
+        before = set(processes_of(life))
+        recover(client.state)
+    assert (before, processes_of(life)) == ({"netperf", "ping"}, [])
+
+
+def recover(state: Path) -> process.Finished:
+    argv = [sys.executable, "-m", "netesto.agent.daemon", "--recover", "--state", str(state)]
+    return process.run(argv, timeout=DEADLINE_S)
+
+
+def test_recover_leaves_a_living_agent_alone(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    argv = [sys.executable, "-m", "netesto.agent.daemon", "--recover"]
+    finished = process.run([*argv, "--state", str(daemon.state)], timeout=DEADLINE_S, check=False)
+    said = f"netesto-agent: {daemon.state}: another agent has this folder\n"
+    assert (finished.status, finished.stderr) == (3, said + "give each its own --state\n")
+
+
+async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    async with daemon.held() as a:
+        await a.shut_down()
+        assert await events_until(a, "never") == []
+    assert daemon.child.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "no address to listen on"),
+        (["--listen", "192.0.2.1:0"], "cannot listen on 192.0.2.1:0: until enrolment and TLS"),
+        (["--listen", "h1:0"], "cannot listen on h1:0: h1 is no address"),
+        (["--listen", "unix:/no/such/folder/s"], "unix:/no/such/folder/s: there is no folder"),
+        (["--config", "/no/agent.toml"], "/no/agent.toml: No such file or directory"),
+    ],
+)
+def test_wrong_command_line_is_told(options: list[str], message: str, tmp_path: Path):
+    argv = [sys.executable, "-m", "netesto.agent.daemon", "--state", str(tmp_path), *options]
+    finished = process.run(argv, timeout=DEADLINE_S, check=False)
+    assert (finished.status, finished.stderr.startswith(f"netesto-agent: {message}")) == (2, True)
+
+
+def test_agent_loads_nothing_of_language_and_report(tmp_path: Path):
+    script = "import sys, netesto.agent.daemon; print(*sys.modules)"
+    finished = process.run([sys.executable, "-c", script], timeout=DEADLINE_S)
+    loaded = {name.partition(".")[0] for name in finished.stdout.split()}
+    assert loaded.isdisjoint({"lark", "jinja2", "matplotlib", "numpy", "rich", "pyroute2"})

@@ -1,0 +1,90 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.agent.journal import Change, Ground, Journal, Remains, Run, Write, replay
+
+HERE = Ground("boot-1", 40)
+
+PLACE = '"boot": "boot-1", "namespace": 40'
+ECN = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [["write", "/p", "2"]]}}'
+QDISC = f'{{"change": 2, "what": "q", {PLACE}, "undo": [["run", "tc", "x"]]}}'
+ECN_CHANGE = Change(1, "ecn", (Write("/p", "2"),))
+QDISC_CHANGE = Change(2, "q", (Run(("tc", "x")),))
+
+
+def test_last_change_is_undone_first():
+    assert replay([ECN, QDISC], HERE) == Remains((QDISC_CHANGE, ECN_CHANGE), (), 2)
+
+
+def test_undone_change_remains_no_more():
+    assert replay([ECN, QDISC, '{"undone": 1}'], HERE) == Remains((QDISC_CHANGE,), (), 2)
+
+
+def test_change_of_another_boot_is_gone_with_it():
+    assert replay([ECN], replace(HERE, boot="boot-2")) == Remains((), (), 1)
+
+
+def test_change_in_another_namespace_is_left_alone():
+    assert replay([ECN], replace(HERE, namespace=41)) == Remains((), (), 1)
+
+
+def test_line_cut_short_by_a_kill_was_no_change():
+    assert replay([ECN, QDISC[:-10]], HERE) == Remains((ECN_CHANGE,), (), 1)
+
+
+def test_life_remains_until_it_is_ended():
+    lines = ['{"life": "a", "boot": "boot-1"}', '{"life": "b", "boot": "boot-1"}', '{"ended": "a"}']
+    assert replay(lines, HERE) == Remains((), ("b",), 0)
+
+
+def test_life_of_another_boot_is_over():
+    assert replay(['{"life": "a", "boot": "boot-0"}'], HERE) == Remains()
+
+
+@given(st.lists(st.text()))
+def test_any_other_lines_are_nothing(lines: list[str]):
+    assert replay(lines, HERE) == Remains()
+
+
+def test_change_is_on_disk_when_begin_returns(tmp_path: Path):
+    journal = Journal(tmp_path / "journal")
+    journal.begin("ecn", [Write("/p", "2"), Run(("tc", "x"))])
+    remains = replay((tmp_path / "journal").read_text().splitlines(), Ground.here())
+    assert remains == Remains((Change(1, "ecn", (Write("/p", "2"), Run(("tc", "x")))),), (), 1)
+
+
+def test_journal_goes_on_where_a_killed_agent_stopped(tmp_path: Path):
+    Journal(tmp_path / "journal").begin("first", [])
+    assert Journal(tmp_path / "journal").begin("second", []) == 2
+
+
+def test_journal_is_readable_after_a_line_cut_short(tmp_path: Path):
+    path = tmp_path / "journal"
+    path.write_text('{"change": 7, "wh')
+    journal = Journal(path)
+    journal.begin("ecn", [])
+    assert journal.remains() == Remains((Change(1, "ecn", ()),), (), 1)
+
+
+def test_journal_with_nothing_to_undo_is_emptied(tmp_path: Path):
+    journal = Journal(tmp_path / "journal")
+    journal.undone(journal.begin("ecn", []))
+    journal.close()
+    assert (tmp_path / "journal").read_text() == ""
+
+
+def test_journal_with_something_to_undo_is_kept(tmp_path: Path):
+    journal = Journal(tmp_path / "journal")
+    journal.begin("ecn", [])
+    journal.close()
+    assert Journal(tmp_path / "journal").remains() == Remains((Change(1, "ecn", ()),), (), 1)
+
+
+def test_step_of_no_kind_is_an_error():
+    line = ECN.replace('"write"', '"later"')
+    with pytest.raises(ValueError, match="a journal's step of no kind we know"):
+        replay([line], HERE)

@@ -1,0 +1,215 @@
+"""Settings on a real kernel, in a network namespace of the test's own."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+from conftest import Daemon, StartDaemon
+
+from netesto import process
+from netesto.errors import AgentError, MissingError
+from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+
+pytestmark = pytest.mark.lab
+
+TIMEOUT_S = 30
+
+ECN = Sysctl("net.ipv4.tcp_ecn", "1")
+TBF = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "latency", "50ms"), "", "v0")
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """Its interfaces: v0 — v1."""
+    name = f"netesto-test-{os.getpid()}"
+    process.run(["ip", "netns", "add", name], timeout=TIMEOUT_S)
+    try:
+        link = ["ip", "-n", name, "link", "add", "v0", "type", "veth", "peer", "name", "v1"]
+        process.run(link, timeout=TIMEOUT_S)
+        yield name
+    finally:
+        process.run(["ip", "netns", "del", name], timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def agent(namespace: str, start_daemon: StartDaemon) -> Daemon:
+    return start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+
+
+def inside(namespace: str, *argv: str) -> str:
+    command = ["ip", "netns", "exec", namespace, *argv]
+    return process.run(command, timeout=TIMEOUT_S).stdout.strip()
+
+
+def ecn(namespace: str) -> str:
+    return inside(namespace, "cat", "/proc/sys/net/ipv4/tcp_ecn")
+
+
+def qdiscs(namespace: str) -> list[tuple[str, str, dict]]:
+    """Root qdiscs that somebody made: interface, kind, options."""
+    found = json.loads(inside(namespace, "tc", "-j", "qdisc", "show") or "[]")
+    return [
+        (entry["dev"], entry["kind"], entry.get("options", {}))
+        for entry in found
+        if entry["handle"] != "0:"
+    ]
+
+
+async def test_sysctl_is_set_while_held_and_put_back(agent: Daemon, namespace: str):
+    before = ecn(namespace)
+    async with agent.held() as a:
+        applied = await a.configure(ECN)
+        during = ecn(namespace)
+    assert (applied, during, ecn(namespace)) == (
+        Applied("sysctl net.ipv4.tcp_ecn=1", before, "1"),
+        "1",
+        before,
+    )
+
+
+async def test_sysctl_set_twice_goes_back_to_the_first(agent: Daemon, namespace: str):
+    before = ecn(namespace)
+    async with agent.held() as a:
+        await a.configure(ECN)
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
+    assert ecn(namespace) == before
+
+
+async def test_three_values_are_set(agent: Daemon):
+    async with agent.held() as a:
+        applied = await a.configure(Sysctl("net.ipv4.tcp_wmem", "10000 262144 33554432"))
+    assert applied.after == "10000 262144 33554432"
+
+
+async def test_sysctl_that_is_not_in_the_namespace_is_told(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(MissingError, match=r"^a: sysctl net.core.netdev_budget: not here"):
+            await a.configure(Sysctl("net.core.netdev_budget", "300"))
+
+
+async def test_congestion_control_that_is_not_in_the_kernel_is_told(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(MissingError, match=r"^a: congestion control nosuch: not in this ker"):
+            await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
+
+
+async def test_setting_that_failed_leaves_nothing_to_undo(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(MissingError):
+            await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
+    changes = [json.loads(line) for line in (agent.state / "journal").read_text().splitlines()]
+    assert [sorted(change) for change in changes[1:]] == [
+        ["boot", "change", "namespace", "undo", "what"],
+        ["undone"],
+    ]
+
+
+async def test_qdisc_is_set_while_held_and_taken_away(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        applied = await a.configure(TBF)
+        during = qdiscs(namespace)
+    options = {"rate": 1250000, "burst": 15000, "lat": 50000}
+    assert (during, qdiscs(namespace), applied.setting, applied.before) == (
+        [("v0", "tbf", options)],
+        [],
+        "qdisc v0: tbf rate 10mbit burst 15000 latency 50ms",
+        "",
+    )
+    assert applied.after.startswith("qdisc tbf ")
+
+
+async def test_old_qdisc_is_made_again(agent: Daemon, namespace: str):
+    old = ("rate", "10mbit", "burst", "15000", "latency", "50ms")
+    inside(namespace, "tc", "qdisc", "add", "dev", "v0", "root", "handle", "7:", "tbf", *old)
+    before = inside(namespace, "tc", "qdisc", "show", "dev", "v0")
+    async with agent.held() as a:
+        await a.configure(Qdisc("pfifo", ("limit", "50"), "", "v0"))
+        during = qdiscs(namespace)
+    assert (during, inside(namespace, "tc", "qdisc", "show", "dev", "v0")) == (
+        [("v0", "pfifo", {"limit": 50})],
+        before,
+    )
+
+
+async def test_qdiscs_in_a_row_go_back_to_none(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(TBF)
+        await a.configure(Qdisc("pfifo", ("limit", "50"), "replace", "v0"))
+        await a.configure(Qdisc("", (), "delete", "v0"))
+        await a.configure(Qdisc("bfifo", ("limit", "9000"), "", "v0"))
+    assert qdiscs(namespace) == []
+
+
+async def test_refused_options_leave_the_old_qdisc(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(Qdisc("pfifo", ("limit", "50"), "", "v0"))
+        with pytest.raises(AgentError, match=r"^a: qdisc v0: tbf rate: exit status"):
+            await a.configure(Qdisc("tbf", ("rate",), "", "v0"))
+        assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 50})]
+
+
+async def test_qdisc_that_is_not_in_the_kernel_is_told(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(MissingError, match=r"^a: qdisc v0: nosuch: this qdisc is not in"):
+            await a.configure(Qdisc("nosuch", (), "", "v0"))
+
+
+async def test_interface_that_is_not_there_is_told(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(AgentError, match=r'Cannot find device "v7"$'):
+            await a.configure(Qdisc("pfifo", (), "", "v7"))
+
+
+async def test_netem_that_is_not_in_the_kernel_is_told(agent: Daemon):
+    async with agent.held() as a:
+        if "netem" in (await a.info()).qdiscs:
+            pytest.skip("this kernel has netem")
+        with pytest.raises(MissingError, match=r"^a: qdisc v0: netem limit 1000 delay 20ms: this"):
+            await a.configure(Netem(20, device="v0"))
+
+
+async def test_netem_arrives_with_its_decimals(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        if "netem" not in (await a.info()).qdiscs:
+            pytest.skip("this kernel has no netem")
+        await a.configure(Netem(20.5, 1000, 0.01, "v0"))
+        shown = inside(namespace, "tc", "qdisc", "show", "dev", "v0")
+    assert shown.partition("limit ")[2] == "1000 delay 20.5ms loss 0.01%"
+
+
+async def test_parameter_of_a_module_that_is_not_there_is_told(agent: Daemon):
+    async with agent.held() as a:
+        with pytest.raises(MissingError, match=r"^a: module parameter tcp_cubic hystart_ack_del"):
+            await a.configure(ModuleParameter("tcp_cubic", "hystart_ack_delta", "2"))
+
+
+async def test_settings_of_a_killed_agent_are_put_back_by_recover(agent: Daemon, namespace: str):
+    before = ecn(namespace)
+    with pytest.raises(AgentError, match="connection lost"):
+        await configure_and_kill(agent)
+    during = (ecn(namespace), [kind for _, kind, _ in qdiscs(namespace)])
+    recover = [sys.executable, "-m", "netesto.agent.daemon", "--recover", "--state"]
+    inside(namespace, *recover, str(agent.state))
+    assert (during, ecn(namespace), qdiscs(namespace)) == (("1", ["tbf"]), before, [])
+
+
+async def test_settings_of_a_killed_agent_are_put_back_by_the_next(
+    agent: Daemon, namespace: str, start_daemon: StartDaemon
+):
+    before = ecn(namespace)
+    with pytest.raises(AgentError, match="connection lost"):
+        await configure_and_kill(agent)
+    start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    assert (ecn(namespace), qdiscs(namespace)) == (before, [])
+
+
+async def configure_and_kill(agent: Daemon) -> None:
+    async with agent.held() as a:
+        await a.configure(ECN)
+        await a.configure(TBF)
+        agent.child.send_signal(signal.SIGKILL)
+        agent.child.wait(TIMEOUT_S)
+        await anext(a.events)

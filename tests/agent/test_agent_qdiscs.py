@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.agent.qdiscs import RootQdisc, decimal, parse, recreate
+from netesto.errors import OutputError
+
+# As iproute2 6.1.0 prints them.
+PFIFO = '[{"kind":"pfifo","handle":"801a:","root":true,"refcnt":3,"options":{"limit":100}}]'
+TBF = (
+    '[{"kind":"tbf","handle":"801b:","root":true,"refcnt":3,'
+    '"options":{"rate":1250000,"burst":15000,"lat":50000}}]'
+)
+DEFAULT = (
+    '[{"kind":"mq","handle":"0:","root":true,"options":{}},'
+    '{"kind":"fq_codel","handle":"0:","parent":":1","options":{"limit":10240}}]'
+)
+SHAPED = (
+    '[{"kind":"tbf","handle":"1:","root":true,"options":{"rate":1250000,"burst":15000,"lat":50}},'
+    '{"kind":"pfifo","handle":"10:","parent":"1:1","options":{"limit":100}}]'
+)
+
+
+def test_root_is_read():
+    assert parse(PFIFO) == RootQdisc("pfifo", "801a:", {"limit": 100})
+
+
+@pytest.mark.parametrize("text", ["", "[]", DEFAULT])
+def test_kernels_own_qdisc_is_no_root_of_anybody(text: str):
+    assert parse(text) is None
+
+
+def test_children_are_seen():
+    root = parse(SHAPED)
+    assert root == RootQdisc("tbf", "1:", {"rate": 1250000, "burst": 15000, "lat": 50}, True)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"root": true}]'])
+def test_text_that_is_no_list_of_qdiscs_is_an_error(text: str):
+    with pytest.raises(OutputError, match="tc printed no list of qdiscs"):
+        parse(text)
+
+
+def test_fifo_is_made_again():
+    assert recreate(parse(PFIFO)) == ("handle", "801a:", "pfifo", "limit", "100")
+
+
+def test_token_bucket_is_made_again_in_bits():
+    words = (
+        "handle",
+        "801b:",
+        "tbf",
+        "rate",
+        "10000000bit",
+        "burst",
+        "15000",
+        "latency",
+        "50000us",
+    )
+    assert recreate(parse(TBF)) == words
+
+
+def test_netem_with_loss_is_made_again():
+    options = {"limit": 1000, "loss-random": {"loss": 0.0001, "correlation": 0}, "ecn": False}
+    words = ("handle", "1:", "netem", "limit", "1000", "loss", "0.01%", "0%")
+    assert recreate(RootQdisc("netem", "1:", options)) == words
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        RootQdisc("htb", "1:", {"default": "0x10"}),
+        RootQdisc("tbf", "1:", {"rate": 1, "burst": 1, "lat": 1}, has_children=True),
+        RootQdisc("tbf", "1:", {"rate": 1, "burst": 1, "lat": 1, "peakrate": 2}),
+        RootQdisc("netem", "1:", {"limit": 9, "reorder": {"reorder": 0.1}}),
+        RootQdisc("pfifo", "1:", {}),
+    ],
+)
+def test_what_cannot_be_known_is_not_guessed(root: RootQdisc):
+    assert recreate(root) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.01, "0.01"), (20.0, "20"), (0.000001, "0.000001"), (100, "100")]
+)
+def test_decimal_keeps_its_digits(value: float, text: str):
+    assert decimal(value) == text
+
+
+@given(st.decimals("0", "3600000", places=6))
+def test_decimal_is_read_back(value):
+    assert float(decimal(float(value))) == float(value)

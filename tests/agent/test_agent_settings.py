@@ -1,0 +1,234 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.agent import allowed
+from netesto.agent.journal import Run, Write
+from netesto.agent.qdiscs import RootQdisc
+from netesto.agent.settings import (
+    Plan,
+    plan_module_parameter,
+    plan_netem,
+    plan_qdisc,
+    plan_sysctl,
+)
+from netesto.errors import AgentError
+from netesto.model import ModuleParameter, Netem, Qdisc, Sysctl
+
+PFIFO = RootQdisc("pfifo", "8001:", {"limit": 50})
+HTB = RootQdisc("htb", "1:", {"default": "0x10"})
+NETEM = RootQdisc(
+    "netem", "8002:", {"limit": 9, "delay": {"delay": 0.02, "jitter": 0, "correlation": 0}}
+)
+
+ROOT = ("dev", "eth0", "root")
+DELETE = Run(("tc", "qdisc", "del", *ROOT))
+
+
+def added(*words: str, action: str = "add") -> Run:
+    return Run(("tc", "qdisc", action, *ROOT, *words))
+
+
+def test_sysctl_is_written_and_put_back():
+    assert plan_sysctl(
+        Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432"), "4096 16384 9"
+    ) == Plan(
+        "sysctl net.ipv4.tcp_wmem=10000 262144 33554432",
+        (Write("/proc/sys/net/ipv4/tcp_wmem", "10000 262144 33554432"),),
+        (Write("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 9"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("net.core.rmem_max", "2621440"),
+        ("net.core.wmem_max", "2147483647"),
+        ("net.core.default_qdisc", "fq_codel"),
+        ("net.ipv4.tcp_rmem", "4096 4096 4096"),
+        ("net.ipv4.tcp_allowed_congestion_control", "reno cubic"),
+        ("net.ipv4.tcp_congestion_control", "bbr"),
+        ("net.ipv4.tcp_ecn", "2"),
+    ],
+)
+def test_value_within_its_range_is_allowed(name: str, value: str):
+    allowed.check_sysctl(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("net.core.rmem_max", "4095", "it takes from 4096 to 2147483647"),
+        ("net.core.wmem_max", "2147483648", "it takes from 4096 to 2147483647"),
+        ("net.core.wmem_max", "1M", "it takes a whole number"),
+        ("net.core.default_qdisc", "../x", "it takes one name, such as cubic or fq"),
+        ("net.ipv4.tcp_rmem", "4096 8192", "it takes 3 whole numbers"),
+        (
+            "net.ipv4.tcp_rmem",
+            "8192 4096 8192",
+            "it takes minimum, default and maximum, none smaller than the one before",
+        ),
+        (
+            "net.ipv4.tcp_allowed_congestion_control",
+            "reno,cubic",
+            "it takes names, such as reno,cubic",
+        ),
+        ("net.ipv4.tcp_ecn", "3", "it takes from 0 to 2"),
+        ("net.ipv4.tcp_ecn", "", "it takes a whole number"),
+    ],
+)
+def test_value_outside_its_range_is_refused(name: str, value: str, text: str):
+    with pytest.raises(AgentError) as caught:
+        plan_sysctl(Sysctl(name, value), "")
+    assert str(caught.value) == f"sysctl {name}={value}: not allowed\n{text}"
+
+
+def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
+    with pytest.raises(AgentError) as caught:
+        plan_sysctl(Sysctl("kernel.core_pattern", "|/bin/sh"), "")
+    assert str(caught.value) == (
+        "sysctl kernel.core_pattern is not allowed\nallowed are: " + ", ".join(allowed.SYSCTLS)
+    )
+
+
+def test_module_parameter_is_written_and_put_back():
+    assert plan_module_parameter(ModuleParameter("tcp_cubic", "hystart", "0"), "1") == Plan(
+        "module parameter tcp_cubic hystart=0",
+        (Write("/sys/module/tcp_cubic/parameters/hystart", "0"),),
+        (Write("/sys/module/tcp_cubic/parameters/hystart", "1"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (
+            ModuleParameter("kvm", "x", "1"),
+            """parameters of module kvm are not allowed
+allowed are those of: tcp_cubic, tcp_dctcp, tcp_nv""",
+        ),
+        (
+            ModuleParameter("tcp_nv", "x", "1"),
+            """module parameter tcp_nv x is not allowed
+allowed for tcp_nv are: nv_min_cwnd, nv_pad, nv_reset_period""",
+        ),
+        (
+            ModuleParameter("tcp_nv", "nv_pad", "-1"),
+            "module parameter tcp_nv nv_pad=-1: not allowed\nit takes from 0 to 1000000",
+        ),
+        (
+            ModuleParameter("tcp_cubic", "hystart", "2"),
+            "module parameter tcp_cubic hystart=2: not allowed\nit takes 0 or 1",
+        ),
+    ],
+)
+def test_other_module_parameter_is_refused(setting: ModuleParameter, text: str):
+    with pytest.raises(AgentError) as caught:
+        plan_module_parameter(setting, "")
+    assert str(caught.value) == text
+
+
+def test_first_qdisc_covers_the_kernels_own():
+    setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000"), "", "eth0")
+    assert plan_qdisc(setting, None) == Plan(
+        "qdisc eth0: tbf rate 10mbit burst 15000",
+        (added("tbf", "rate", "10mbit", "burst", "15000"),),
+        (DELETE,),
+    )
+
+
+def test_qdisc_without_action_deletes_the_old_one_first():
+    assert plan_qdisc(Qdisc("fq", (), "", "eth0"), PFIFO) == Plan(
+        "qdisc eth0: fq",
+        (DELETE, added("fq")),
+        (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
+    )
+
+
+def test_action_is_passed_on():
+    assert plan_qdisc(Qdisc("fq", ("limit", "9"), "replace", "eth0"), PFIFO) == Plan(
+        "qdisc eth0: replace fq limit 9",
+        (added("fq", "limit", "9", action="replace"),),
+        (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
+    )
+
+
+def test_deleting_the_kernels_own_qdisc_is_nothing():
+    assert plan_qdisc(Qdisc("", (), "delete", "eth0"), None) == Plan("qdisc eth0: delete", (), ())
+
+
+def test_qdisc_that_cannot_be_made_again_is_told():
+    plan = plan_qdisc(Qdisc("fq", (), "", "eth0"), HTB)
+    assert (plan.undo, plan.warning) == (
+        (DELETE,),
+        "the qdisc htb that eth0 had cannot be put back as it was; it will have the kernel's own",
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (Qdisc("../lib", (), "", "eth0"), "'../lib' is no name of a qdisc"),
+        (
+            Qdisc("fq", (), "show", "eth0"),
+            "qdisc action 'show' is not allowed\nactions are: add, replace, change, delete",
+        ),
+        (
+            Qdisc("netem", ("distribution", "../../x"), "", "eth0"),
+            "qdisc netem: the word '../../x' is not allowed",
+        ),
+        (Qdisc("fq", ("a b",), "", "eth0"), "qdisc fq: the word 'a b' is not allowed"),
+    ],
+)
+def test_words_that_could_mean_anything_else_are_refused(setting: Qdisc, text: str):
+    with pytest.raises(AgentError) as caught:
+        plan_qdisc(setting, None)
+    assert str(caught.value) == text
+
+
+def test_netem_is_a_root_qdisc():
+    assert plan_netem(Netem(20.5, 2000, 0.01, "eth0"), None) == Plan(
+        "qdisc eth0: netem limit 2000 delay 20.5ms loss 0.01%",
+        (added("netem", "limit", "2000", "delay", "20.5ms", "loss", "0.01%"),),
+        (DELETE,),
+    )
+
+
+def test_netem_of_nothing_removes_netem():
+    assert plan_netem(Netem(0, device="eth0"), NETEM) == Plan(
+        "qdisc eth0: delete netem",
+        (DELETE,),
+        (
+            added(
+                *("handle", "8002:", "netem", "limit", "9", "delay", "0.02s", "0s", "0%"),
+                action="replace",
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize("before", [None, PFIFO])
+def test_netem_of_nothing_removes_nothing_else(before: RootQdisc | None):
+    assert plan_netem(Netem(0, device="eth0"), before) == Plan("qdisc eth0: no netem", (), ())
+
+
+@given(st.decimals("0.000001", "100", places=6))
+def test_loss_arrives_as_it_was_asked_for(loss):
+    plan = plan_netem(Netem(0, 1000, float(loss), "eth0"), None)
+    word = plan.steps[0].argv[-1]
+    assert (word[-1], float(word[:-1]), "e" in word) == ("%", float(loss), False)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (Netem(-1), "netem: a delay of -1 ms; from 0 to 3600000 are allowed"),
+        (Netem(float("nan")), "netem: a delay of nan ms; from 0 to 3600000 are allowed"),
+        (Netem(1, 1000, 101), "netem: a loss of 101 %; from 0 to 100 are allowed"),
+        (Netem(1, 0), "netem: a limit of 0 packets; at least 1 is needed"),
+    ],
+)
+def test_netem_out_of_range_is_refused(setting: Netem, text: str):
+    with pytest.raises(AgentError) as caught:
+        plan_netem(setting, None)
+    assert str(caught.value) == text
