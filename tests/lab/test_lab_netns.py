@@ -1,0 +1,348 @@
+"""Labs in this machine's kernel: what is reachable, what is shaped, and that nothing stays."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from netesto import process
+from netesto.collectors.capabilities import Capabilities
+from netesto.errors import LabError, MissingError, UsageError
+from netesto.lab import netns, plan, probe, records, teardown, topology
+from netesto.lab.netns import Lab
+from netesto.model import Endpoint
+
+KERNEL = Capabilities(kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("pfifo", "tbf"))
+
+
+def unreachable(lab: Lab) -> list[tuple[str, str]]:
+    """The addresses of hosts that do not answer the first echo of another host."""
+    targets = [
+        (source, str(address))
+        for source, endpoint in product(lab.endpoints, lab.endpoints.values())
+        for address in endpoint.addresses.values()
+    ]
+
+    def answers(target: tuple[str, str]) -> bool:
+        source, address = target
+        argv = ["ping", "-n", "-q", "-c", "1", "-W", "5", address]
+        return lab.exec(source, argv, timeout=10, check=False).status == 0
+
+    with ThreadPoolExecutor(4) as pingers:
+        answered = list(pingers.map(answers, targets))
+    return [target for target, good in zip(targets, answered, strict=True) if not good]
+
+
+def goodput_mbps(lab: Lab, client: str, server: str, family: int, log: Path) -> float:
+    """What one second of iperf3 gets through."""
+    address = str(lab.endpoints[server].addresses[family])
+
+    def listening() -> bool:
+        return ":5201" in lab.exec(server, ["ss", "-tlnH"], timeout=5).stdout
+
+    serve = lab.command(server, ["iperf3", "-s", "-1"])
+    with process.background(serve, stdout=log, ready=listening):
+        argv = ["iperf3", "-c", address, "-t", "1", "-O", "0.3", "-J"]
+        finished = lab.exec(client, argv, timeout=20)
+    return float(json.loads(finished.stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
+
+
+# ---- what a lab is ---------------------------------------------------------------------------
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["pair", "star", "dumbbell", "chain", "tree"])
+def test_every_host_reaches_every_other_by_ipv4_and_ipv6(raise_lab, name):
+    assert unreachable(raise_lab(name)) == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("routing", ["ecmp", "twocore", "onecore"])
+def test_hosts_of_all_pods_of_a_fat_tree_reach_each_other(raise_lab, routing):
+    lab = raise_lab("fattree", routing=routing)
+    some = {host: lab.record.hosts[host] for host in ("h1", "h2", "h3", "h5", "h16")}
+    assert unreachable(replace(lab, record=replace(lab.record, hosts=some))) == []
+
+
+@pytest.mark.lab
+def test_a_topology_from_a_file(raise_lab, tmp_path: Path):
+    path = tmp_path / "ring.toml"
+    path.write_text("""
+        [nodes]
+        a = "host"
+        r1 = { kind = "router", agent = true }
+        r2 = "router"
+        r3 = "router"
+        b = "host"
+        links = "switch"
+        [[links]]
+        between = ["a", "r1"]
+        [[links]]
+        between = ["r1", "r2"]
+        [[links]]
+        between = ["r2", "r3"]
+        [[links]]
+        between = ["r3", "r1"]
+        [[links]]
+        between = ["r3", "links"]
+        rate = "10mbit"
+        [[links]]
+        between = ["links", "b"]
+    """)
+    assert unreachable(raise_lab("", file=str(path))) == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("family", [4, 6])
+def test_the_bottleneck_of_a_dumbbell_lets_its_rate_through(raise_lab, tmp_path, family):
+    lab = raise_lab("dumbbell", rate="100mbit")
+    assert 80 <= goodput_mbps(lab, "client1", "server1", family, tmp_path / "log") <= 100
+
+
+@pytest.mark.lab
+def test_the_other_direction_of_the_bottleneck_is_shaped_alike(raise_lab, tmp_path):
+    lab = raise_lab("dumbbell", rate="100mbit")
+    assert 80 <= goodput_mbps(lab, "server1", "client1", 4, tmp_path / "log") <= 100
+
+
+@pytest.mark.lab
+def test_the_first_packet_arrives(raise_lab):
+    lab = raise_lab("pair")
+    argv = ["ping", "-n", "-q", "-c", "1", "-W", "0.5", str(lab.endpoints["b"].addresses[6])]
+    assert lab.exec("a", argv, timeout=5, check=False).status == 0
+
+
+@pytest.mark.lab
+def test_offload_off_is_off(raise_lab):
+    lab = raise_lab("pair", offload="off")
+    told = lab.exec("a", ["ethtool", "-k", "b"], timeout=5).stdout
+    wanted = {
+        "tcp-segmentation-offload: off",
+        "generic-segmentation-offload: off",
+        "generic-receive-offload: off",
+    }
+    assert wanted <= set(told.splitlines())
+
+
+@pytest.mark.lab
+def test_equal_paths_are_all_used(raise_lab):
+    lab = raise_lab("fattree")
+    argv = ["ip", "route", "get", str(lab.endpoints["h16"].addresses[4])]
+    argv += ["from", str(lab.endpoints["h1"].addresses[4]), "iif", "h1", "ipproto", "tcp"]
+    cores = set()
+    for port in range(10000, 10064):
+        ports = ["sport", str(port), "dport", "5201"]
+        edge = _next_hop(lab, "e1", [*argv, *ports])
+        ports_at = [word if word != "h1" else "e1" for word in [*argv, *ports]]
+        ports_at[ports_at.index("iif") + 1] = "e1"
+        cores.add((edge, _next_hop(lab, edge, ports_at)))
+    assert cores == {("a1", "c1"), ("a1", "c2"), ("a2", "c3"), ("a2", "c4")}
+
+
+def _next_hop(lab: Lab, node: str, argv: list[str]) -> str:
+    """The neighbour that a router would hand a packet to: its interface is called so."""
+    words = process.run(["ip", "-n", f"{lab.id}-{node}", *argv[1:]], timeout=5).stdout.split()
+    return words[words.index("dev") + 1]
+
+
+@pytest.mark.lab
+def test_two_labs_live_side_by_side(raise_lab):
+    first, second = raise_lab("pair"), raise_lab("pair")
+    assert (unreachable(first), unreachable(second)) == ([], [])
+
+
+@pytest.mark.lab
+def test_a_command_on_a_host_that_is_not_there(raise_lab):
+    with pytest.raises(UsageError, match=r"no host c\nHosts: a, b\."):
+        raise_lab("pair").command("c", ["true"])
+
+
+# ---- agents ----------------------------------------------------------------------------------
+
+
+def answers(endpoint: Endpoint) -> bool:
+    """Whether somebody listens at an agent's socket; no network namespace is in the way."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(endpoint.agent.removeprefix("unix:")) == 0
+
+
+@pytest.mark.lab
+def test_every_host_has_an_agent_that_listens(state: Path, planned):
+    with netns.up(planned("dumbbell", clients="1"), state=state) as lab:
+        refused = [endpoint.host for endpoint in lab.endpoints.values() if not answers(endpoint)]
+        assert (list(lab.record.agents), refused) == (["client1", "router", "server1"], [])
+
+
+@pytest.mark.lab
+def test_agents_end_with_the_lab(state: Path, planned, left_of):
+    with netns.up(planned("pair"), state=state) as lab:
+        agents = lab.record.agents.values()
+        assert [agent.alive for agent in agents] == [True, True]
+    assert [agent.alive for agent in agents] == [False, False]
+    assert left_of(lab.record) == []
+
+
+@pytest.mark.lab
+def test_a_lab_that_stays_is_found_and_taken_down_by_name(state: Path, planned, left_of):
+    lab = netns.bring_up(planned("pair"), state=state)
+    found = netns.attach(lab.id, state=state)
+    assert found.record == lab.record
+    netns.take_down(found)
+    assert left_of(lab.record) == []
+    with pytest.raises(UsageError, match=rf"no lab {lab.id}\nThere is none\."):
+        netns.attach(lab.id, state=state)
+
+
+# ---- nothing stays ---------------------------------------------------------------------------
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_namespaces_go_away_when_the_body_fails(state: Path, planned, error, left_of):
+    with pytest.raises(error), netns.up(planned("pair"), state=state, agents=False) as lab:
+        raise error
+    assert left_of(lab.record) == []
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.lab
+def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
+    good = planned("pair")
+    side = good.namespaces[1]
+    broken = replace(side.interfaces[0], qdiscs=(("root", "bogus"),))
+    bad = replace(good, namespaces=(good.namespaces[0], replace(side, interfaces=(broken,))))
+    with (
+        pytest.raises(LabError, match=f"tc -netns {side.name} qdisc add dev a root bogus: "),
+        netns.up(bad, state=state, agents=False),
+    ):
+        pass
+    assert [ns.name for ns in bad.namespaces if (records.NAMESPACE_FOLDER / ns.name).exists()] == []
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.lab
+def test_what_runs_in_a_namespace_ends_with_it(state: Path, planned):
+    with netns.up(planned("pair"), state=state, agents=False) as lab:
+        sleeper = subprocess.Popen(lab.command("a", ["sleep", "600"]))
+        inside = teardown.processes_inside(lab.record.namespaces)
+        assert inside == [sleeper.pid]
+    assert sleeper.wait(5) == -signal.SIGTERM
+
+
+@pytest.mark.lab
+def test_an_interrupted_process_takes_its_lab_with_it(state: Path, hold, left_of):
+    holder = hold()
+    record = records.read_all(state)[0]
+    holder.send_signal(signal.SIGINT)
+    holder.wait(10)
+    assert left_of(record) == []
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.lab
+def test_an_interrupt_while_building_leaves_nothing(state: Path, left_of):
+    script = (
+        "import sys; from pathlib import Path;"
+        "from netesto.lab import netns, plan, topology;"
+        "netns.up(plan.plan(topology.build('fattree', {}), prefix='ntintr'),"
+        " state=Path(sys.argv[1]), agents=False).__enter__(); sys.stdin.read()"
+    )
+    path = records.path_of(state, "ntintr")
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(state)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert process.wait_until(path.exists, timeout=20)
+        record = records.read(path)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=20)
+    assert left_of(record) == []
+    assert list(state.iterdir()) == []
+
+
+def test_signals_wait_until_the_body_is_done():
+    done = []
+
+    def work() -> None:
+        with teardown.undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["all of it"]
+
+
+# ---- refusals --------------------------------------------------------------------------------
+
+
+def test_what_the_kernel_lacks_is_named_with_what_asked_for_it():
+    wanted = plan.plan(topology.build("dumbbell", {"delay": "20", "loss": "0.1"}), prefix="nt3f")
+    with pytest.raises(MissingError) as caught:
+        netns.check_kernel(wanted, KERNEL)
+    assert str(caught.value) == (
+        "qdisc netem: not in this kernel (6.18.44); `--ground uml` has it\n"
+        "delay=20 loss=0.1 asks for it, on the link router - right."
+    )
+
+
+def test_what_the_kernel_has_is_not_refused():
+    netns.check_kernel(plan.plan(topology.build("dumbbell", {}), prefix="nt3f"), KERNEL)
+
+
+def test_a_kernel_that_cannot_be_asked_is_not_refused():
+    unknown = replace(KERNEL, qdiscs=None, unknown="no tc")
+    netns.check_kernel(plan.plan(topology.build("pair", {"delay": "1"}), prefix="nt3f"), unknown)
+
+
+@pytest.mark.lab
+def test_an_ordinary_user_is_told_what_a_lab_needs(tmp_path: Path):
+    script = (
+        "from netesto.lab import netns, plan, topology;"
+        "netns.check(plan.plan(topology.build('pair', {}), prefix='nt3f'))"
+    )
+    argv = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", script]
+    told = process.run(argv, timeout=20, check=False).stderr
+    assert "a lab in this machine's kernel needs root" in told
+
+
+@pytest.mark.lab
+def test_a_name_that_is_taken_is_refused_and_not_touched(state: Path, planned, left_of):
+    wanted = planned("pair")
+    with netns.up(wanted, state=state, agents=False) as lab:
+        with (
+            pytest.raises(LabError, match=f"a lab {lab.id} exists already"),
+            netns.up(wanted, state=state, agents=False),
+        ):
+            pass
+        assert left_of(lab.record) == list(lab.record.namespaces)
+
+
+# ---- measuring -------------------------------------------------------------------------------
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("family", [4, 6])
+def test_paths_are_measured_before_traffic(raise_lab, family):
+    lab = raise_lab("dumbbell", rate="10mbit")
+    built = topology.build("dumbbell", {"rate": "10mbit"})
+    [path] = probe.measure(lab, built, [("client1", "server1")], family=family)
+    assert (path.asked_rtt_ms, path.asked_rate_bps) == (None, 1e7)
+    assert path.measured_rtt_ms is not None
+    assert path.measured_rate_bps == pytest.approx(1e7, rel=0.05)
+
+
+@pytest.mark.lab
+def test_a_host_that_cannot_be_reached_is_named(raise_lab):
+    lab = raise_lab("pair")
+    lab.exec("b", ["ip", "link", "set", "dev", "a", "down"], timeout=5)
+    with pytest.raises(LabError, match=r"a cannot reach b \(10\.0\.1\.2\)"):
+        probe.measure(lab, topology.build("pair", {}), [("a", "b")])

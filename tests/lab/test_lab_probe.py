@@ -1,0 +1,78 @@
+"""Asked against measured."""
+
+import pytest
+
+from netesto.errors import LabError
+from netesto.lab import probe
+from netesto.lab.probe import PathMeasurement
+
+
+def path(
+    asked_rtt_ms: float | None = 40.0,
+    measured_rtt_ms: float = 40.1,
+    measured_rate_bps: float | None = 9.99e6,
+) -> PathMeasurement:
+    return PathMeasurement(
+        source="client1",
+        destination="server1",
+        asked_rtt_ms=asked_rtt_ms,
+        measured_rtt_ms=measured_rtt_ms,
+        asked_rate_bps=1e7,
+        measured_rate_bps=measured_rate_bps,
+    )
+
+
+def test_the_worse_of_rtt_and_rate_counts():
+    assert path(measured_rtt_ms=44.0).deviation == pytest.approx(0.1)
+
+
+def test_a_rate_that_is_too_high_is_off_too():
+    assert path(measured_rate_bps=1.3e7).deviation == pytest.approx(0.3)
+
+
+def test_a_path_of_which_nothing_was_asked_is_right():
+    alone = PathMeasurement(source="a", destination="b", asked_rtt_ms=None, measured_rtt_ms=0.03)
+    assert alone.deviation == 0.0
+
+
+def test_a_rate_that_was_not_measured_is_not_zero():
+    assert path(measured_rate_bps=None).deviation == pytest.approx(0.0025)
+
+
+def test_a_path_in_words():
+    words = "client1 → server1: RTT 40.1 ms (asked 40 ms), 9.99 Mbit/s (asked 10 Mbit/s)"
+    assert path().describe() == words
+
+
+def test_five_percent_is_worth_a_warning():
+    [warning] = probe.warnings([path(), path(measured_rtt_ms=43.0)])
+    assert warning.endswith("RTT 43 ms (asked 40 ms), 9.99 Mbit/s (asked 10 Mbit/s): 8% off")
+
+
+def test_what_is_nearly_right_is_not_refused():
+    probe.refuse([path(), path(measured_rtt_ms=43.0)])
+
+
+def test_twenty_percent_is_refused():
+    with pytest.raises(LabError) as caught:
+        probe.refuse([path(), path(measured_rtt_ms=50.0)])
+    assert str(caught.value) == (
+        "the lab is not what was asked for: client1 → server1: RTT 50 ms (asked 40 ms), "
+        "9.99 Mbit/s (asked 10 Mbit/s): 25% off\n"
+        "Ask for less, give the machine more rest, or go on with --force."
+    )
+
+
+def test_the_rate_of_a_train_is_that_of_its_settled_part():
+    # Ten packets in a burst, then one every millisecond: 1000 bytes each are 8 Mbit/s.
+    burst = [(100.0, 1000)] * 10
+    steady = [(100.0 + i / 1000, 1000) for i in range(1, 101)]
+    assert probe.rate_of([*burst, *steady]) == pytest.approx(8e6)
+
+
+def test_a_train_that_did_not_arrive_has_no_rate():
+    assert probe.rate_of([]) is None
+
+
+def test_a_train_that_came_all_at_once_has_no_rate():
+    assert probe.rate_of([(100.0, 1000)] * 50) is None
