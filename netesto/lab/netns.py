@@ -329,7 +329,7 @@ def _start_agent(lab: Lab, host: str, ready: int) -> subprocess.Popen[bytes]:
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
     folder.mkdir()
-    agent = [sys.executable, "-m", "netesto.agent.daemon", "--listen", f"unix:{record.socket}"]
+    agent = [sys.executable, "-m", teardown.AGENT, "--listen", f"unix:{record.socket}"]
     options = ["--state", str(folder), "--host", host, "--device", record.device]
     argv = lab.command(host, [*agent, *options, "--ready-fd", str(ready)])
     return process.launch(argv, stdout=_log(lab, host), pass_fds=[ready])

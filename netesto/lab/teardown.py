@@ -1,13 +1,18 @@
-"""Taking a lab down by what its record says: agents, other processes inside, namespaces, files."""
+"""Taking a lab down by what its record says: agents, other processes inside, namespaces, files.
+
+An agent puts its host back before it ends. For one that was killed, its own `--recover` does so
+here, from its journal and inside its namespace: not all of a kernel's settings go with a namespace.
+"""
 
 import contextlib
 import os
 import select
 import shutil
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -15,6 +20,9 @@ from netesto import process
 from netesto.errors import LabError, ProcessError
 from netesto.lab import records
 from netesto.lab.records import NAMESPACE_FOLDER, Record
+
+# Agents are commands: importing them would tie the lab to them.
+AGENT = "netesto.agent.daemon"
 
 # An agent ends its flows and puts its host back before it ends itself.
 AGENT_GRACE_S = 10.0
@@ -27,6 +35,9 @@ KILL_GRACE_S = 5.0
 
 IP_TIMEOUT_S = 60.0
 
+# What a killed agent left running gets as long as it would have got from the agent.
+RECOVERY_TIMEOUT_S = 30.0
+
 
 def take_down(state: Path, record: Record) -> list[str]:
     """Remove all that the record names; what was really there, in words.
@@ -36,6 +47,7 @@ def take_down(state: Path, record: Record) -> list[str]:
     """
     removed = _end_agents(record)
     namespaces = [name for name in record.namespaces if (NAMESPACE_FOLDER / name).exists()]
+    removed += _recover(record, namespaces)
     removed += _end_inside(namespaces)
     _delete_namespaces(record.lab, namespaces)
     removed += [f"namespace {name}" for name in namespaces]
@@ -51,7 +63,24 @@ def _end_agents(record: Record) -> list[str]:
     return [f"agent of {host}, process {pid}" for host, pid in alive.items()]
 
 
-def _end_inside(namespaces: Iterable[str]) -> list[str]:
+def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
+    """Have the settings put back that killed agents had made: the journals that are not empty."""
+    recovered = []
+    for host, entry in record.hosts.items():
+        folder = Path(record.files) / host
+        journal = folder / "journal"
+        if entry.namespace not in namespaces or not journal.exists() or not journal.stat().st_size:
+            continue
+        argv = ["ip", "netns", "exec", entry.namespace, sys.executable, "-m", AGENT]
+        try:
+            process.run([*argv, "--recover", "--state", str(folder)], timeout=RECOVERY_TIMEOUT_S)
+        except ProcessError as error:
+            raise LabError(f"lab {record.lab}: {host} was not put back: {error}") from error
+        recovered.append(f"settings of {host}")
+    return recovered
+
+
+def _end_inside(namespaces: Collection[str]) -> list[str]:
     """End what runs in the namespaces; again, if it had started something meanwhile."""
     ended: list[str] = []
     while inside := processes_inside(namespaces):
@@ -116,7 +145,7 @@ def _still_running(descriptors: Iterable[int], timeout: float) -> set[int]:
     return remaining
 
 
-def _delete_namespaces(lab: str, names: Iterable[str]) -> None:
+def _delete_namespaces(lab: str, names: Collection[str]) -> None:
     """Interfaces, routes and qdiscs go with their namespaces."""
     lines = "".join(f"netns delete {name}\n" for name in names)
     if not lines:

@@ -2,11 +2,12 @@
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from netesto.lab import leftovers, records, teardown
+from netesto.lab import leftovers, netns, records, teardown
 
 
 @pytest.mark.lab
@@ -43,6 +44,26 @@ def test_cleaning_leaves_a_living_lab_alone(state: Path, hold, raise_lab, left_o
     holder.wait(10)
     leftovers.clean(state)
     assert left_of(living.record) == list(living.record.namespaces)
+
+
+@pytest.mark.lab
+def test_what_a_killed_agent_changed_is_put_back(state: Path, planned, tmp_path: Path):
+    changed = tmp_path / "changed"
+    changed.write_text("by agents")
+    with netns.up(planned("pair"), state=state, agents=False) as lab:
+        folder = Path(lab.record.files, "a")
+        folder.mkdir(parents=True)
+        # Inside the namespace: a journal knows the one that its changes were made in.
+        lab.exec("a", [sys.executable, "-c", JOURNAL, str(folder), str(changed)], timeout=20)
+    assert changed.read_text() == "as before"
+
+
+JOURNAL = """
+import sys
+from pathlib import Path
+from netesto.agent.journal import Journal, Write
+Journal(Path(sys.argv[1], "journal")).begin("a change", [Write(sys.argv[2], "as before")])
+"""
 
 
 def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
