@@ -1,12 +1,16 @@
 """Who may reach an agent, which acts as root on its host.
 
 A Unix socket is guarded by the file system: mode 0600, and the folder it is in. Over TCP an agent
-listens on loopback addresses only, until enrolment and TLS exist.
+listens on loopback addresses only, until enrolment and TLS exist, and answers the addresses in
+clients.txt alone, if it was given one.
 """
 
-from ipaddress import ip_address
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.model import Address
 from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 
 
@@ -32,3 +36,36 @@ def listen_address(text: str) -> UnixAddress | TcpAddress:
             remedy="reach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST",
         )
     return TcpAddress(host, address.port)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The networks that may connect by TCP; None: all that can."""
+
+    networks: tuple[IPv4Network | IPv6Network, ...] | None = None
+
+    def admits(self, address: Address) -> bool:
+        """True if a controller at this address may connect."""
+        return self.networks is None or any(address in network for network in self.networks)
+
+
+def read_clients(path: Path) -> Clients:
+    """The clients.txt at `path`. UsageError names a line that is no address or network."""
+    try:
+        return parse_clients(path.read_text(), str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def parse_clients(text: str, name: str) -> Clients:
+    """One address or network a line; `#` starts a comment. `name` is for the error."""
+    networks = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        entry = line.partition("#")[0].strip()
+        if not entry:
+            continue
+        try:
+            networks.append(ip_network(entry))
+        except ValueError as error:
+            raise UsageError(f"{name}:{number}: {error}") from None
+    return Clients(tuple(networks))

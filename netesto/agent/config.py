@@ -13,12 +13,13 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """`host` is the agent's name, `device` the interface it tests through; "" is what the host
-    itself suggests."""
+    itself suggests. `clients` is a clients.txt."""
 
     listen: tuple[str, ...] = ()
     state: Path = DEFAULT_STATE
     host: str = ""
     device: str = ""
+    clients: Path | None = None
 
 
 def read(path: Path) -> Config:
@@ -39,7 +40,7 @@ def read(path: Path) -> Config:
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
         raise UsageError(f"{path}: listen is an address, or a list of them")
     texts = {}
-    for key in ("state", "host", "device"):
+    for key in ("state", "host", "device", "clients"):
         texts[key] = table.get(key, "")
         if not isinstance(texts[key], str):
             raise UsageError(f"{path}: {key} is a text")
@@ -48,6 +49,7 @@ def read(path: Path) -> Config:
         state=Path(texts["state"]) if texts["state"] else DEFAULT_STATE,
         host=texts["host"],
         device=texts["device"],
+        clients=Path(texts["clients"]) if texts["clients"] else None,
     )
 
 

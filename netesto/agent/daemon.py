@@ -8,12 +8,14 @@ import os
 import platform
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
+from netesto.agent.access import Clients
 from netesto.agent.config import Config
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
@@ -66,6 +68,7 @@ async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> N
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=_EPILOG)
     listen = [access.listen_address(text) for text in settings.listen]
+    clients = access.read_clients(settings.clients) if settings.clients else Clients()
     await recovery.recover(journal)
     with _life(journal):
         premises = Premises(
@@ -78,7 +81,7 @@ async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> N
             tools=Tools(TOOLS),
             ports=PortRange(),
         )
-        await _serve(premises, listen, ready_fd=ready_fd)
+        await _serve(premises, listen, clients, ready_fd=ready_fd)
 
 
 @contextlib.contextmanager
@@ -95,7 +98,11 @@ def _life(journal: Journal) -> Iterator[None]:
 
 
 async def _serve(
-    premises: Premises, listen: Sequence[UnixAddress | TcpAddress], *, ready_fd: int | None
+    premises: Premises,
+    listen: Sequence[UnixAddress | TcpAddress],
+    clients: Clients,
+    *,
+    ready_fd: int | None,
 ) -> None:
     stop = asyncio.Event()
     reason = "the agent was told to end"
@@ -109,7 +116,7 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
-    server = AgentServer(gate)
+    server = AgentServer(gate, admits=clients.admits)
     try:
         addresses = [server.listen(address) for address in listen]
         await server.start()
@@ -130,6 +137,17 @@ def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
     if ready_fd is not None:
         with os.fdopen(ready_fd, "w") as file:
             file.write(f"ready {text}\n")
+    _notify_systemd()
+
+
+def _notify_systemd() -> None:
+    """Tell a service manager that waits for it that we are ready (sd_notify(3))."""
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            # A leading @ stands for the NUL of an abstract address.
+            manager.connect(address.replace("@", "\0", 1) if address[0] == "@" else address)
+            manager.send(b"READY=1")
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -140,6 +158,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         state=(arguments.state or found.state).absolute(),
         host=arguments.host or found.host,
         device=arguments.device or found.device,
+        clients=arguments.clients or found.clients,
     )
 
 
@@ -158,6 +177,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
     parser.add_argument(
         "--device", metavar="DEV", help="test through it (default: that of the default route)"
+    )
+    parser.add_argument(
+        "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
     parser.add_argument(

@@ -17,8 +17,8 @@ from pathlib import Path
 
 LIFE_VARIABLE = "NETESTO_LIFE"
 
-# Between the polite and the forceful signal: tcpdump writes its last packets.
-_GRACE_S = 2.0
+# After each signal: tcpdump writes its last packets, and the kernel needs a moment to kill.
+GRACE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,21 @@ class Leftover:
     descriptor: int
 
 
-def end(life: str) -> list[int]:
+def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
     """End every process that carries the mark, politely first; the numbers they had.
 
-    Blocks for at most a few seconds. Processes of other users that we may not look into are not
+    Blocks for at most `grace_s` after each of the two signals. Processes of other users that we may not look into are not
     ours.
     """
     ended: list[int] = []
-    for sign, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+    for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.ExitStack() as stack:
             found = list(_find(life, stack))
             for leftover in found:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(leftover.descriptor, sign)
             ended += [leftover.pid for leftover in found if leftover.pid not in ended]
-            _wait_for_end([leftover.descriptor for leftover in found], patience_s)
+            _wait_for_end([leftover.descriptor for leftover in found], grace_s)
     return ended
 
 

@@ -6,12 +6,15 @@ import logging
 import socket
 import stat
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 import grpc
 
-from netesto.errors import UsageError
+from netesto.errors import AgentError, UsageError
+from netesto.model import Address
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import channel, codec, faults
@@ -36,12 +39,13 @@ _STATUS = {
 class AgentServer:
     """Serves `gate` on any number of addresses.
 
-    The caller has checked that an agent may listen there (agent.access).
+    The caller has checked that an agent may listen there (agent.access). `admits` tells whether a
+    peer may call that came from an address; those at a Unix socket have passed its file mode.
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, *, admits: Callable[[Address], bool] = lambda _: True) -> None:
         self._server = grpc.aio.server(options=channel.SERVER_OPTIONS)
-        pb_grpc.add_AgentServicer_to_server(_Servicer(gate), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
+        pb_grpc.add_AgentServicer_to_server(_Servicer(gate, admits), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
         self._sockets: list[Path] = []
 
     def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
@@ -102,15 +106,16 @@ def _why_not(address: UnixAddress | TcpAddress) -> str:
 class _Servicer(pb_grpc.AgentServicer):
     """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, admits: Callable[[Address], bool]) -> None:
         self._gate = gate
         self._service = gate.service
+        self._admits = admits
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
-        return codec.from_host_info(await _answer(context, self._gate.info))
+        return codec.from_host_info(await self._answer(context, self._gate.info))
 
     async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
-        return codec.from_clock_reading(await _answer(context, self._service.probe_clock))
+        return codec.from_clock_reading(await self._answer(context, self._service.probe_clock))
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
@@ -120,10 +125,10 @@ class _Servicer(pb_grpc.AgentServicer):
                     reply = pb.HoldReply(token=token, event=codec.from_event(event))
                     await context.write(reply)
 
-        await _answer(context, hold)
+        await self._answer(context, hold)
 
     async def Release(self, _: pb.Nothing, context: Context) -> pb.Nothing:
-        await _answer(context, lambda: self._gate.release(_token(context)))
+        await self._answer(context, lambda: self._gate.release(_token(context)))
         return pb.Nothing()
 
     async def Configure(self, message: pb.Setting, context: Context) -> pb.Applied:
@@ -198,23 +203,32 @@ class _Servicer(pb_grpc.AgentServicer):
             self._gate.check(_token(context))
             return await call()
 
-        return await _answer(context, checked)
+        return await self._answer(context, checked)
+
+    async def _answer(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The RPC border: what `call` returns, or its error as a status with a fault."""
+        try:
+            address = peer_address(context.peer())
+            if address is not None and not self._admits(address):
+                raise AgentError(f"does not answer {address}: not in its clients.txt")
+            return await call()
+        except Exception as error:  # this is the RPC border
+            if not faults.is_foreseen(error):
+                log.exception("call failed", extra={"peer": context.peer()})
+            fault = faults.of(error)
+        metadata = ((channel.FAULT_KEY, codec.encode_fault(fault)),)
+        await context.abort(_STATUS[fault.kind], fault.message, metadata)
+        raise AssertionError("abort raises")
+
+
+def peer_address(peer: str) -> Address | None:
+    """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`; None: a Unix socket."""
+    kind, _, rest = unquote(peer).partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return None
+    return ip_address(rest.rpartition(":")[0].strip("[]").partition("%")[0])
 
 
 def _token(context: Context) -> str:
     """The token the caller sent, "" if none."""
     return str(dict(context.invocation_metadata() or ()).get(channel.HOLD_KEY, ""))
-
-
-async def _answer(context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The RPC border: what `call` returns, or its error as a status with a fault."""
-    try:
-        return await call()
-    except Exception as error:  # this is the RPC border
-        if not faults.is_foreseen(error):
-            log.exception("call failed", extra={"peer": context.peer()})
-        fault = faults.of(error)
-    await context.abort(
-        _STATUS[fault.kind], fault.message, ((channel.FAULT_KEY, codec.encode_fault(fault)),)
-    )
-    raise AssertionError("abort raises")

@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import aclosing
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from netesto.transport import addresses
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
-from netesto.transport.server import AgentServer
+from netesto.transport.server import AgentServer, peer_address
 
 # Nothing here takes long; the deadlines only keep a broken test from hanging.
 DEADLINE_S = 20
@@ -148,6 +149,30 @@ async def test_folder_that_is_not_there_is_told(tmp_path: Path):
     assert str(caught.value) == (
         f"cannot listen on {UnixAddress(tmp_path / 'no/agent.sock')}: No such file or directory"
     )
+
+
+async def test_peer_that_is_not_admitted_is_refused():
+    server = AgentServer(Gate(RecordingService()), admits=lambda address: address.version == 6)
+    address = server.listen(addresses.parse("127.0.0.1:0"))
+    await server.start()
+    with pytest.raises(AgentError) as caught:
+        await connect(str(address), host="h1", timeout=DEADLINE_S)
+    await server.stop()
+    assert str(caught.value) == "h1: does not answer 127.0.0.1: not in its clients.txt"
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:192.0.2.1:5000", ip_address("192.0.2.1")),
+        ("ipv6:%5B2001:db8::1%5D:5000", ip_address("2001:db8::1")),
+        ("ipv6:%5Bfe80::1%25eth0%5D:5000", ip_address("fe80::1")),
+        ("unix:", None),
+        ("unix:/run/agent.sock", None),
+    ],
+)
+def test_address_of_a_peer_is_read(peer: str, address):
+    assert peer_address(peer) == address
 
 
 async def test_large_file_comes_in_pieces(tmp_path: Path):

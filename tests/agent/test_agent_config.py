@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from netesto.agent import config
+from netesto.agent.config import Config
+from netesto.errors import UsageError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_every_key_is_read(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    lines = ('listen = ["unix:/a", "[::1]:9"]', 'state = "/s"', 'host = "h1"')
+    path.write_text("\n".join((*lines, 'device = "eth1"', 'clients = "/c"')))
+    assert config.read(path) == Config(
+        listen=("unix:/a", "[::1]:9"),
+        state=Path("/s"),
+        host="h1",
+        device="eth1",
+        clients=Path("/c"),
+    )
+
+
+def test_empty_file_is_the_default(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text("")
+    assert config.read(path) == Config()
+
+
+def test_one_address_needs_no_list(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text('listen = "unix:/a"')
+    assert config.read(path) == Config(listen=("unix:/a",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("port = 9", "unknown key 'port'\nkeys: clients, device, host, listen, state"),
+        ("listen = 9", "listen is an address, or a list of them"),
+        ("listen = [9]", "listen is an address, or a list of them"),
+        ("device = 9", "device is a text"),
+        ("device", "Expected '=' after a key in a key/value pair (at end of document)"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        config.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_example_is_read():
+    assert config.read(CHECKOUT / "remote" / "agent.toml") == Config(
+        listen=("unix:/run/netesto/agent.sock", "127.0.0.1:12870"),
+        clients=Path("/etc/netesto/clients.txt"),
+    )

@@ -1,0 +1,42 @@
+import os
+import socket
+from contextlib import closing
+
+from netesto.agent import listening
+from netesto.agent.listening import Listener
+
+# As Linux 6.18 prints them, addresses and columns cut to what matters.
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:3241 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 711 1 0
+   1: 0100007F:3242 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 712 1 0
+"""
+TCP6 = """\
+  sl  local_address                         remote_address                        st tx_queue
+   0: 00000000000000000000000000000000:3264 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 9
+"""
+
+
+def test_only_listening_sockets_are_found():
+    assert list(listening.parse(TCP.splitlines())) == [Listener(12865, "711")]
+
+
+def test_sockets_of_ipv6_are_found():
+    assert list(listening.parse(TCP6.splitlines())) == [Listener(12900, "9")]
+
+
+def test_process_listens_on_its_port():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        assert listening.listens(os.getpid(), server.getsockname()[1])
+
+
+def test_process_does_not_listen_on_the_port_of_another():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        assert not listening.listens(os.getppid(), server.getsockname()[1])
+
+
+def test_port_is_free_when_its_server_is_closed():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        taken = listening.ports()
+    assert (port in taken, port in listening.ports()) == (True, False)
