@@ -214,6 +214,6 @@ class Controller:
         self._store.append(rows)
         self._index(self._store.folder)
         if found.status != OK:
-            self.failures.append(f"experiment {experiment.exp} is {found.status}")
+            self.failures.append(f"experiment {experiment.exp}: {found.status}")
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         return rows[0] if rows else {}

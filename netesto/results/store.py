@@ -160,7 +160,7 @@ def counter(folder: Path) -> int:
     path = folder / _COUNTER
     try:
         text = path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error

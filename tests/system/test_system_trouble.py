@@ -30,9 +30,10 @@ def agent_of(host: str, runner: int) -> int:
     return 0
 
 
-def flow_is_running(out: Path) -> bool:
-    """True once the results folder tells of a flow: the experiment's folder was made."""
-    return (out / "1.partial").is_dir()
+def wait_for(folder: Path, text: str) -> None:
+    """Until the run that `start` began in `folder` has printed `text`."""
+    output = folder / "output"
+    assert process.wait_until(lambda: text in output.read_text(), timeout=20), output.read_text()
 
 
 def start(folder: Path, text: str) -> "subprocess.Popen[bytes]":
@@ -43,7 +44,7 @@ def start(folder: Path, text: str) -> "subprocess.Popen[bytes]":
 
 def test_a_killed_agent_fails_its_flow_and_the_run_ends(tmp_path: Path):
     run = start(tmp_path, TWO_FLOWS)
-    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    wait_for(tmp_path, "flow bbr client2→server1")
     os.kill(agent_of("client2", run.pid), signal.SIGKILL)
     status = run.wait(30)
     outcome = Outcome(status, "", "", tmp_path / "out")
@@ -58,7 +59,7 @@ def test_a_killed_agent_fails_its_flow_and_the_run_ends(tmp_path: Path):
 
 def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_path: Path):
     run = start(tmp_path, PAIR + STREAM % 20)
-    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    wait_for(tmp_path, "flow cubic a→b")
     os.kill(run.pid, signal.SIGINT)
     status = run.wait(30)
     outcome = Outcome(status, "", "", tmp_path / "out")
@@ -72,7 +73,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_pa
 
 def test_clean_removes_what_a_killed_run_left(tmp_path: Path):
     run = start(tmp_path, PAIR + STREAM % 20)
-    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    wait_for(tmp_path, "flow cubic a→b")
     os.kill(run.pid, signal.SIGKILL)
     run.wait(10)
     left = namespaces()
@@ -116,7 +117,7 @@ def test_a_flow_over_ipv6_uses_ipv6_addresses(tmp_path: Path):
 
 def test_two_runs_do_not_share_a_results_folder(tmp_path: Path):
     run = start(tmp_path, PAIR + STREAM % 20)
-    assert process.wait_until(lambda: flow_is_running(tmp_path / "out"), timeout=20)
+    wait_for(tmp_path, "flow cubic a→b")
     second = netesto(tmp_path, "run", "--plain", "--out", "out", "script.nts")
     os.kill(run.pid, signal.SIGINT)
     run.wait(30)

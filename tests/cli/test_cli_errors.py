@@ -1,0 +1,136 @@
+"""Wrong input ends with the documented exit status, and words a newcomer understands."""
+
+from pathlib import Path
+
+import pytest
+
+from netesto import cli
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit status of `netesto WORDS`, and what it wrote to standard error."""
+    status = cli.main(words)
+    return status, capsys.readouterr().err
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Writes a script and goes where it is."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str) -> str:
+        (tmp_path / "a.nts").write_text(text)
+        return "a.nts"
+
+    return write
+
+
+def test_an_unknown_command_is_shown_with_a_caret_and_the_nearest_one(script, capsys):
+    assert run(capsys, "run", script("LAB pair\nDO_CLEINT host=a\n")) == (
+        2,
+        "netesto: a.nts:2:1: DO_CLEINT is not a command\n"
+        "    DO_CLEINT host=a\n"
+        "    ^^^^^^^^^\n"
+        "Did you mean DO_CLIENT?\n",
+    )
+
+
+def test_an_undefined_variable_is_shown_where_it_stands(script, capsys):
+    assert run(capsys, "run", script("LAB pair\nWAIT $pause\n")) == (
+        2,
+        "netesto: a.nts:2:6: undefined variable $pause\n"
+        "    WAIT $pause\n"
+        "         ^^^^^^\n"
+        "Set it before: SET pause=value; or pass it to the macro: pause=value.\n",
+    )
+
+
+def test_a_missing_end_names_the_macro(script, capsys):
+    status, text = run(capsys, "run", script("BEGIN Test\nWAIT 1\n"))
+    assert (status, "END Test" in text) == (2, True)
+
+
+def test_a_missing_done_names_the_loop(script, capsys):
+    status, text = run(capsys, "run", script("FOR c IN a,b DO\nWAIT 1\n"))
+    assert (status, "DONE" in text) == (2, True)
+
+
+def test_a_file_that_is_not_there_to_source_is_named(script, capsys):
+    status, text = run(capsys, "run", script("SOURCE inlbi\n"))
+    assert (status, "inlbi" in text, "inlib?" in text) == (2, True, True)
+
+
+def test_a_script_that_is_not_there_is_named(capsys):
+    assert run(capsys, "run", "nothere.nts") == (
+        2,
+        "netesto: nothere.nts: No such file or directory\n",
+    )
+
+
+def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
+    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
+    assert run(capsys, "run", "--plain", script(text)) == (
+        2,
+        "netesto: a.nts:2:1: there is no host c\n"
+        "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
+        "    ^^^^^^^^^\n"
+        "The hosts are: a, b\n",
+    )
+
+
+def test_a_topology_that_is_not_there_suggests_the_nearest(script, capsys):
+    status, text = run(capsys, "run", "--plain", script("LAB piar\nWAIT 0\n"))
+    assert (status, "did you mean pair?" in text) == (2, True)
+
+
+def test_a_script_without_a_network_says_how_to_give_one(script, capsys):
+    status, text = run(capsys, "run", "--plain", script("DO_CLIENT host=a server=b exp=1\n"))
+    assert (status, "Add a line such as 'LAB dumbbell rate=100mbit'" in text) == (2, True)
+
+
+def test_a_results_folder_that_cannot_be_written_is_refused(script, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, text = run(capsys, "run", "--out", "file/out", script("LAB pair\nWAIT 0\n"))
+    assert (status, "file/out: cannot write" in text) == (3, True)
+
+
+def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "exp.csv").write_text("exp,colour\n")
+    status, text = run(capsys, "run", "--out", "out", script("LAB pair\nWAIT 0\n"))
+    assert (status, "no longer there: colour" in text) == (3, True)
+
+
+def test_an_unknown_option_shows_the_usage(capsys):
+    status, text = run(capsys, "run", "--gruond", "lab", "a.nts")
+    assert (status, "usage: netesto" in text) == (2, True)
+
+
+def test_a_definition_without_a_value_is_refused(script, capsys):
+    assert run(capsys, "run", "-D", "dur", script("WAIT 0\n")) == (
+        2,
+        "netesto: -D dur: not NAME=VALUE\nexample: -D dur=60\n",
+    )
+
+
+def test_no_command_shows_the_help(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    status = cli.main([])
+    assert (status, "usage: netesto" in capsys.readouterr().out) == (2, True)
+
+
+def test_a_dry_run_prints_and_ends_well(script, capsys):
+    status = cli.main(["run", "-n", script("LAB pair\nWAIT 3\n")])
+    assert (status, capsys.readouterr().out) == (0, "# 0 experiments, 0 flows, about 3 s\n")
+
+
+def test_a_dry_run_in_json_ends_with_the_totals(script, capsys):
+    cli.main(["run", "-n=json", script("LAB pair\nWAIT 3\n")])
+    assert capsys.readouterr().out == (
+        '{"summary": {"experiments": 0, "flows": 0, "seconds": 3.0}}\n'
+    )
+
+
+def test_a_dry_run_touches_no_file(script, capsys, tmp_path):
+    run(capsys, "run", "-n", script("DO_SERVER host=a exp=COUNTER\n"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nts"]
