@@ -66,7 +66,9 @@ def append(path: Path, text: str) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
         except OSError:
-            file.truncate(size)
+            # What stopped the write is what the user must know, not that this failed too.
+            with contextlib.suppress(OSError):
+                file.truncate(size)
             raise
 
 

@@ -1,0 +1,236 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.results import aggregate, fields, groups, numbers
+from netesto.results.fields import Field
+from results import samples
+
+EXAMPLE = fields.parse(
+    "exp:one\nca:all\ndur:one\ncwnd:avg\nrate:sumRateDur\n"
+    "rateMin:min\nrateMax:max\nlost:sum\nretransPkts%:avg\nstatus:one\nflowsFailed:sum\n",
+    source="f",
+)
+NUMBERS = st.floats(min_value=0, max_value=1e9, allow_nan=False).map(lambda x: round(x, 3))
+TEXTS = st.lists(NUMBERS.map(str), min_size=1, max_size=8)
+
+
+def combined(operation, *texts):
+    return aggregate.combine(Field("column", operation), texts)
+
+
+def test_the_worked_example_of_the_description():
+    row = aggregate.row(
+        EXAMPLE,
+        [
+            {"exp": "7.1", "ca": "cubic", "dur": "60", "rate": "100.5", "cwnd": "10"},
+            {"exp": "7.2", "ca": "bbr", "dur": "20", "rate": "46", "cwnd": "21"},
+        ],
+        exp=7,
+    )
+    wanted = {"exp": "7.0", "ca": "cubic/bbr", "dur": "60+...", "cwnd": "15.500"}
+    assert {key: row[key] for key in wanted} | {"rate": row["rate"]} == wanted | {"rate": "115.833"}
+
+
+def test_group_row_is_the_same_with_one_value():
+    row = aggregate.group_row(
+        EXAMPLE,
+        {"exp": "7.2", "ca": "bbr", "dur": "20", "rate": "46", "cwnd": "21", "status": "ok"},
+    )
+    assert row == {
+        "exp": "7.2", "ca": "bbr", "dur": "20.0", "cwnd": "21.000", "rate": "46.000",
+        "rateMin": "", "rateMax": "", "lost": "", "retransPkts%": "", "status": "ok",
+        "flowsFailed": "",
+    }  # fmt: skip
+
+
+def test_one_appends_dots_once_however_many_differ():
+    assert combined("one", "60", "20", "10") == "60+..."
+
+
+def test_one_writes_a_number_with_one_decimal():
+    assert combined("one", "60", "60.0") == "60.0"
+
+
+def test_one_leaves_a_name_that_looks_like_a_number():
+    assert aggregate.combine(Field("expName", "one"), ["2017"]) == "2017"
+
+
+def test_all_compares_whole_values():
+    assert combined("all", "bbr2", "bbr", "bbr2", "bbr") == "bbr2/bbr"
+
+
+def test_numbers_may_carry_k_m_and_g():
+    assert combined("sum", "1K", "2M", "3G") == "3002001000.0"
+
+
+def test_empty_values_are_skipped_by_every_operation():
+    found = [combined(each, "", "4", "") for each in fields.OPERATIONS if each != "sumRateDur"]
+    assert found == ["4.0", "4", "4.000", "4.0", "4.0", "4.0"]
+
+
+def test_nothing_known_is_an_empty_cell():
+    assert [combined(each, "", "") for each in fields.OPERATIONS] == [""] * 7
+
+
+def test_text_under_an_operation_on_numbers_is_kept_and_not_counted():
+    assert combined("avg", "5", "unlimited") == "5/unlimited"
+
+
+def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
+    row = aggregate.row(EXAMPLE, [{"rate": "10", "dur": "5"}, {"rate": "", "dur": "50"}], exp=1)
+    assert row["rate"] == "10.000"
+
+
+def test_retransmitted_percent_is_of_the_sums():
+    row = aggregate.row(
+        EXAMPLE,
+        [
+            {"retrans_total": "10", "client-tx-packets": "100"},
+            {"retrans_total": "0", "client-tx-packets": "900"},
+        ],
+        exp=1,
+    )
+    assert row["retransPkts%"] == "1.00"
+
+
+def test_retransmitted_percent_leaves_out_a_group_that_does_not_know_both():
+    row = aggregate.row(
+        EXAMPLE,
+        [
+            {"retrans_total": "10", "client-tx-packets": "100"},
+            {"retrans_total": "", "client-tx-packets": "900"},
+        ],
+        exp=1,
+    )
+    assert row["retransPkts%"] == "10.00"
+
+
+def test_retransmitted_percent_of_a_reverse_test_counts_what_arrives():
+    row = aggregate.row(
+        EXAMPLE,
+        [
+            {
+                "test": "TCP_MAERTS",
+                "retrans_total": "10",
+                "client-tx-packets": "20",
+                "client-rx-packets": "1000",
+            }
+        ],
+        exp=1,
+    )
+    assert row["retransPkts%"] == "1.00"
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        (["ok", "ok"], "ok"),
+        (["ok", "partial"], "partial"),
+        (["ok", "netperf exited 1"], "partial"),
+        (["netperf exited 1", "timed out"], "failed"),
+        ([], "ok"),
+    ],
+)
+def test_status_of_the_whole(states, status):
+    assert aggregate.status([{"status": each} for each in states]) == status
+
+
+def test_missing_data_makes_an_experiment_of_good_flows_partial():
+    row = aggregate.row(EXAMPLE, [{"status": "ok"}], exp=1, least_status="partial")
+    assert row["status"] == "partial"
+
+
+def test_failed_group_is_in_no_number_and_counted():
+    found = [
+        groups.values(samples.group(samples.instance(rate_bps=40e6))),
+        groups.values(
+            samples.group(samples.failed(), samples.failed(2), asked=samples.request(group=2))
+        ),
+    ]
+    row = aggregate.row(EXAMPLE, found, exp=12)
+    assert row == {
+        "exp": "12.0", "ca": "cubic", "dur": "24.0", "cwnd": "", "rate": "40.000",
+        "rateMin": "40.0", "rateMax": "40.0", "lost": "", "retransPkts%": "",
+        "status": "partial", "flowsFailed": "2.0",
+    }  # fmt: skip
+
+
+def test_fairness_of_the_whole_is_over_all_flows_of_all_groups():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    two = samples.group(samples.instance(1, rate_bps=3e6), samples.instance(2, rate_bps=1e6))
+    one = samples.group(samples.instance(rate_bps=8e6))
+    found = [groups.values(two), groups.values(one)]
+    assert aggregate.row(loaded, found, exp=1)["fairness"] == f"{144 / (3 * 74):.3f}"
+
+
+def test_fairness_is_not_told_between_different_tests():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    found = [
+        {"test": "TCP_STREAM", "rate": "9", "fairness": "1", "instances": "1"},
+        {"test": "TCP_RR", "rate": "1", "fairness": "1", "instances": "1"},
+    ]
+    assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
+
+
+def test_columns_of_the_script_are_written_as_they_are():
+    loaded = fields.parse("exp:one\nbw:one\nnetem:one\nreq:one\n", source="f")
+    columns = {"bw": "100mbit", "netem": "10", "req": "1M"}
+    found = [groups.values(samples.group(samples.instance()), columns=columns)]
+    assert aggregate.row(loaded, found, exp=3, columns=columns) == {"exp": "3.0"} | columns
+
+
+def test_column_of_the_script_does_not_hide_what_a_group_did():
+    loaded = fields.parse("exp:one\nca:all\n", source="f")
+    columns = {"ca": "cubic"}
+    found = [
+        groups.values(samples.group(samples.instance()), columns=columns),
+        groups.values(
+            samples.group(samples.instance(), asked=samples.request(congestion_control="bbr")),
+            columns=columns,
+        ),
+    ]
+    assert aggregate.row(loaded, found, exp=3, columns=columns)["ca"] == "cubic/bbr"
+
+
+@given(TEXTS)
+def test_mean_lies_between_the_extremes(texts):
+    found = float(combined("avg", *texts))
+    assert float(combined("min", *texts)) - 0.06 <= found <= float(combined("max", *texts)) + 0.06
+
+
+@given(TEXTS, st.randoms())
+def test_order_of_groups_does_not_matter_to_numbers(texts, random):
+    shuffled = random.sample(texts, len(texts))
+    each = ("avg", "sum", "min", "max")
+    assert [combined(one, *texts) for one in each] == [combined(one, *shuffled) for one in each]
+
+
+@given(TEXTS, st.sampled_from(fields.OPERATIONS[:6]))
+def test_empty_values_change_nothing(texts, operation):
+    assert combined(operation, "", *texts, "") == combined(operation, *texts)
+
+
+@given(st.lists(st.text("abc/", min_size=1, max_size=3), min_size=1, max_size=6))
+def test_all_keeps_every_distinct_value_once(texts):
+    assert combined("all", *texts) == "/".join(dict.fromkeys(texts))
+
+
+@given(
+    st.lists(
+        st.tuples(NUMBERS, st.floats(1, 100).map(lambda x: round(x, 1))), min_size=1, max_size=6
+    )
+)
+def test_total_goodput_is_at_least_the_share_of_the_longest_flow(pairs):
+    row = aggregate.row(EXAMPLE, [{"rate": str(r), "dur": str(d)} for r, d in pairs], exp=1)
+    longest = max(duration for _, duration in pairs)
+    wanted = math.fsum(rate * duration for rate, duration in pairs) / longest
+    assert float(row["rate"]) == pytest.approx(wanted, abs=0.0006)
+
+
+@given(st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20))
+def test_fairness_lies_between_one_over_n_and_one(rates):
+    found = numbers.fairness(rates)
+    assert 1 / len(rates) - 1e-9 <= found <= 1 + 1e-9

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import ResultsError
+from netesto.results import derive, fields, keyvalue, manifest
+from results import samples
+
+FIELDS = fields.load(Path(__file__).parents[2] / "fields.txt")
+
+
+def derived(folder, evidence, **values):
+    return derive.derive(folder, evidence, samples.manifest(evidence, **values), FIELDS)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_aggregate_row_comes_first_and_then_the_groups(tmp_path):
+    rows = derived(tmp_path, samples.two_flows())
+    assert [row["exp"] for row in rows] == ["12.0", "12.1", "12.2"]
+
+
+def test_rows_have_the_columns_of_fields_in_order(tmp_path):
+    rows = derived(tmp_path, samples.partial())
+    assert {tuple(row) for row in rows} == {FIELDS.names}
+
+
+def test_files_are_written_for_the_whole_and_for_each_group(tmp_path):
+    derived(tmp_path, samples.two_flows())
+    assert list(content(tmp_path)) == [
+        "all.exp.out",
+        "client1-server1-1.exp.out",
+        "client2-server1-2.exp.out",
+        "series.json",
+    ]
+
+
+def test_whole_is_written_as_in_its_row(tmp_path):
+    rows = derived(tmp_path, samples.two_flows())
+    assert keyvalue.read(tmp_path / "all.exp.out") == rows[0]
+
+
+def test_deriving_again_gives_the_same_bytes(tmp_path):
+    first = (derived(tmp_path, samples.partial()), content(tmp_path))
+    assert (derived(tmp_path, samples.partial()), content(tmp_path)) == first
+
+
+def test_failed_experiment_has_rows_without_a_single_measurement(tmp_path):
+    row = derived(tmp_path, samples.all_failed())[0]
+    told = {key: row[key] for key in ("status", "flowsFailed", "rate", "rtt", "localCpu", "tso")}
+    assert told == {
+        "status": "failed", "flowsFailed": "2.0", "rate": "", "rtt": "", "localCpu": "", "tso": "",
+    }  # fmt: skip
+
+
+def test_experiment_without_flows_has_its_aggregate_row(tmp_path):
+    rows = derived(tmp_path, samples.experiment(), columns={"bw": "10mbit"})
+    assert [(row["exp"], row["expName"], row["bw"]) for row in rows] == [
+        ("12.0", "1s2c1fs", "10mbit")
+    ]
+
+
+def test_columns_of_the_script_are_on_every_row_as_written(tmp_path):
+    rows = derived(tmp_path, samples.two_flows(), columns={"netem": "20", "rep": "3"})
+    assert {(row["netem"], row["rep"]) for row in rows} == {("20", "3")}
+
+
+def test_value_with_a_line_end_stays_on_one_line(tmp_path):
+    keyvalue.write(tmp_path / "x.exp.out", {"status": "exited 1:\nno  route", "desc": ""})
+    assert keyvalue.read(tmp_path / "x.exp.out") == {"status": "exited 1: no route", "desc": ""}
+
+
+def test_line_that_is_no_key_and_value_is_named(tmp_path):
+    (tmp_path / "x.exp.out").write_text("rate:1\nbroken\n")
+    with pytest.raises(ResultsError, match=r"x\.exp\.out:2: 'broken' is not key:value"):
+        keyvalue.read(tmp_path / "x.exp.out")
+
+
+def test_manifest_that_is_written_is_read_back(tmp_path):
+    told = samples.manifest(samples.partial(), columns={"bw": "10mbit"})
+    manifest.write(told, tmp_path / "manifest.json")
+    assert manifest.read(tmp_path / "manifest.json") == told

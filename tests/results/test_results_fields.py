@@ -1,0 +1,112 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import ScriptError, UsageError
+from netesto.results import aggregate, fields
+from netesto.results.fields import Field, Fields
+
+ROOT = Path(__file__).parents[2]
+
+CLASSIC = (
+    "exp expName group test testType testNote desc kernel host server instances instance:one "
+    "ca:all dur delay req reply:one cwnd:avg netem qdisc bw buffers ecn:one rtt pingRtt:avg "
+    "rate:sumRateDur rateMin:min rateMax:max retransPkts%:avg minLatency:min maxLatency:max "
+    "meanLatency p50Latency p90Latency p99Latency p999Latency:avg "
+    "localRetrans remoteRetrans lost retrans retrans_total:sum localCpu remoteCpu:avg "
+    "tcpRmem tcpWmem:min tso gso lro gro:one adaptive-rx rx-frames tx-frames:avg "
+    "client-rx-packets client-tx-packets client-rx-bytes client-tx-bytes:sum "
+    "client-tx-packet-len client-rx-packet-len:avg"
+)
+OURS = (
+    "tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max sampleInterval:avg "
+    "fairness:avg p9999Latency:avg rep:one"
+)
+
+
+def spelled_out(text: str) -> list[Field]:
+    found: list[Field] = []
+    names: list[str] = []
+    for word in text.split():
+        name, _, operation = word.partition(":")
+        names.append(name)
+        if operation:
+            found += [Field(each, operation) for each in names]
+            names = []
+    return found
+
+
+@pytest.fixture
+def classic(tmp_path) -> Fields:
+    path = tmp_path / "fields.txt"
+    lines = [f"{field.name}:{field.operation}" for field in spelled_out(CLASSIC)]
+    path.write_text("\n".join(lines).replace("adaptive-rx", "adaptive_rx") + "\n")
+    return fields.load(path)
+
+
+def test_default_file_has_the_classic_columns_in_order_and_then_ours():
+    loaded = fields.load(ROOT / "fields.txt")
+    assert list(loaded.columns) == spelled_out(CLASSIC) + spelled_out(OURS)
+
+
+def test_every_column_of_the_default_file_has_its_meaning():
+    lines = (ROOT / "fields.txt").read_text().splitlines()
+    bare = [line for line in lines if line and re.fullmatch(r"\S+:\w+\s+# .+", line) is None]
+    assert [line for line in bare if not line.startswith("#")] == []
+
+
+def test_classic_file_gives_exactly_its_58_columns(classic):
+    row = aggregate.row(classic, [{"exp": "3.1", "rate": "5"}], exp=3)
+    assert (len(row), list(row)) == (58, list(classic.names))
+
+
+def test_classic_spelling_adaptive_rx_finds_the_value_of_adaptive_rx(classic):
+    row = aggregate.row(classic, [{"adaptive-rx": "1"}], exp=3)
+    assert row["adaptive_rx"] == "1.000"
+
+
+def test_comments_and_blank_lines_are_skipped():
+    loaded = fields.parse("# all\n\nexp:one  # number\n rate : sumRateDur\n", source="f")
+    assert loaded.columns == (Field("exp", "one"), Field("rate", "sumRateDur"))
+
+
+def test_unknown_operation_is_named_with_its_line_and_the_nearest():
+    with pytest.raises(UsageError, match=r"^f:2: 'avrg' is not an operation; is avg meant\?"):
+        fields.parse("exp:one\ncwnd:avrg\n", source="f")
+
+
+def test_line_without_operation_is_an_error_with_its_line():
+    with pytest.raises(UsageError, match=r"^f:2: 'cwnd' is not NAME:OPERATION"):
+        fields.parse("exp:one\ncwnd\n", source="f")
+
+
+def test_column_that_comes_twice_is_an_error_in_either_spelling():
+    with pytest.raises(UsageError, match=r"^f:3: column adaptive_rx is already in line 2"):
+        fields.parse("exp:one\nadaptive-rx:avg\nadaptive_rx:avg\n", source="f")
+
+
+def test_file_without_exp_is_an_error():
+    with pytest.raises(UsageError, match="no column exp"):
+        fields.parse("rate:sum\n", source="f")
+
+
+def test_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"missing\.txt: cannot be read"):
+        fields.load(tmp_path / "missing.txt")
+
+
+def test_key_without_a_column_is_refused_with_field_and_file():
+    loaded = fields.parse("exp:one\nbw:one\n", source="my/fields.txt")
+    with pytest.raises(ScriptError, match=r"field buffers is not in my/fields\.txt"):
+        loaded.check_extra({"bw": "1", "buffers": "2"})
+
+
+def test_key_of_a_measured_column_is_refused():
+    loaded = fields.parse("exp:one\nrate:sum\n", source="f")
+    with pytest.raises(ScriptError, match="column rate is measured"):
+        loaded.check_extra(["rate"])
+
+
+def test_keys_that_have_a_column_pass():
+    assert fields.parse("exp:one\nbw:one\nca:all\n", source="f").check_extra(["bw", "ca"]) is None

@@ -1,0 +1,207 @@
+from dataclasses import replace
+
+import pytest
+from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
+
+from netesto.model import CpuSample, PingSample, TransferResult
+from netesto.results import groups
+from netesto.results.columns import ASKED, OUTCOME
+from results import samples
+
+SPEC_KEYS = (
+    "exp expName test host fullHost server fullServer group kernel instances instance dur delay "
+    "req reply ca localCpu remoteCpu rate rateMin rateMax localRetrans remoteRetrans minLatency "
+    "maxLatency meanLatency p50Latency p90Latency p99Latency p999Latency cwnd rtt pingRtt unacked "
+    "lost retrans retrans_total tcpRmem tcpWmem tso lro gso gro rx-frames tx-frames adaptive-rx "
+    "client-rx-packets client-tx-packets client-rx-bytes client-tx-bytes client-tx-packet-len "
+    "client-rx-packet-len tool status flowsFailed effCa effMss startSkew sampleInterval fairness "
+    "p9999Latency"
+)
+START_S = BEGIN_S + LEAD_S
+
+
+def told(**values) -> TransferResult:
+    return TransferResult(**({"rate_bps": 1e6, "elapsed_s": 24.0} | values))
+
+
+def seen(*each, **flow):
+    return instance(client_samples=tuple(each), **flow)
+
+
+def pick(evidence, *keys):
+    found = groups.values(evidence)
+    return [found[key] for key in keys]
+
+
+def test_every_key_of_the_description_is_there():
+    assert set(groups.values(group(instance()))) >= set(SPEC_KEYS.split())
+
+
+def test_what_was_asked_is_told_as_text():
+    asked = request(
+        group=3, instances=1, duration_s=1.5, delay_s=8.0, request_bytes=10_000, reply_bytes=1
+    )
+    found = groups.values(group(instance(), asked=asked), desc="a test")
+    assert {key: found[key] for key in ASKED} == {
+        "exp": "12.3", "expName": "1s2c1fs", "group": "3", "test": "TCP_STREAM", "desc": "a test",
+        "kernel": "6.18.44", "host": "client1", "fullHost": "client1.lab", "server": "server1",
+        "fullServer": "server1.lab", "instances": "1", "instance": "1", "ca": "cubic",
+        "dur": "1.5", "delay": "8", "req": "10K", "reply": "1", "ecn": "", "tool": "netperf",
+    }  # fmt: skip
+
+
+def test_rate_is_the_sum_and_extremes_are_over_flows():
+    evidence = group(instance(1, rate_bps=30e6), instance(2, rate_bps=10.5e6))
+    assert pick(evidence, "rate", "rateMin", "rateMax") == ["40.5", "10.5", "30"]
+
+
+def test_fairness_is_jains_index():
+    evidence = group(instance(1, rate_bps=3e6), instance(2, rate_bps=1e6))
+    assert pick(evidence, "fairness") == ["0.8"]
+
+
+def test_failed_group_has_no_measurement_at_all():
+    found = groups.values(samples.lively_group(request(instances=2), good=0))
+    assert {key for key, text in found.items() if text} <= {*ASKED, *OUTCOME}
+
+
+def test_failed_group_has_its_reasons_as_status():
+    evidence = group(failed(1, "timed\nout"), failed(2, "no route"), failed(3, "no route"))
+    assert pick(evidence, "status", "flowsFailed") == ["timed out; no route", "3"]
+
+
+def test_group_with_a_failed_flow_is_measured_over_the_others():
+    evidence = group(instance(1, rate_bps=30e6), failed(2))
+    assert pick(evidence, "status", "flowsFailed", "rate", "rateMin") == [
+        "partial",
+        "1",
+        "30",
+        "30",
+    ]
+
+
+def test_latencies_are_extremes_and_means_over_flows():
+    evidence = group(
+        instance(1, result=told(min_latency_us=5.0, mean_latency_us=10.0, max_latency_us=50.0)),
+        instance(2, result=told(min_latency_us=4.0, mean_latency_us=30.0, max_latency_us=40.0)),
+    )
+    assert pick(evidence, "minLatency", "meanLatency", "maxLatency") == ["4", "20", "50"]
+
+
+def test_rtt_is_the_mean_in_microseconds():
+    evidence = group(
+        seen(sample(1.0, rtt_ms=40.0), sample(2.0, rtt_ms=None), sample(3.0, rtt_ms=41.0))
+    )
+    assert pick(evidence, "rtt") == ["40500"]
+
+
+def test_every_flow_counts_alike_in_the_mean_cwnd():
+    evidence = group(
+        seen(sample(1.0, cwnd=10), sample(2.0, cwnd=20), sample(3.0, cwnd=30)),
+        instance(2, client_samples=(sample(1.0, cwnd=40),)),
+    )
+    assert pick(evidence, "cwnd") == ["30"]
+
+
+def test_samples_of_the_omitted_time_are_left_out():
+    asked = request(omit_s=2.0)
+    flow = seen(sample(START_S + 1, cwnd=10), sample(START_S + 3, cwnd=50))
+    assert pick(group(flow, asked=asked), "cwnd") == ["50"]
+
+
+def test_momentary_counts_are_told_at_their_worst():
+    flow = seen(
+        sample(1.0, lost=0, retransmits=0, total_retransmits=0),
+        sample(2.0, lost=7, retransmits=3, total_retransmits=5),
+        sample(3.0, lost=0, retransmits=0, total_retransmits=9),
+    )
+    assert pick(group(flow), "lost", "retrans", "retrans_total") == ["7", "3", "9"]
+
+
+def test_retransmissions_are_summed_over_connections_and_flows():
+    first = seen(
+        sample(1.0, total_retransmits=4), sample(1.0, local_port=40002, total_retransmits=2)
+    )
+    second = instance(2, client_samples=(sample(1.0, total_retransmits=1),))
+    assert pick(group(first, second), "retrans_total") == ["7"]
+
+
+def test_sum_with_an_unknown_part_is_unknown():
+    first = instance(1, result=told(local_retransmits=3))
+    second = instance(2, result=told(local_retransmits=None))
+    assert pick(group(first, second), "localRetrans") == [""]
+
+
+def test_reverse_test_is_seen_at_the_server():
+    flow = replace(seen(sample(1.0, cwnd=10)), server_samples=(sample(1.0, cwnd=99),))
+    assert pick(group(flow, asked=request(test="TCP_MAERTS")), "cwnd") == ["99"]
+
+
+def test_effective_values_come_from_the_kernel():
+    flow = seen(
+        sample(1.0, congestion_control="reno", mss_bytes=536),
+        sample(2.0, congestion_control="bbr", mss_bytes=1448),
+    )
+    assert pick(group(flow), "ca", "effCa", "effMss") == ["cubic", "reno/bbr", "1448"]
+
+
+def test_cpu_is_what_the_tool_measured():
+    flow = instance(result=told(local_cpu_percent=2.5, remote_cpu_percent=4.0))
+    evidence = group(flow, client_cpu=(CpuSample(1.0, (90.0,)),))
+    assert pick(evidence, "localCpu", "remoteCpu") == ["2.5", "4"]
+
+
+def test_cpu_is_sampled_where_the_tool_does_not_measure_it():
+    evidence = group(
+        instance(), client_cpu=(CpuSample(1.0, (10.0, 30.0)), CpuSample(2.0, (40.0, 40.0)))
+    )
+    assert pick(evidence, "localCpu", "remoteCpu") == ["30", ""]
+
+
+def test_ping_is_the_mean_in_microseconds():
+    assert pick(
+        group(instance(), pings=(PingSample(1.0, 40.0), PingSample(2.0, 41.0))), "pingRtt"
+    ) == ["40500"]
+
+
+def test_packet_length_is_bytes_over_packets():
+    counters = {"tx_packets": 3, "tx_bytes": 4543, "rx_packets": 0, "rx_bytes": 0}
+    found = pick(
+        group(instance(), counters=counters), "client-tx-packet-len", "client-rx-packet-len"
+    )
+    assert found == ["1514.3", ""]
+
+
+def test_start_skew_is_of_the_flow_furthest_off():
+    evidence = group(
+        instance(1, asked_start_s=10.0, started_s=10.002),
+        instance(2, asked_start_s=10.0, started_s=9.99),
+    )
+    assert pick(evidence, "startSkew") == ["-10"]
+
+
+def test_sampling_interval_is_the_median_distance_of_samples():
+    evidence = group(seen(*(sample(time_s) for time_s in (1.0, 1.2, 1.4, 9.0))))
+    assert pick(evidence, "sampleInterval") == ["200"]
+
+
+def test_retransmitted_percent_of_a_group():
+    counters = {"tx_packets": 1000, "tx_bytes": 1, "rx_packets": 1, "rx_bytes": 1}
+    evidence = group(seen(sample(1.0, total_retransmits=25)), counters=counters)
+    assert pick(evidence, "retransPkts%") == ["2.50"]
+
+
+def test_column_of_the_script_fills_only_what_is_not_known():
+    found = groups.values(group(instance()), columns={"bw": "10M", "ecn": "1", "ca": "bbr"})
+    assert (found["bw"], found["ecn"], found["ca"]) == ("10M", "1", "cubic")
+
+
+def test_column_of_the_script_never_stands_for_a_measurement():
+    assert groups.values(group(failed()), columns={"rate": "100"})["rate"] == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"), [("1M", "1000000.0", True), ("a", "a ", True), ("1", "one", False)]
+)
+def test_equal_as_numbers_or_as_texts(one, other, equal):
+    assert groups.same(one, other) is equal

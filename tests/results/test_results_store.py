@@ -1,0 +1,226 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from netesto.errors import ResultsError
+from netesto.results import durable, fields
+from netesto.results.runs import RunRecord, name_at
+from netesto.results.store import Store
+
+# Holds the folder, says so, and lives until it is killed.
+HOLDER = """
+import sys
+from pathlib import Path
+from netesto.results.store import Store
+store = Store(Path(sys.argv[1]))
+store.begin(store.next_counter())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+RUN = RunRecord(
+    name="2026-11-20T121500.250Z",
+    argv=("netesto", "run", "a.nts"),
+    script_path="a.nts",
+    script="END\n",
+    resolved="",
+    seed=7,
+    started="2026-11-20T12:15:00.250+00:00",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results" / "two-flows"
+
+
+@pytest.fixture
+def store(folder):
+    with Store(folder) as opened:
+        yield opened
+
+
+def test_folder_is_made(store, folder):
+    assert folder.is_dir()
+
+
+def test_second_run_is_refused_while_the_first_holds_the_folder(store, folder):
+    with pytest.raises(ResultsError, match="another run is writing to this folder"):
+        Store(folder)
+
+
+def test_folder_is_free_when_the_first_run_has_closed_it(folder):
+    Store(folder).close()
+    with Store(folder) as again:
+        assert again.counter() == 0
+
+
+def test_folder_is_free_and_the_number_taken_when_a_run_was_killed(folder):
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        told = child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+    with Store(folder) as store:
+        found = (told, store.next_counter(), store.partial(1).is_dir(), store.experiments())
+    assert found == ("held\n", 2, True, [])
+
+
+def test_file_in_the_place_of_the_folder_is_told_with_a_remedy(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(ResultsError) as caught:
+        Store(tmp_path / "taken")
+    assert "--out" in caught.value.remedy
+
+
+def test_folder_that_cannot_be_written_is_told_with_a_remedy():
+    with pytest.raises(ResultsError) as caught:
+        Store(durable.Path("/proc/netesto"))
+    assert caught.value.message.startswith("/proc/netesto: cannot write")
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [(errno.ENOSPC, "Make room"), (errno.EROFS, "read-only"), (errno.EACCES, "may write to")],
+)
+def test_what_the_system_says_becomes_words_with_a_remedy(tmp_path, code, hint):
+    with pytest.raises(ResultsError) as caught, durable.writing(tmp_path):
+        raise OSError(code, os.strerror(code))
+    assert hint in caught.value.remedy
+
+
+# ---- numbers ---------------------------------------------------------------------------------
+
+
+def test_first_number_is_1_and_the_last_is_remembered(store, folder):
+    taken = [store.next_counter(), store.next_counter()]
+    assert (taken, store.counter(), (folder / "counter").read_text()) == ([1, 2], 2, "2\n")
+
+
+@pytest.mark.parametrize(("last", "following"), [(13, 20), (19, 30), (20, 30), (0, 10)])
+def test_rounding_starts_a_new_ten(store, folder, last, following):
+    (folder / "counter").write_text(f"{last}\n")
+    store.round_counter()
+    assert store.next_counter() == following
+
+
+def test_number_of_a_folder_that_is_there_is_not_taken(store):
+    store.begin(1)
+    store.begin(2)
+    store.complete(2)
+    assert store.next_counter() == 3
+
+
+def test_counter_that_is_no_number_is_told(store, folder):
+    (folder / "counter").write_text("twelve")
+    with pytest.raises(ResultsError, match="'twelve' is not a number"):
+        store.counter()
+
+
+# ---- experiments -----------------------------------------------------------------------------
+
+
+def test_experiment_begins_as_partial_with_its_parts(store, folder):
+    begun = store.begin(12)
+    parts = sorted(path.name for path in begun.iterdir())
+    assert (begun, parts) == (folder / "12.partial", ["0", "1", "plots", "raw"])
+
+
+def test_complete_experiment_loses_its_suffix(store, folder):
+    store.begin(12)
+    assert (store.complete(12), store.experiments()) == (folder / "12", [12])
+
+
+def test_experiment_that_exists_is_not_begun_again(store):
+    store.begin(12)
+    store.complete(12)
+    with pytest.raises(ResultsError, match="experiment 12 exists already"):
+        store.begin(12)
+
+
+def test_partial_experiment_of_a_killed_run_is_not_begun_again(store):
+    store.begin(12)
+    with pytest.raises(ResultsError, match="not overwritten"):
+        store.begin(12)
+
+
+def test_complete_never_replaces_a_whole_experiment(store, folder):
+    store.begin(12)
+    (folder / "12").mkdir()
+    with pytest.raises(ResultsError, match=r"12\.partial"):
+        store.complete(12)
+
+
+def test_experiments_are_in_the_order_of_numbers(store, folder):
+    for name in ("10", "9", "runs", "11.partial", "007"):
+        (folder / name).mkdir()
+    assert store.experiments() == [9, 10]
+
+
+def test_statistics_of_hosts_and_raw_data_have_their_places(store, folder):
+    store.begin(12)
+    places = [store.place(12, "h1", path) for path in ("0/h1.snmp", "sockets.ss", "a/b.out")]
+    base = folder / "12.partial"
+    assert places == [base / "0/h1.snmp", base / "raw/h1/sockets.ss", base / "raw/h1/a/b.out"]
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "a/../../x", "/etc/passwd", "", ".", "0/h2.snmp", "1/h1.d/x", "0", "a\0b"]
+)
+def test_path_that_leads_elsewhere_is_refused(store, path):
+    store.begin(12)
+    with pytest.raises(ResultsError, match="is not a"):
+        store.place(12, "h1", path)
+
+
+@pytest.mark.parametrize("host", ["..", "a/b", "", "."])
+def test_name_that_is_no_host_is_refused(store, host):
+    store.begin(12)
+    with pytest.raises(ResultsError, match="is not"):
+        store.place(12, host, "sockets.ss")
+
+
+# ---- tables and runs -------------------------------------------------------------------------
+
+
+def test_columns_that_differ_from_the_file_stop_a_run_before_it_starts(store):
+    store.append([{"exp": "1.0", "rate": "5"}])
+    with pytest.raises(ResultsError, match="new: bw"):
+        store.check_columns(fields.parse("exp:one\nrate:sum\nbw:one\n", source="f"))
+
+
+def test_run_is_written_and_written_again_when_it_has_ended(store, folder):
+    store.write_run(RUN)
+    path = store.write_run(ended_run())
+    told = json.loads(path.read_text())
+    assert (path, told["exit_status"], told["script"]) == (
+        folder / "runs" / "2026-11-20T121500.250Z.json",
+        0,
+        "END\n",
+    )
+
+
+def ended_run() -> RunRecord:
+    return RunRecord(
+        name=RUN.name,
+        argv=RUN.argv,
+        script_path=RUN.script_path,
+        script=RUN.script,
+        resolved="",
+        seed=7,
+        started=RUN.started,
+        exit_status=0,
+    )
+
+
+def test_name_of_a_run_sorts_by_its_time():
+    assert name_at(1795176900.25) == "2026-11-20T121500.250Z"

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.results import groups, numbers, table
+from results import samples
+
+ROWS = (
+    "group|Test|host|server|instances|dur|delay|ca|min/avg/max Rates|min/mean/max Latencies|"
+    "p50/p90/p99 Latencies|rtt|pingRtt|cwnd|localRetrans|remoteRetrans|lost|retrans|"
+    "retrans_total|retransPkts%|localCpu|remoteCpu|client-tx-packets|client-tx-bytes|"
+    "client-tx-packet-len|client-rx-packets|client-rx-bytes|client-rx-packet-len|tso|gso|lro|"
+    "gro|rx-frames|tx-frames|adaptive-rx"
+)
+THIN = table.THIN_SPACE
+
+
+def shown(evidence, name):
+    found = [groups.values(each) for each in evidence.groups]
+    return next(row for row in table.rows(found) if row.name == name)
+
+
+def test_rows_of_the_description_are_there_in_order():
+    names = [row.name for row in table.rows([groups.values(samples.two_flows().groups[0])])]
+    wanted = ROWS.split("|")
+    assert [name for name in names if name in wanted] == wanted
+
+
+def test_one_column_for_each_group():
+    assert shown(samples.two_flows(), "host").cells == ("client1", "client2")
+
+
+def test_other_congestion_control_than_asked_is_told_and_marked():
+    row = shown(samples.with_other_control(samples.two_flows(), "bbr"), "ca")
+    assert (row.cells, row.marked) == (("bbr (asked: cubic)", "bbr"), (True, False))
+
+
+def test_mean_rate_is_of_the_flows_that_ended_well():
+    evidence = samples.experiment(
+        samples.group(
+            samples.instance(1, rate_bps=10e6),
+            samples.instance(2, rate_bps=20e6),
+            samples.failed(3),
+        )
+    )
+    assert shown(evidence, "min/avg/max Rates").cells == ("10 / 15 / 20",)
+
+
+def test_what_is_not_known_is_a_dash():
+    assert shown(samples.all_failed(), "min/avg/max Rates").cells == (table.UNKNOWN,)
+
+
+def test_adaptive_receiving_is_on_or_off():
+    assert shown(samples.two_flows(), "adaptive-rx").cells == ("on", "on")
+
+
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("", "—"), ("0", "0"), ("0.0567891", "0.05679"), ("64.9551", "64.96"), ("999.96", "1000"),
+        ("23396", f"23{THIN}396"), ("n/a", "n/a"), ("1M", f"1{THIN}000{THIN}000"),
+    ],
+)  # fmt: skip
+def test_figures_have_four_digits(text, figure):
+    assert table.figure(text) == figure
+
+
+def test_counts_keep_every_digit():
+    assert table.count("60512854442") == f"60{THIN}512{THIN}854{THIN}442"
+
+
+@given(st.floats(1e-6, 1e12))
+def test_figure_is_right_to_four_digits(value):
+    text = table.figure(repr(value)).replace(THIN, "")
+    assert float(text) == pytest.approx(value, rel=6e-4)
+
+
+@given(st.floats(-1e12, 1e12), st.integers(0, 6))
+def test_no_number_is_written_as_minus_zero(value, decimals):
+    assert float(numbers.fixed(value, decimals)) != 0 or "-" not in numbers.fixed(value, decimals)
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "10mbit", "1 2", "--1", "1e999", "K"])
+def test_text_that_is_no_number(text):
+    assert numbers.parse(text) is None
