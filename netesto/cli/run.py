@@ -338,6 +338,7 @@ class _Session:
 
     def _tell(self, out: Path, end: _End) -> None:
         if self._display.rows and not self._options.quiet:
+            print()
             tables.print_rows(self._display.rows)
             print()
             if len(self._display.pages) == 1:

@@ -17,7 +17,7 @@ SHOWN = (
     ("dur", "dur s", True),
     ("delay", "delay s", True),
     ("rate", "rate Mbit/s", True),
-    ("rtt", "rtt µs", True),
+    ("rtt", "rtt ms", True),
     ("cwnd", "cwnd", True),
     ("retrans_total", "retrans", True),
     ("status", "status", False),
@@ -45,5 +45,7 @@ def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
 
 def _cell(row: Mapping[str, str], name: str) -> Text:
     value = row.get(name, "").strip()
+    if name == "rtt" and value:
+        value = f"{float(value) / 1000:.2f}"
     wrong = name == "status" and value not in {"", "ok"}
     return Text(value, style="red" if wrong else "")

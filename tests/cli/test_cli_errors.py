@@ -28,20 +28,24 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_an_unknown_command_is_shown_with_a_caret_and_the_nearest_one(script, capsys):
     assert run(capsys, "run", script("LAB pair\nDO_CLEINT host=a\n")) == (
         2,
-        "netesto: a.nts:2:1: DO_CLEINT is not a command\n"
-        "    DO_CLEINT host=a\n"
-        "    ^^^^^^^^^\n"
-        "Did you mean DO_CLIENT?\n",
+        (
+            "netesto: a.nts:2:1: DO_CLEINT is not a command\n"
+            "    DO_CLEINT host=a\n"
+            "    ^^^^^^^^^\n"
+            "Did you mean DO_CLIENT?\n"
+        ),
     )
 
 
 def test_an_undefined_variable_is_shown_where_it_stands(script, capsys):
     assert run(capsys, "run", script("LAB pair\nWAIT $pause\n")) == (
         2,
-        "netesto: a.nts:2:6: undefined variable $pause\n"
-        "    WAIT $pause\n"
-        "         ^^^^^^\n"
-        "Set it before: SET pause=value; or pass it to the macro: pause=value.\n",
+        (
+            "netesto: a.nts:2:6: undefined variable $pause\n"
+            "    WAIT $pause\n"
+            "         ^^^^^^\n"
+            "Set it before: SET pause=value; or pass it to the macro: pause=value.\n"
+        ),
     )
 
 
@@ -71,10 +75,12 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
     text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
     assert run(capsys, "run", "--plain", script(text)) == (
         2,
-        "netesto: a.nts:2:1: there is no host c\n"
-        "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
-        "    ^^^^^^^^^\n"
-        "The hosts are: a, b\n",
+        (
+            "netesto: a.nts:2:1: there is no host c\n"
+            "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
+            "    ^^^^^^^^^\n"
+            "The hosts are: a, b\n"
+        ),
     )
 
 
