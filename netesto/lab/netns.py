@@ -56,11 +56,14 @@ _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up. `record` is what was written down of it, in the folder `state`."""
+    """A lab that is up. `record` is what was written down of it, in the folder `state`.
+
+    `children` are the agents that this very process started, and has to wait for.
+    """
 
     record: Record
     state: Path
-    agents: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False, compare=False)
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -79,18 +82,20 @@ class Lab:
             for name, host in self.record.hosts.items()
         }
 
-    def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` on a host. UsageError if there is no such host."""
-        if host not in self.record.hosts:
-            known = ", ".join(self.record.hosts)
-            raise UsageError(f"lab {self.id}: no host {host}", remedy=f"Hosts: {known}.")
-        return ["ip", "netns", "exec", self.record.hosts[host].namespace, *argv]
+    def command(self, node: str, argv: Sequence[str]) -> list[str]:
+        """The command that runs `argv` at a host, router or switch. UsageError if there is none
+        of that name."""
+        namespaces = {name.removeprefix(f"{self.id}-"): name for name in self.record.namespaces}
+        if node not in namespaces:
+            known = ", ".join(namespaces)
+            raise UsageError(f"lab {self.id}: no host {node}", remedy=f"There are {known}.")
+        return ["ip", "netns", "exec", namespaces[node], *argv]
 
     def exec(
-        self, host: str, argv: Sequence[str], *, timeout: float, check: bool = True
+        self, node: str, argv: Sequence[str], *, timeout: float, check: bool = True
     ) -> process.Finished:
-        """Run a command on a host to its end. Errors as in `process.run`."""
-        return process.run(self.command(host, argv), timeout=timeout, check=check)
+        """Run a command at a node to its end. Errors as in `process.run`."""
+        return process.run(self.command(node, argv), timeout=timeout, check=check)
 
 
 @contextlib.contextmanager
@@ -131,7 +136,7 @@ def take_down(lab: Lab) -> list[str]:
         # The record has grown since: agents were started.
         record = records.read(path) if path.exists() else lab.record
         removed = teardown.take_down(lab.state, record)
-        for agent in lab.agents:
+        for agent in lab.children:
             agent.wait()
     return removed
 
@@ -218,6 +223,7 @@ def _bring_up(
 ) -> Lab:
     """Build the lab; from the moment it is recorded, `stack` takes it down."""
     lab = Lab(_record(plan, state, owner), state)
+    _refuse_taken(lab.record)
     with teardown.undisturbed():
         records.create(state, lab.record)
         stack.callback(take_down, lab)
@@ -226,6 +232,14 @@ def _bring_up(
         return lab
     _start_agents(lab)
     return replace(lab, record=records.read(records.path_of(state, lab.id)))
+
+
+def _refuse_taken(record: Record) -> None:
+    """LabError if something of that name is there: it is not ours, and we would remove it."""
+    paths = [records.NAMESPACE_FOLDER / name for name in record.namespaces]
+    for path in (*paths, Path(record.sockets), Path(record.files)):
+        if path.exists():
+            raise LabError(f"lab {record.lab}: {path} exists already", remedy="netesto lab status")
 
 
 def _build(plan: Plan) -> None:
@@ -309,15 +323,18 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 
 def _start_agents(lab: Lab) -> None:
     """Start all agents, write them down, and wait until each says that it is ready."""
-    Path(lab.record.sockets).mkdir(mode=0o700, parents=True)
-    Path(lab.record.files).mkdir(mode=0o700, parents=True)
+    for folder in (Path(lab.record.sockets), Path(lab.record.files)):
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise LabError(f"{folder}: {error.strerror}") from error
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         for host in lab.record.hosts:
             reader, writer = os.pipe()
             stack.callback(os.close, reader)
             try:
-                lab.agents.append(_start_agent(lab, host, writer))
+                lab.children.append(_start_agent(lab, host, writer))
             finally:
                 os.close(writer)
             selector.register(reader, selectors.EVENT_READ, host)
@@ -342,7 +359,7 @@ def _log(lab: Lab, host: str) -> Path:
 def _write_down_agents(lab: Lab) -> None:
     agents = {
         host: identity
-        for host, child in zip(lab.record.hosts, lab.agents, strict=True)
+        for host, child in zip(lab.record.hosts, lab.children, strict=True)
         if (identity := records.identity_of(child.pid)) is not None
     }
     records.update(lab.state, replace(lab.record, agents=agents))

@@ -313,6 +313,18 @@ def _sysctls(node: Node, routes: Sequence[Route]) -> dict[str, str]:
     return {**IP_SYSCTLS, **forwarding, **MULTIPATH_SYSCTLS, HASH_SEED: seed}
 
 
+def notes(topology: Topology) -> list[str]:
+    """What a person should know of a lab before believing its results."""
+    return [
+        f"link {link.a} - {link.b}: a queue of {link.settings.queue} counts super-packets of up to "
+        "64 kB as one; offload=off makes them single packets"
+        for link in topology.links
+        if link.settings.offload
+        and link.settings.queue is not None
+        and link.settings.queue.unit == "packets"
+    ]
+
+
 class _Routes:
     """Shortest paths over routers to every network that a host with an agent is in."""
 

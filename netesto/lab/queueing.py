@@ -46,11 +46,11 @@ def kinds(link: LinkSettings) -> tuple[str, ...]:
 
 
 def wanted_by(link: LinkSettings, kind: str) -> str:
-    """The setting, as written in a script, that needs a qdisc of this kind."""
+    """What in the settings needs a qdisc of this kind, for people."""
     if kind == "netem":
         return " ".join(link.emulates)
     if kind == "tbf" and link.rate_bps is not None:
-        return f"rate={units.format_tc_rate(link.rate_bps)}"
+        return f"a rate of {units.format_rate(link.rate_bps)}"
     return f"qdisc={link.qdisc}" if link.qdisc else f"limit={link.limit}"
 
 

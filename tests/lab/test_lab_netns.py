@@ -135,21 +135,20 @@ def test_offload_off_is_off(raise_lab):
 @pytest.mark.lab
 def test_equal_paths_are_all_used(raise_lab):
     lab = raise_lab("fattree")
-    argv = ["ip", "route", "get", str(lab.endpoints["h16"].addresses[4])]
-    argv += ["from", str(lab.endpoints["h1"].addresses[4]), "iif", "h1", "ipproto", "tcp"]
-    cores = set()
-    for port in range(10000, 10064):
-        ports = ["sport", str(port), "dport", "5201"]
-        edge = _next_hop(lab, "e1", [*argv, *ports])
-        ports_at = [word if word != "h1" else "e1" for word in [*argv, *ports]]
-        ports_at[ports_at.index("iif") + 1] = "e1"
-        cores.add((edge, _next_hop(lab, edge, ports_at)))
-    assert cores == {("a1", "c1"), ("a1", "c2"), ("a2", "c3"), ("a2", "c4")}
+    paths = set()
+    for port in range(10_000, 10_064):
+        aggregation = _next_hop(lab, "e1", "h1", port)
+        paths.add((aggregation, _next_hop(lab, aggregation, "e1", port)))
+    assert paths == {("a1", "c1"), ("a1", "c2"), ("a2", "c3"), ("a2", "c4")}
 
 
-def _next_hop(lab: Lab, node: str, argv: list[str]) -> str:
-    """The neighbour that a router would hand a packet to: its interface is called so."""
-    words = process.run(["ip", "-n", f"{lab.id}-{node}", *argv[1:]], timeout=5).stdout.split()
+def _next_hop(lab: Lab, node: str, came_from: str, port: int) -> str:
+    """The neighbour to which a router hands a TCP packet from h1 to h16 with this source port."""
+    source, destination = (str(lab.endpoints[host].addresses[4]) for host in ("h1", "h16"))
+    flow = ["ipproto", "tcp", "sport", str(port), "dport", "5201"]
+    argv = ["ip", "route", "get", destination, "from", source, "iif", came_from, *flow]
+    # An interface is called after the neighbour it leads to.
+    words = lab.exec(node, argv, timeout=5).stdout.split()
     return words[words.index("dev") + 1]
 
 
@@ -161,7 +160,7 @@ def test_two_labs_live_side_by_side(raise_lab):
 
 @pytest.mark.lab
 def test_a_command_on_a_host_that_is_not_there(raise_lab):
-    with pytest.raises(UsageError, match=r"no host c\nHosts: a, b\."):
+    with pytest.raises(UsageError, match=r"no host c\nThere are a, b\."):
         raise_lab("pair").command("c", ["true"])
 
 
@@ -315,11 +314,27 @@ def test_an_ordinary_user_is_told_what_a_lab_needs(tmp_path: Path):
 
 
 @pytest.mark.lab
+def test_a_namespace_of_somebody_else_is_refused_and_not_touched(state: Path, planned):
+    wanted = planned("pair")
+    theirs = wanted.namespaces[1].name
+    process.run(["ip", "netns", "add", theirs], timeout=5)
+    try:
+        with (
+            pytest.raises(LabError, match=f"/run/netns/{theirs} exists already"),
+            netns.up(wanted, state=state, agents=False),
+        ):
+            pass
+        assert (records.NAMESPACE_FOLDER / theirs).exists()
+    finally:
+        process.run(["ip", "netns", "delete", theirs], timeout=5)
+
+
+@pytest.mark.lab
 def test_a_name_that_is_taken_is_refused_and_not_touched(state: Path, planned, left_of):
     wanted = planned("pair")
     with netns.up(wanted, state=state, agents=False) as lab:
         with (
-            pytest.raises(LabError, match=f"a lab {lab.id} exists already"),
+            pytest.raises(LabError, match=f"lab {lab.id}: .* exists already"),
             netns.up(wanted, state=state, agents=False),
         ):
             pass

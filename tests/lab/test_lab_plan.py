@@ -21,6 +21,7 @@ from netesto.lab.plan import (
     Plan,
     Route,
     ip_lines,
+    notes,
     plan,
     render,
     tc_lines,
@@ -188,6 +189,18 @@ def test_a_second_cable_between_two_nodes_has_a_name_of_its_own():
         "b-with-long-name",
         "b-with-long-n.2",
     ]
+
+
+def test_a_limit_in_packets_is_worth_a_note():
+    [note] = notes(build("dumbbell", {"limit": "50p"}))
+    assert note == (
+        "link router - right: a queue of 50p counts super-packets of up to 64 kB as one; "
+        "offload=off makes them single packets"
+    )
+
+
+def test_a_limit_in_single_packets_is_not():
+    assert notes(build("dumbbell", {"limit": "50p", "offload": "off"})) == []
 
 
 def test_a_network_has_room_for_so_many():

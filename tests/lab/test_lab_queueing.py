@@ -67,7 +67,7 @@ def test_the_kinds_are_those_of_the_words():
     ("kind", "asked", "wanted"),
     [
         ("netem", {"delay": "20", "loss": "1"}, "delay=20 loss=1"),
-        ("tbf", {"rate": "10mbit"}, "rate=10000000bit"),
+        ("tbf", {"rate": "10mbit"}, "a rate of 10 Mbit/s"),
         ("fq_codel", {"rate": "10mbit", "qdisc": "fq_codel"}, "qdisc=fq_codel"),
         ("pfifo", {"rate": "10mbit", "limit": "50p"}, "limit=50p"),
     ],

@@ -224,6 +224,14 @@ def test_a_topology_file(tmp_path: Path):
     )
 
 
+def test_the_file_in_the_manual(tmp_path: Path):
+    manual = Path(__file__).parents[2].joinpath("docs", "labs.md").read_text()
+    text = manual.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "manual.toml").write_text(text)
+    built = topology.load(tmp_path / "manual.toml")
+    assert (built.name, built.hosts) == ("two bottlenecks", ("a", "b", "c", "r1"))
+
+
 def test_lab_file_reads_the_file(tmp_path: Path):
     (tmp_path / "three.toml").write_text(THREE)
     built = topology.build("", {"file": str(tmp_path / "three.toml")})
