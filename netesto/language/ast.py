@@ -76,21 +76,31 @@ class Row:
     def place(self, *fragments: str) -> Place:
         """Where the first of `fragments` that the row contains stands; else its first word.
 
-        A fragment that ends in `=` means the value behind it.
+        A fragment `name=` means the value of that argument, `$` the first word with a variable.
         """
         for fragment in fragments:
-            for word in self.words:
-                at = word.text.find(fragment)
-                if fragment.endswith("=") and at > 0:
-                    at = -1
-                if at >= 0:
-                    start, end = word.start + at, word.start + at + len(fragment)
-                    if fragment.endswith("="):
-                        start, end = end, word.start + len(word.text)
-                    return self.line.place(start, max(end, start + 1))
+            span = self._find(fragment) if fragment else None
+            if span is not None:
+                return self.line.place(*span)
         if not self.words:
             return self.line.place()
-        return self.line.place(self.words[0].start, self.words[0].start + len(self.words[0].text))
+        return self.line.place(*_span(self.words[0]))
+
+    def _find(self, fragment: str) -> tuple[int, int] | None:
+        for word in self.words:
+            start, end = _span(word)
+            at = word.text.find(fragment)
+            if fragment.endswith("=") and at == 0:
+                value = start + len(fragment)
+                return value, max(end, value + 1)
+            if at >= 0 and not fragment.endswith("="):
+                return (start, end) if fragment == "$" else (start + at, start + at + len(fragment))
+        at = self.line.text.find(fragment) if " " in fragment else -1
+        return None if at < 0 else (at, at + len(fragment))
+
+
+def _span(word: Word) -> tuple[int, int]:
+    return word.start, word.start + len(word.text)
 
 
 # ---- conditions and expressions --------------------------------------------------------------

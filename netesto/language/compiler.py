@@ -121,8 +121,6 @@ class Compiler:
         near = statement.values.text
 
         def step(frame: Frame) -> None:
-            if not body:
-                return
             values = local.values_of(" ".join([text(frame) for text in texts_of]), near=near)
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}

@@ -130,7 +130,8 @@ class Machine:
 
     def _blame(self, error: ScriptError, row: ast.Row) -> None:
         if error.place is None:
-            near = error.near if isinstance(error, MisuseError) else ()
+            # What a command finds wrong may stand in a variable's value: then point at that one.
+            near = (*error.near, "$") if isinstance(error, MisuseError) and error.near else ()
             error.place = row.place(*near)
         if not error.chain:
             error.chain = self.chain()

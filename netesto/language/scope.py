@@ -148,9 +148,11 @@ class Scope:
                 return DOLLAR
             name = match[2] or match[3]
             if name in active:
-                circle = " → ".join(f"${step}" for step in (*active[active.index(name) :], name))
+                round_trip = (*active[active.index(name) :], name)
+                circle = " → ".join(f"${step}" for step in round_trip)
                 raise MisuseError(
-                    f"variable ${name} refers to itself: {circle}",
+                    f"variable ${name} refers to itself"
+                    + (f": {circle}" if len(round_trip) > 2 else ""),
                     near=(f"${active[0]}", f"${{{active[0]}}}"),
                 )
             self._lookups += 1

@@ -1,0 +1,404 @@
+"""Local and remote commands: what the port is asked."""
+
+from netesto.errors import Place
+from netesto.language import ports
+
+
+def client(**changes):
+    given = {
+        "name": "DO_CLIENT", "host": "a", "exp": 1, "exp_name": "Exp", "place": Place("", 0),
+        "group": 1, "server": "b", "test": "TCP_RR", "tool": "auto", "ca": "reno",
+        "duration_s": 20.0, "delay_s": 0.0, "instances": 1, "request_bytes": 1_000_000,
+        "reply_bytes": 1, "stats": False, "local_buffer_bytes": 0, "remote_buffer_bytes": 0,
+    }  # fmt: skip
+    texts = {
+        "host": "a", "exp": "1", "expName": "Exp", "server": "b", "ca": "reno", "dur": "20",
+        "delay": "0", "instances": "1", "req": "1M", "reply": "1", "test": "TCP_RR", "stats": "0",
+        "group": "1", "localBuffer": "0", "remoteBuffer": "0", "tool": "auto", "hold": "0",
+        "interval": "0.2", "parallel": "1", "omit": "0", "zerocopy": "0",
+    }  # fmt: skip
+    return ports.DoClient(**given | {"arguments": texts | changes.pop("arguments", {})} | changes)
+
+
+def test_do_client_has_the_classic_defaults(asked):
+    """
+    DO_CLIENT host=a server=b
+    """
+    assert asked.commands == [client()]
+
+
+def test_do_client_takes_all_arguments(asked):
+    """
+    DO_CLIENT host=a server=b exp=7 expName=x ca=bbr dur=1m delay=500ms instances=2 req=64K \\
+        reply=10 test=TCP_RR stats=1 group=3 localBuffer=1Ki remoteBuffer=2K tool=netperf \\
+        hold=1 interval=10ms parallel=4 omit=2 zerocopy=msg pace=10mbit len=128K mss=1000 \\
+        dscp=46 ecn=1 cpu=0,1
+    """
+    command = asked.commands[0]
+    assert command == client(
+        exp=7,
+        exp_name="x",
+        ca="bbr",
+        duration_s=60.0,
+        delay_s=0.5,
+        instances=2,
+        request_bytes=64000,
+        reply_bytes=10,
+        stats=True,
+        group=3,
+        local_buffer_bytes=1024,
+        remote_buffer_bytes=2000,
+        tool="netperf",
+        hold=True,
+        interval_s=0.01,
+        parallel=4,
+        omit_s=2.0,
+        zerocopy="msg",
+        bitrate_bps=1e7,
+        length_bytes=128000,
+        mss_bytes=1000,
+        dscp=46,
+        ecn=True,
+        client_cpu=0,
+        server_cpu=1,
+        arguments=dict(command.arguments),
+    )
+    assert command.arguments["bitrate"] == "10mbit"
+
+
+def test_request_size_s_is_a_stream(asked):
+    """
+    DO_CLIENT host=a server=b req=S
+    DO_CLIENT host=a server=b test=TCP_MAERTS req=stream
+    """
+    assert [(each.test, each.request_bytes) for each in asked.commands] == [
+        ("TCP_STREAM", 1_000_000),
+        ("TCP_MAERTS", 1_000_000),
+    ]
+
+
+def test_groups_count_from_one_in_each_experiment(asked):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER
+    DO_CLIENT host=a server=b
+    DO_CLIENT host=a server=b exp=COUNTER
+    PROCESS_EXP
+    DO_CLIENT host=a server=b
+    """
+    assert [(each.exp, each.group) for each in asked.commands] == [(1, 1), (1, 2), (2, 1), (2, 1)]
+
+
+def test_group_may_be_taken_once(asked):
+    """
+    DO_CLIENT host=a server=b group=2
+    DO_CLIENT host=a server=b
+    DO_CLIENT host=a server=b group=2
+    """
+    assert asked.commands[1].group == 3
+    assert asked.message == "3:33: group 2 of experiment 1 is taken by an earlier DO_CLIENT"
+
+
+def test_host_experiment_and_name_stick(asked):
+    """
+    DO_SERVER host=a exp=COUNTER expName=x
+    DO_CLIENT server=b
+    GET_DATA
+    """
+    assert [(each.host, each.exp, each.exp_name) for each in asked.commands] == [("a", 1, "x")] * 3
+
+
+def test_first_server_takes_a_number_by_itself(asked):
+    """
+    DO_SERVER host=a
+    DO_SERVER host=b
+    """
+    assert asked.sent == ["DO_SERVER a exp=1", "DO_SERVER b exp=1"]
+
+
+def test_settings_take_no_number(asked):
+    """
+    SET exp=COUNTER
+    SET_NETEM host=a netem_delay=10 exp=$exp
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=1
+    DO_SERVER host=a exp=$exp
+    SET_QDISC host=a qdisc=fq exp=$exp
+    CLOSE host=a
+    """
+    assert [each.exp for each in asked.commands] == [0, 0, 1, 1, 1]
+
+
+def test_previous_experiment_is_the_last_one_used(run_with):
+    asked = run_with("DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=30\nDO_SERVER exp=PREV", counter=12)
+    assert [each.exp for each in asked.commands] == [12, 30, 30]
+
+
+def test_there_must_be_a_previous_experiment(asked):
+    """
+    DO_SERVER host=a exp=PREV
+    """
+    assert asked.message == "1:22: exp=PREV, but no experiment has been run"
+
+
+def test_suffix_is_given_to_short_names_only(asked):
+    """
+    HOST_SUFFIX=net.example
+    DO_CLIENT host=a server=b.org
+    DO_CLIENT host=10.0.0.1 server=b
+    DO_TCPDUMP host=fe80::1 server=X packets=3
+    """
+    assert [(each.host, each.server) for each in asked.commands] == [
+        ("a.net.example", "b.org"),
+        ("10.0.0.1", "b.net.example"),
+        ("fe80::1", "X"),
+    ]
+    assert asked.commands[1].arguments["server"] == "b.net.example"
+
+
+def test_second_get_data_since_the_last_flow_does_nothing(asked):
+    """
+    DO_SERVER host=a
+    GET_DATA host=a
+    GET_DATA host=a
+    GET_DATA host=b
+    DO_CLIENT host=b server=a
+    GET_DATA host=a
+    """
+    assert asked.sent == [
+        "DO_SERVER a exp=1",
+        "GET_DATA a exp=1",
+        "GET_DATA b exp=1",
+        "DO_CLIENT b exp=1",
+        "GET_DATA a exp=1",
+    ]
+
+
+def test_server_statistics(asked):
+    """
+    DO_SERVER host=a order=1 start=1
+    """
+    command = asked.commands[0]
+    assert isinstance(command, ports.DoServer)
+    assert (command.order, command.start) == (1, True)
+
+
+def test_netem_is_read_in_milliseconds_and_percent(asked):
+    """
+    SET_NETEM host=a netem_delay=0.5 loss=0.01
+    SET_NETEM host=a netem_delay=200us limit=20000
+    """
+    assert [(each.delay_ms, each.limit_packets, each.loss_percent) for each in asked.commands] == [
+        (0.5, 1000, 0.01),
+        (0.2, 20000, 0.0),
+    ]
+
+
+def test_qdisc_options_keep_tc_order(asked):
+    """
+    SET_QDISC host=r qdisc=tbf limit=100kb rate=10mbit burst=15k other="peakrate 20mbit",mtu,1500
+    SET_QDISC host=r qdisc=fq action=replace
+    """
+    assert [(each.qdisc, each.action, each.options) for each in asked.commands] == [
+        ("tbf", "", ("rate", "10mbit", "burst", "15k", "limit", "100kb",
+                     "peakrate", "20mbit", "mtu", "1500")),
+        ("fq", "replace", ()),
+    ]  # fmt: skip
+
+
+def test_sysctl_fields_are_separated_by_blanks(asked):
+    """
+    SET_SYSCTL host=a net.ipv4.tcp_wmem=10000,262144,33554432 net.ipv4.tcp_ecn=1
+    """
+    assert asked.commands[0].values == {
+        "net.ipv4.tcp_wmem": "10000 262144 33554432",
+        "net.ipv4.tcp_ecn": "1",
+    }
+
+
+def test_module_parameters(asked):
+    """
+    SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0 tcp_friendliness=1
+    """
+    assert (asked.commands[0].module, asked.commands[0].values) == (
+        "tcp_cubic",
+        {"hystart": "0", "tcp_friendliness": "1"},
+    )
+
+
+def test_unknown_argument_is_an_error(asked):
+    """
+    DO_CLIENT host=a server=b durr=10
+    """
+    assert asked.message == "1:27: DO_CLIENT has no argument durr"
+    assert asked.error.remedy == "Did you mean dur?"
+
+
+def test_missing_argument_is_an_error(asked):
+    """
+    DO_CLIENT host=a
+    """
+    assert asked.message == "1:1: DO_CLIENT needs server="
+
+
+def test_host_must_be_known_by_the_first_command(asked):
+    """
+    DO_SERVER order=1
+    """
+    assert asked.message == "1:1: host= is missing, and no command before named one"
+
+
+def test_value_out_of_range_is_an_error(asked):
+    """
+    DO_CLIENT host=a server=b instances=0
+    """
+    assert asked.message == "1:37: instances=0 is out of range"
+    assert asked.error.remedy == "It must be at least 1 and at most 10,000."
+
+
+def test_list_of_ca_is_explained(asked):
+    """
+    DO_CLIENT host=a server=b ca=bbr,cubic
+    """
+    assert asked.message == "1:30: ca=bbr,cubic is not one word"
+    assert asked.error.remedy.startswith("A list of ca belongs to RUN")
+
+
+def test_choices_suggest_the_nearest(asked):
+    """
+    DO_CLIENT host=a server=b test=TCP_STREEM
+    """
+    assert asked.message == "1:32: test=TCP_STREEM is not known"
+    assert asked.error.remedy == "Did you mean TCP_STREAM?"
+
+
+def test_command_carries_its_place_and_chain(asked):
+    """
+    BEGIN m
+    DO_SERVER host=$h
+    END m
+    RUN m h=a
+    """
+    command = asked.commands[0]
+    assert (command.place.file, command.place.line) == ("test.nts", 2)
+    assert command.chain == ("test.nts:4: RUN m (h=a)",)
+
+
+# ---- local -----------------------------------------------------------------------------------
+
+
+def test_waits_take_decimals_and_units(asked):
+    """
+    WAIT 1.5
+    WAIT 200ms
+    """
+    assert asked.waited == [1.5, 0.2]
+
+
+def test_random_wait_is_drawn_from_the_seed(run_with):
+    asked = run_with("RAND_WAIT 2\nRAND_WAIT 2 4", seed=3)
+    again = run_with("RAND_WAIT 2\nRAND_WAIT 2 4", seed=3)
+    (first, first_mean), (second, second_mean) = asked.waited
+    assert asked.waited == again.waited
+    assert 0 <= first < 2 <= second < 4
+    assert (first_mean, second_mean) == (1.0, 3.0)
+
+
+def test_negative_wait_is_an_error(asked):
+    """
+    WAIT -1
+    """
+    assert asked.message == "1:6: -1 is not a time to wait"
+
+
+def test_notes_stick_until_they_are_replaced(asked):
+    """
+    DESC two flows, $x # first
+    OTHER testType=a,reqs=1K,2K
+    DO_SERVER host=a expName=n
+    PROCESS_EXP
+    OTHER bw=10
+    PROCESS_EXP exp=9
+    """
+    assert asked.processed == [
+        (1, ports.ExperimentNotes(exp_name="n", description="two flows, $x",
+                                  columns={"testType": "a", "reqs": "1K,2K"})),
+        (9, ports.ExperimentNotes(exp_name="n", description="two flows, $x",
+                                  columns={"bw": "10"})),
+    ]  # fmt: skip
+
+
+def test_debug_traces_commands(asked):
+    """
+    SET x=1
+    DEBUG 1
+    WAIT $x
+    DEBUG_DISABLE
+    WAIT 2
+    DEBUG_RESTORE
+    DEBUG F
+    WAIT 3
+    """
+    assert asked.echoed == [
+        "test.nts:3: WAIT 1",
+        "test.nts:4: DEBUG_DISABLE",
+        "test.nts:7: DEBUG F",
+    ]
+
+
+def test_flows_are_waited_for_and_started_together(asked):
+    """
+    DO_CLIENT host=a server=b hold=1
+    START_FLOWS
+    START_FLOWS lead=1
+    WAIT_FLOWS
+    WAIT_FLOWS timeout=1m
+    """
+    assert asked.flows == [("start", 0.2), ("start", 1.0), ("wait 1", None), ("wait 1", 60.0)]
+
+
+def test_requirements(asked):
+    """
+    REQUIRE ca=bbr kernel>=6.1 hosts=4
+    """
+    assert asked.required == [("ca", "=", "bbr"), ("kernel", ">=", "6.1"), ("hosts", "=", "4")]
+
+
+def test_unknown_requirement_is_an_error(asked):
+    """
+    REQUIRE kernal>=6.1
+    """
+    assert asked.error.remedy == "Did you mean kernel?"
+
+
+def test_lab(asked):
+    """
+    LAB dumbbell clients=2 rate=100mbit
+    """
+    assert [(each.topology, each.settings) for each in asked.labs] == [
+        ("dumbbell", {"clients": "2", "rate": "100mbit"})
+    ]
+
+
+def test_lab_comes_once(asked):
+    """
+    LAB file=x.toml
+    LAB pair
+    """
+    assert asked.message == "2:1: a second LAB"
+
+
+def test_lab_comes_before_remote_commands(asked):
+    """
+    DO_SERVER host=a
+    LAB pair
+    """
+    assert asked.message == "2:1: LAB after a remote command"
+
+
+def test_facts_of_a_run_name_its_files(tmp_path):
+    from conftest import Asked, run
+    from netesto.language.interpreter import Facts, SourceFile
+
+    (tmp_path / "one").write_text("ECHO a\n")
+    interpreter = run("SOURCE one\n", Asked(), library_path=[tmp_path], seed=4)
+    files = (SourceFile("test.nts", "SOURCE one\n"), SourceFile(f"{tmp_path}/one", "ECHO a\n"))
+    assert interpreter.finish() == Facts(files, 4, 0)

@@ -1,0 +1,419 @@
+"""Macros, loops, SOURCE, END, SWEEP, the budget of loops, and the chain in errors."""
+
+from netesto.language.dryrun import rounded_counter
+
+
+def test_macro_runs_as_often_as_asked(asked):
+    """
+    SET n=2
+    BEGIN m
+    ECHO $x
+    END m
+    RUN m,3 x=a
+    RUN m,$n x=b
+    RUN m,0 x=c
+    """
+    assert asked.echoed == ["a", "a", "a", "b", "b"]
+
+
+def test_list_of_ca_runs_once_for_each_within_each_repetition(asked):
+    """
+    BEGIN m
+    ECHO $ca
+    END m
+    RUN m,2 ca=bbr,cubic
+    """
+    assert asked.echoed == ["bbr", "cubic", "bbr", "cubic"]
+
+
+def test_other_lists_are_passed_whole(asked):
+    """
+    BEGIN m
+    ECHO $reqs
+    END m
+    RUN m reqs=1K,2K
+    """
+    assert asked.echoed == ["1K,2K"]
+
+
+def test_repetitions_must_be_a_number(asked):
+    """
+    BEGIN m
+    END m
+    RUN m,many
+    """
+    assert asked.message == "3:6: 'many' is not a number of repetitions"
+
+
+def test_argument_of_run_must_be_keyed(asked):
+    """
+    BEGIN m
+    END m
+    RUN m 3
+    """
+    assert asked.message == "3:7: '3' is not name=value"
+
+
+def test_unknown_macro_suggests_the_nearest(asked):
+    """
+    BEGIN TwoFlowBaseStream
+    END TwoFlowBaseStream
+    RUN TwoFlowBasStream
+    """
+    assert asked.message == "3:5: there is no macro TwoFlowBasStream"
+    assert asked.error.remedy == "Did you mean TwoFlowBaseStream?"
+
+
+def test_other_letter_case_of_a_macro_works_and_warns_once(asked):
+    """
+    BEGIN TwoFlowBaseStream
+    ECHO ran
+    END TwoFlowBaseStream
+    RUN twoFlowBaseStream,2
+    RUN twoFlowBaseStream
+    """
+    assert asked.echoed == ["ran", "ran", "ran"]
+    assert asked.warned == ["4: macro twoFlowBaseStream is spelled TwoFlowBaseStream"]
+
+
+def test_macro_may_be_defined_again_with_a_warning(asked):
+    """
+    BEGIN m
+    ECHO a
+    END m
+    BEGIN m
+    ECHO b
+    END m
+    RUN m
+    """
+    assert asked.echoed == ["b"]
+    assert asked.warned == ["4: macro m is defined again (first at test.nts:1)"]
+
+
+def test_macro_may_not_take_a_commands_name(asked):
+    """
+    BEGIN WAIT
+    END WAIT
+    """
+    assert asked.message == "1:7: WAIT is a command; a macro may not take its name"
+
+
+def test_end_of_another_macro_names_both(asked):
+    """
+    BEGIN one
+    END two
+    """
+    assert asked.message == "2:5: END two inside of macro one"
+
+
+def test_macros_do_not_nest(asked):
+    """
+    BEGIN one
+    BEGIN two
+    """
+    assert asked.message == "2:1: a macro cannot be defined inside of macro one"
+
+
+def test_macro_must_be_ended(asked):
+    """
+    BEGIN one
+    END
+    """
+    assert asked.message == "1:1: this BEGIN is never ended"
+
+
+def test_loop_must_be_done_before_its_macro_ends(asked):
+    """
+    BEGIN one
+    FOR x IN a DO
+    END one
+    """
+    assert asked.message == "2:1: this FOR is never ended"
+
+
+def test_stray_done_is_an_error(asked):
+    """
+    DONE
+    """
+    assert asked.message == "1:1: DONE without a FOR, SWEEP or IF … DO"
+
+
+def test_for_takes_lists_variables_and_ranges(asked):
+    """
+    SET list=c,d
+    FOR x in a,b DO
+    ECHO $x
+    DONE
+    FOR x IN $list,e DO
+    ECHO $x
+    DONE
+    FOR x IN 1..3 DO
+    ECHO $x
+    DONE
+    FOR x IN 10..1,-4 DO
+    ECHO $x
+    DONE
+    """
+    assert asked.echoed == ["a", "b", "c", "d", "e", "1", "2", "3", "10", "6", "2"]
+
+
+def test_list_is_evaluated_each_time_the_loop_starts(asked):
+    """
+    SET list=a
+    FOR n IN 1..2 DO
+    FOR x IN $list DO
+    SET list=b,c
+    ECHO $x
+    DONE
+    DONE
+    """
+    assert asked.echoed == ["a", "b", "c"]
+
+
+def test_loop_variable_keeps_its_last_value(asked):
+    """
+    FOR x IN a,b DO
+    DONE
+    ECHO $x
+    """
+    assert asked.echoed == ["b"]
+
+
+def test_empty_list_runs_nothing(asked):
+    """
+    SET list=
+    FOR x IN $list DO
+    ECHO $x
+    DONE
+    """
+    assert asked.echoed == []
+
+
+def test_impossible_range_is_an_error(asked):
+    """
+    FOR x IN 3..1 DO
+    ECHO $x
+    DONE
+    """
+    assert asked.message == "1:10: the range 3..1 cannot end"
+
+
+def test_impossible_range_is_an_error_without_a_body_too(asked):
+    """
+    FOR x IN 1..3,0 DO
+    DONE
+    """
+    assert asked.message == "1:10: the range 1..3,0 cannot end"
+
+
+def test_undefined_list_is_an_error(asked):
+    """
+    FOR x IN $clients DO
+    ECHO $x
+    DONE
+    """
+    assert asked.message == "1:10: undefined variable $clients"
+
+
+def test_list_with_blanks_is_an_error(asked):
+    """
+    FOR x IN a b DO
+    ECHO $x
+    DONE
+    """
+    assert asked.message == "1:10: the list 'a b' has blanks in it"
+
+
+def test_loops_have_a_budget(run_with):
+    asked = run_with("FOR x IN 1..100 DO\nSET a=1\nDONE", max_iterations=99)
+    assert asked.message == "1:1: loops ran more than 99 times in this script"
+
+
+def test_empty_loops_have_a_budget_too(run_with):
+    asked = run_with("FOR x IN 1..1000000000 DO\nDONE", max_iterations=99)
+    assert asked.message == "1:1: loops ran more than 99 times in this script"
+
+
+def test_macro_that_runs_itself_is_stopped(asked):
+    """
+    BEGIN m
+    IF 1: RUN m
+    END m
+    RUN m
+    """
+    assert asked.message == "2:1: more than 100 macros and loops within each other"
+
+
+def test_end_stops_the_script_within_macros_and_starts_a_new_ten(run_with):
+    asked = run_with(
+        """
+        BEGIN m
+        FOR x IN a,b DO
+        IF 1: END
+        DONE
+        END m
+        RUN m
+        ECHO never
+        """,
+        counter=13,
+    )
+    assert (asked.echoed, asked.counter) == ([], 19)
+
+
+def test_file_may_end_without_end(run_with):
+    asked = run_with("ECHO a", counter=13)
+    assert asked.counter == 13
+
+
+def test_next_counter_begins_a_new_ten(run_with):
+    asked = run_with("NEXT_COUNTER\nDO_SERVER host=a exp=COUNTER", counter=13)
+    assert asked.commands[0].exp == 20
+
+
+def test_rounding_always_skips_a_number():
+    assert [rounded_counter(number) + 1 for number in (0, 13, 19)] == [10, 20, 30]
+
+
+def test_source_looks_beside_the_file_first(tmp_path, run_with):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "one").write_text("SOURCE two\n")
+    (tmp_path / "sub" / "two").write_text("ECHO beside\n")
+    (tmp_path / "two").write_text("ECHO library\n")
+    asked = run_with(f"SOURCE {tmp_path}/sub/one", library_path=[tmp_path])
+    assert asked.echoed == ["beside"]
+
+
+def test_source_reads_each_file_once(tmp_path, run_with):
+    (tmp_path / "one").write_text("ECHO one\nSOURCE two\n")
+    (tmp_path / "two").write_text("ECHO two\nSOURCE one\n")
+    asked = run_with("SOURCE one\nSOURCE two\nSOURCE one", library_path=[tmp_path])
+    assert asked.echoed == ["one", "two"]
+
+
+def test_missing_source_suggests_the_nearest(asked):
+    """
+    SOURCE inlb
+    """
+    assert asked.message == "1:8: SOURCE inlb: no such file"
+    assert asked.error.remedy == "Did you mean inlib?"
+
+
+def test_source_that_is_no_text_is_a_script_error(tmp_path, run_with):
+    (tmp_path / "one").write_bytes(b"ECHO \xff\n")
+    asked = run_with("SOURCE one", library_path=[tmp_path])
+    assert asked.message == f"1:1: {tmp_path / 'one'} is not UTF-8 text (byte 5)"
+
+
+def test_error_shows_the_chain_that_led_to_it(tmp_path, run_with):
+    library = tmp_path / "macros"
+    library.write_text("BEGIN m\nFOR s IN a,b DO\nWAIT $x\nSET x=soon\nDONE\nEND m\n")
+    asked = run_with("SET x=0\nSOURCE macros\nRUN m y=1", library_path=[tmp_path])
+    assert str(asked.error) == (
+        f"{library}:3:6: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)\n"
+        "    WAIT $x\n"
+        "         ^^\n"
+        f"  in {library}:2: FOR s (s=b)\n"
+        "  in test.nts:3: RUN m (y=1)"
+    )
+
+
+def test_error_in_a_sourced_file_shows_who_sourced_it(tmp_path, run_with):
+    (tmp_path / "one").write_text("DONE\n")
+    asked = run_with("SOURCE one", library_path=[tmp_path])
+    assert asked.error.chain == ("test.nts:1: SOURCE one",)
+
+
+def test_unknown_command_suggests_what_was_meant(asked):
+    """
+    DO CLIENT host=a
+    """
+    assert asked.message == "1:1: DO CLIENT is not a command"
+    assert asked.error.remedy == "Did you mean DO_CLIENT?"
+
+
+def test_command_in_small_letters_is_suggested(asked):
+    """
+    echo a
+    """
+    assert asked.error.remedy == "Did you mean ECHO?"
+
+
+def test_argument_at_the_start_of_a_line_asks_for_a_continuation(asked):
+    """
+    RUN
+    client1=a
+    """
+    assert asked.message == "1:1: RUN needs more than this"
+
+
+def test_line_that_begins_with_an_argument_asks_for_a_continuation(asked):
+    """
+    ECHO a
+    client1=a client2=b
+    """
+    assert asked.message == "2:1: client1=a is not a command"
+    assert asked.error.remedy.startswith("If it is an argument: does the line before it lack a \\")
+
+
+def test_wrong_line_that_is_not_reached_does_no_harm(asked):
+    """
+    IF 0: NO_SUCH_THING
+    IF 0: SET_EXP x=(
+    ECHO a
+    """
+    assert asked.echoed == ["a"]
+
+
+# ---- SWEEP -----------------------------------------------------------------------------------
+
+
+def test_sweep_runs_the_cross_product_as_often_as_asked(asked):
+    """
+    SWEEP ca=bbr,cubic n=1..2 reps=2 DO
+    ECHO $ca $n
+    DONE
+    """
+    assert asked.echoed == ["bbr 1", "bbr 2", "cubic 1", "cubic 2"] * 2
+
+
+def test_sweep_factors_are_columns_and_the_cell_has_its_repetition(asked):
+    """
+    OTHER bw=10
+    SWEEP ca=bbr DO
+    DO_SERVER host=a
+    PROCESS_EXP
+    DONE
+    DO_SERVER host=a exp=COUNTER
+    PROCESS_EXP
+    """
+    notes = [notes for _, notes in asked.processed]
+    assert notes[0].columns == {"bw": "10", "ca": "bbr"}
+    assert notes[0].cell == {"ca": "bbr", "rep": "1"}
+    assert (notes[1].columns, notes[1].cell) == ({"bw": "10"}, {})
+
+
+def test_random_order_depends_only_on_the_seed(run_with):
+    text = "SWEEP n=1..20 order=random DO\nECHO $n\nDONE"
+    drawn_before = run_with("RAND_WAIT 1\n" + text, seed=5)
+    again = run_with(text, seed=5)
+    other = run_with(text, seed=6)
+    assert drawn_before.echoed == again.echoed
+    assert again.echoed != other.echoed
+    assert sorted(again.echoed, key=int) == [str(n) for n in range(1, 21)]
+
+
+def test_finished_cells_are_skipped_and_others_reported_finished(run_with):
+    from conftest import Asked, run
+
+    port = Asked()
+    port.done = [{"n": "1", "rep": "1"}]
+    run("SWEEP n=1,2 DO\nECHO $n\nDONE\n", port)
+    assert (port.echoed, port.finished) == (["2"], [{"n": "2", "rep": "1"}])
+
+
+def test_sweep_without_a_factor_is_an_error(asked):
+    """
+    SWEEP reps=2 DO
+    DONE
+    """
+    assert asked.message == "1:1: SWEEP without a factor"

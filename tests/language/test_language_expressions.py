@@ -1,0 +1,347 @@
+"""SET_EXP, IF conditions, ASSERT claims."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.language.expressions import Arithmetic, compare, shown
+from netesto.language.scope import MisuseError, Scope
+
+
+def value(expression, **variables):
+    scope = Scope()
+    scope.variables.update(variables)
+    return Arithmetic(expression, scope)({})
+
+
+def test_paper_example(asked):
+    """
+    SET dur=60
+    SET_EXP dur2=dur/3
+    SET_EXP delay2=$dur2+3
+    ECHO $dur2 $delay2
+    """
+    assert asked.echoed == ["20 23"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("1+2*3", "7"),
+        (" ( 1 + 2 ) * 3 ", "9"),
+        ("-7/2", "-4"),
+        ("7/-2", "-4"),
+        ("2--3", "5"),
+        ("10-2-3", "5"),
+        ("-2**2", "-4"),
+        ("2**3**2", "512"),
+        ("2**-1", "0.5"),
+        ("7//2", "3"),
+        ("-7%3", "2"),
+        ("1.5*2", "3.0"),
+        ("7.0/2", "3.5"),
+        ("-7.5//2", "-4.0"),
+        ("-7.5%2", "0.5"),
+        ("0.1+0.2", "0.3"),
+        (".5+1", "1.5"),
+        ("1/3.0", "0.333333333333333"),
+        ("min(3,1.5,2)", "1.5"),
+        ("max(3,1)", "3"),
+        ("abs(-3)", "3"),
+        ("round(2.5)", "3"),
+        ("round(-2.5)", "-3"),
+        ("round(1.2345, 2)", "1.23"),
+        ("floor(-1.5)", "-2"),
+        ("ceil(1.2)", "2"),
+        ("log2(8)", "3.0"),
+        ("sqrt(2)", "1.4142135623731"),
+    ],
+)
+def test_value_of(expression, result):
+    assert value(expression) == result
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("1/0", "division by zero"),
+        ("1.5//0", "division by zero"),
+        ("1%0", "division by zero"),
+        ("$x+1", "undefined variable $x"),
+        ("x+1", "undefined variable x"),
+        ("9**9**9", "the result has too many digits"),
+        ("sqrt(0-1)", "sqrt of a negative number"),
+        ("log2(0)", "log2 of a number that is not positive"),
+        ("cos(1)", "there is no function cos"),
+        ("abs(1,2)", "abs takes another number of arguments"),
+    ],
+)
+def test_has_no_value(expression, message):
+    with pytest.raises(MisuseError) as caught:
+        value(expression)
+    assert caught.value.message == message
+
+
+def test_variable_that_holds_an_expression_is_put_in_as_text():
+    assert value("$a*2", a="1+2") == "5"
+
+
+def test_variable_that_holds_a_negative_number_is_that_number():
+    assert value("10-$a**2", a="-3") == "1"
+
+
+def test_digits_may_be_put_together():
+    assert value("1$a+$a$a", a="2") == "34"
+
+
+def test_bare_name_that_is_no_number_is_named():
+    with pytest.raises(MisuseError) as caught:
+        value("a+1", a="x y")
+    assert caught.value.message == "a is 'x y', which is not a number"
+
+
+def test_misplaced_operator_is_pointed_at(asked):
+    """
+    SET_EXP x=1 + / 2
+    """
+    assert asked.message == "1:15: in the arithmetic '1 + / 2' '/' does not fit here"
+
+
+numbers = st.integers(-(10**9), 10**9)
+
+
+@given(numbers, numbers, st.sampled_from(["+", "-", "*", "/", "//", "%"]))
+def test_whole_numbers_compute_as_python_does(left, right, operator):
+    scope = Scope()
+    values = {"a": left, "b": right or 1}
+    scope.variables.update({name: str(number) for name, number in values.items()})
+    expected = eval(f"a {'//' if operator == '/' else operator} b", {}, values)
+    assert Arithmetic(f"$a {operator} b", scope)({}) == str(expected)
+
+
+trees = st.recursive(
+    st.integers(0, 99).map(str),
+    lambda inner: st.one_of(
+        st.builds("{} {} {}".format, inner, st.sampled_from("+-*"), inner),
+        st.builds("({})".format, inner),
+        st.builds("-{}".format, inner),
+    ),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_precedence_is_pythons(text):
+    assert value(text) == str(eval(text))
+
+
+@given(st.decimals(-(10**6), 10**6, places=4))
+def test_decimal_is_shown_as_one_and_reads_back(number):
+    assert shown(number) == value(shown(number))
+
+
+# ---- IF --------------------------------------------------------------------------------------
+
+
+def test_number_that_is_not_zero_is_true(asked):
+    """
+    SET zero=0
+    SET empty=
+    IF 1: ECHO one
+    IF 0: ECHO nought
+    IF 0.0: ECHO nought
+    IF 0ms: ECHO nought
+    IF $zero: ECHO nought
+    IF $empty: ECHO nothing
+    IF $undefined: ECHO undefined
+    IF text: ECHO text
+    IF -1: ECHO less
+    """
+    assert asked.echoed == ["one", "text", "less"]
+
+
+def test_one_line_ifs_chain(asked):
+    """
+    BEGIN m
+    ECHO ran $x
+    END m
+    SET a=1
+    IF $a: IF_DEF m: RUN m x=1
+    IF $a: IF_DEF n: RUN n x=2
+    IF $b: IF_DEF m: RUN m x=3
+    """
+    assert asked.echoed == ["ran 1"]
+
+
+def test_numbers_compare_with_their_units(asked):
+    """
+    SET rate=100mbit
+    IF $rate == 0.1gbit: ECHO same
+    IF 10ms < 0.1: ECHO less
+    IF 1K == 1000: ECHO K
+    IF 1Ki == 1024: ECHO Ki
+    IF 1m == 60s: ECHO minute
+    IF 1M == 1000000: ECHO million
+    IF 9 < 10: ECHO number
+    """
+    assert asked.echoed == ["same", "less", "K", "Ki", "minute", "million", "number"]
+
+
+def test_other_values_compare_as_text(asked):
+    """
+    SET ca=bbr
+    SET none=
+    IF $ca == bbr: ECHO same
+    IF $ca != "cubic": ECHO other
+    IF $none == "": ECHO empty
+    IF a9 > a10: ECHO text
+    IF $undefined == 0: ECHO undefined
+    """
+    assert asked.echoed == ["same", "other", "empty", "text", "undefined"]
+
+
+def test_and_or_not_and_parentheses(asked):
+    """
+    IF 1 OR 0 AND 0: ECHO a
+    IF (1 OR 0) AND 0: ECHO b
+    IF NOT 0 AND 1: ECHO c
+    IF NOT (1 == 2 OR 0): ECHO d
+    IF ANDROID == ANDROID AND NOTHING: ECHO e
+    """
+    assert asked.echoed == ["a", "c", "d", "e"]
+
+
+def test_colon_in_quotes_does_not_end_the_condition(asked):
+    """
+    SET host=fe80::1
+    IF $host == "fe80::1": ECHO a
+    """
+    assert asked.echoed == ["a"]
+
+
+def test_block_form(asked):
+    """
+    FOR x IN 1..3 DO
+    IF $x == 1 DO
+        ECHO one
+    ELSE IF $x == 2 DO
+        ECHO two
+    ELSE
+        ECHO many
+    DONE
+    DONE
+    """
+    assert asked.echoed == ["one", "two", "many"]
+
+
+def test_if_def_of_a_variable_sees_arguments(asked):
+    """
+    BEGIN m
+    IF_DEF $x: ECHO $x
+    IF_DEF ${y}: ECHO $y
+    END m
+    RUN m x=1
+    RUN m y=2
+    """
+    assert asked.echoed == ["1", "2"]
+
+
+def test_single_equals_suggests_two(asked):
+    """
+    IF $a = 1: ECHO a
+    """
+    assert asked.message == "1:7: in this condition '=' does not fit here"
+    assert asked.error.remedy == "Compare with ==."
+
+
+def test_if_def_without_its_underscore_is_suggested(asked):
+    """
+    IF DEF preServer: RUN preServer
+    """
+    assert asked.error.remedy == "Did you mean IF_DEF?"
+
+
+def test_block_cannot_stand_in_a_one_line_if(asked):
+    """
+    IF 1: FOR x IN a,b DO
+    """
+    assert asked.message == "1:7: FOR cannot stand in a one-line IF"
+
+
+def test_if_without_a_colon_is_an_error(asked):
+    """
+    IF 1 ECHO a
+    """
+    assert asked.message == "1:1: this IF has neither a `:` with a command nor a DO at its end"
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
+def test_whole_numbers_compare_as_numbers(left, right):
+    assert compare("<", str(left), str(right)) is (left < right)
+
+
+# ---- ASSERT ----------------------------------------------------------------------------------
+
+COLUMNS = {
+    "rate": "94.1",
+    "rateMin": "40",
+    "rateMax": "54",
+    "ca": "cubic/bbr",
+    "p99Latency": "4200",
+    "dur": "60+...",
+    "retransPkts%": "0.5",
+    "client-tx-packets": "1000",
+    "rtt": "",
+    "status": "ok",
+}
+
+
+@pytest.mark.parametrize(
+    ("claim", "failed"),
+    [
+        ("rate > 90mbit", []),
+        ("rate > 0.1gbit", ["4: rate > 0.1gbit"]),
+        ("rate > 90", []),
+        ("rateMin > 0.8 * rateMax", ["4: rateMin > 0.8 * rateMax"]),
+        ("2 * rateMin > 70mbit", []),
+        ("p99Latency < 5ms", []),
+        ("p99Latency < 5000", []),
+        ("retransPkts% < 1", []),
+        ("client-tx-packets >= 1000", []),
+        ('ca == "cubic/bbr"', []),
+        ("dur > 61", ["4: dur > 61"]),
+        ("status == ok AND rate > 1", []),
+        ("status != ok OR NOT rate", ["4: status != ok OR NOT rate"]),
+        ("rtt < 100: no rtt at all", ["4: no rtt at all"]),
+        ("abs(rateMax - rateMin) < 15", []),
+        ("rate > $least", []),
+        ("rate < $least: below $least", ["4: below 90"]),
+        ("(rate > 90mbit)", []),
+    ],
+)
+def test_claim(run_with, claim, failed):
+    text = f"SET least=90\nDO_SERVER host=a\nPROCESS_EXP\nASSERT {claim}"
+    asked = run_with(text, columns=COLUMNS)
+    assert (asked.failed, asked.error) == (failed, None)
+
+
+def test_unknown_column_is_an_error(run_with):
+    asked = run_with("DO_SERVER host=a\nPROCESS_EXP\nASSERT raet > 1", columns=COLUMNS)
+    assert asked.message == "3:8: there is no column raet"
+    assert asked.error.remedy == "Did you mean rate?"
+
+
+def test_assert_needs_an_experiment(asked):
+    """
+    ASSERT rate > 1
+    """
+    assert asked.message == "1:1: ASSERT before any PROCESS_EXP"
+
+
+def test_assert_is_not_judged_without_columns(asked):
+    """
+    DO_SERVER host=a
+    PROCESS_EXP
+    ASSERT rate > 1
+    """
+    assert (asked.failed, asked.error) == ([], None)
