@@ -163,7 +163,7 @@ def check(plan: Plan) -> None:
         raise MissingError(
             f"{plans.HASH_SEED}: not in this kernel ({os.uname().release}), but in Linux 6.11",
             remedy="Without it routers in a row choose alike among equal paths, and some paths "
-            "stay empty. A fattree can do with routing=onecore.",
+            "stay empty. A fattree can do with routing=twocore.",
         )
     if any(queueing.kinds(link.settings) for link in plan.topology.links):
         check_kernel(plan, capabilities.probe_blocking())

@@ -5,7 +5,7 @@ Nothing here touches the machine or needs root; `netns` carries a plan out.
 
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Interface,
@@ -58,7 +58,7 @@ ROUTER_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.default.forwarding": "1",
 }
 
-# Routers with the same seed choose alike, so that a second row of them has no choice left: of 400
+# Routers with the same seed choose alike, so that the next one in a row has no choice left: of 400
 # flows all 400 agreed. Linux has had seeds since 6.11; `netns` asks for this file.
 HASH_SEED = "net.ipv4.fib_multipath_hash_seed"
 
@@ -166,29 +166,21 @@ def plan(topology: Topology, *, prefix: str) -> Plan:
     """
     ends = _ends(topology)
     numbers = _numbers(ends)
-    routes = _Routes(ends, numbers)
+    ways = _Routes(ends, numbers)
+    routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
+    choosing = {name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)}
     namespaces = tuple(
-        _namespace(prefix, node, ends, numbers, () if node.kind == "switch" else routes.of(node))
+        Namespace(
+            name=f"{prefix}-{node.name}",
+            node=node,
+            device=_device(node, ends),
+            interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
+            routes=routes[node.name],
+            sysctls=_sysctls(node, choosing, ends),
+        )
         for node in topology.nodes
     )
     return Plan(prefix, topology, namespaces, tuple(_cables(prefix, ends)))
-
-
-def _namespace(
-    prefix: str,
-    node: Node,
-    ends: Sequence[_End],
-    numbers: Mapping[tuple[str, str], int],
-    routes: tuple[Route, ...],
-) -> Namespace:
-    return Namespace(
-        name=f"{prefix}-{node.name}",
-        node=node,
-        device=_device(node, ends),
-        interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
-        routes=routes,
-        sysctls=_sysctls(node, routes),
-    )
 
 
 def _ends(topology: Topology) -> tuple[_End, ...]:
@@ -302,15 +294,20 @@ def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
         )
 
 
-def _sysctls(node: Node, routes: Sequence[Route]) -> dict[str, str]:
+def _sysctls(node: Node, choosing: Set[str], ends: Sequence[_End]) -> dict[str, str]:
+    """The node's sysctls; `choosing` are the nodes that have equal ways to choose among."""
     if node.kind == "switch":
         return dict(SWITCH_SYSCTLS)
-    forwarding = ROUTER_SYSCTLS if node.forwards else {}
-    if not any(len(route.gateways) > 1 for route in routes):
-        return {**IP_SYSCTLS, **forwarding}
-    # 0 would mean: no seed of its own. IPv6 uses the same.
-    seed = str(zlib.crc32(node.name.encode()) or 1)
-    return {**IP_SYSCTLS, **forwarding, **MULTIPATH_SYSCTLS, HASH_SEED: seed}
+    sysctls = {**IP_SYSCTLS, **(ROUTER_SYSCTLS if node.forwards else {})}
+    if node.name not in choosing:
+        return sysctls
+    sysctls |= MULTIPATH_SYSCTLS
+    networks = {end.network for end in ends if end.node is node}
+    neighbours = {end.node.name for end in ends if end.network in networks} - {node.name}
+    if neighbours & choosing:
+        # 0 would mean: no seed of its own. IPv6 uses the same.
+        sysctls[HASH_SEED] = str(zlib.crc32(node.name.encode()) or 1)
+    return sysctls
 
 
 def notes(topology: Topology) -> list[str]:

@@ -167,8 +167,10 @@ def test_routers_with_equal_ways_hash_ports_with_a_seed_of_their_own():
     assert (len(seeds), len(set(seeds))) == (16, 16)
 
 
-def test_routers_without_equal_ways_need_no_seed():
-    assert not any(HASH_SEED in ns.sysctls for ns in planned("chain").namespaces)
+@pytest.mark.parametrize("routing", ["twocore", "onecore"])
+def test_routers_that_do_not_choose_one_after_the_other_need_no_seed(routing):
+    namespaces = planned("fattree", routing=routing).namespaces
+    assert [ns.name for ns in namespaces if HASH_SEED in ns.sysctls] == []
 
 
 def test_idle_routers_do_not_forward():
