@@ -103,6 +103,7 @@ def launch(
     *,
     stdout: Path,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a command that lives on by itself, also after us, in a process group of its own; both
@@ -118,6 +119,7 @@ def launch(
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=None if env is None else dict(env),
+                cwd=cwd,
                 pass_fds=pass_fds,
                 start_new_session=True,
             )
@@ -143,7 +145,7 @@ def background(
     Waits until `ready()` is true (ProcessError after `timeout` seconds, or if it ends before).
     Its process group is ended with the body.
     """
-    child = launch(argv, stdout=stdout, env=env)
+    child = launch(argv, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds)
     try:
         if ready is not None and not wait_until(
             lambda: child.poll() is not None or ready(), timeout=timeout
