@@ -5,7 +5,7 @@ Nothing here touches the machine or needs root; `netns` carries a plan out.
 
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Interface,
@@ -294,7 +294,7 @@ def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
         )
 
 
-def _sysctls(node: Node, choosing: Set[str], ends: Sequence[_End]) -> dict[str, str]:
+def _sysctls(node: Node, choosing: set[str], ends: Sequence[_End]) -> dict[str, str]:
     """The node's sysctls; `choosing` are the nodes that have equal ways to choose among."""
     if node.kind == "switch":
         return dict(SWITCH_SYSCTLS)
