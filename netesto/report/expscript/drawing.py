@@ -4,11 +4,10 @@ Every picture can be read in black and white: bars have hatches, lines have dash
 """
 
 import io
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -35,7 +34,8 @@ CLASSIC_RIGHT = "#00cc00"
 GREYS = ("#404040", "#a6a6a6", "#737373", "#d0d0d0", "#1a1a1a", "#8c8c8c")
 # Light, with a dark edge: it stands out on every bar and on paper.
 RIGHT_COLOR = "#f0e442"
-PAPER = "#ffffff"
+# Both stay what they are on a dark page: they stand on bars.
+PAPER, BLACK = "#ffffff", "#000000"
 
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "oo", "++")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -53,14 +53,6 @@ MANY_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A plot as SVG for a page (its colours follow the page's), and as files by their suffix."""
-
-    svg: str
-    files: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
 class _Look:
     color: str
     hatch: str
@@ -68,22 +60,17 @@ class _Look:
     dashes: tuple[float, ...]
 
 
-def render(plot: Plot, *, identity: str, formats: Sequence[str] = ()) -> Drawn:
-    """Draw a plot. `identity` makes the ids of its parts unique in the page.
-
-    The same plot gives the same bytes.
-    """
-    with _style(plot.style, identity):
+def render(plot: Plot, formats: Sequence[str]) -> dict[str, bytes]:
+    """The plot in each of the formats; the same plot gives the same bytes."""
+    with _style(plot.style):
         figure = _figure(plot)
-        files = {form: _file(figure, form, plot.style) for form in formats}
-        return Drawn(_for_page(_save(figure, "svg").decode(), plot, identity), files)
+        return {form: _save(figure, form, plot.style) for form in formats}
 
 
 @contextmanager
-def _style(style: Style, identity: str) -> Iterator[None]:
+def _style(style: Style) -> Iterator[None]:
     """matplotlib's settings for one plot; they are put back."""
     with mpl.rc_context(fname=STYLE):
-        mpl.rcParams["svg.hashsalt"] = identity
         # Fonts as outlines of TrueType: what printers and publishers ask for.
         mpl.rcParams["pdf.fonttype"] = 42
         mpl.rcParams["hatch.color"] = PAPER
@@ -362,7 +349,7 @@ def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
             axes.annotate(
                 mark.note, (mark.x, mark.y), (0, -3), textcoords="offset points", ha="center",
                 va="top", fontsize=7.5, rotation=90 if plot.style.vertical_notes else 0,
-                color=palette.INK, zorder=6,
+                color=BLACK, zorder=6,
                 bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
             )  # fmt: skip
 
@@ -375,11 +362,11 @@ def _right_marks(axes: Axes, trace: Trace, plot: Plot) -> None:
     axes.plot(
         [mark.x for mark in marked], [mark.right[0] for mark in marked], linestyle="none",
         marker="D", markersize=6.5, markerfacecolor=_right_color(plot.style),
-        markeredgecolor=palette.INK, markeredgewidth=0.8, zorder=5,
+        markeredgecolor=BLACK, markeredgewidth=0.8, zorder=5,
     )  # fmt: skip
     second = [mark for mark in marked if len(mark.right) > 1]
     half = plot.bar_width / 2
-    for width, color in ((3.4, palette.INK), (1.8, PAPER)):
+    for width, color in ((3.4, BLACK), (1.8, PAPER)):
         axes.hlines(
             [mark.right[1] for mark in second], [mark.x - half for mark in second],
             [mark.x + half for mark in second], colors=color, linewidths=width, zorder=5,
@@ -452,33 +439,34 @@ def _wrapped(text: str, width: int = 18) -> str:
     return "\n".join(lines)
 
 
+_LEGEND_PLACES: Mapping[
+    str, Literal["outside right upper", "outside upper center", "outside lower center"]
+] = {
+    "right": "outside right upper",
+    "above": "outside upper center",
+    "below": "outside lower center",
+}
+
+
 def _place_legend(figure: Figure, handles: Sequence[Artist], plot: Plot) -> None:
-    place = {"right": "outside right upper", "above": "outside upper center"}.get(
-        plot.style.legend, "outside lower center"
-    )
     columns = 1 if plot.style.legend == "right" else min(len(handles), 5)
-    many = any(panel.traces for panel in plot.panels) and len(plot.labels) > 1
     legend = figure.legend(
         handles=list(handles),
-        loc=place,
-        title=plot.legend_title if many and plot.legend_title else None,
+        loc=_LEGEND_PLACES[plot.style.legend],
+        title=plot.legend_title if len(plot.labels) > 1 else None,
         ncols=columns,
         handlelength=1.9,
         labelspacing=0.5,
+        alignment="left",
     )
     legend.get_title().set_fontweight("bold")
     legend.get_title().set_fontsize(9)
-    legend._legend_box.align = "left"  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
 
 
 # ---- saving ------------------------------------------------------------------------------
 
 
-def _file(figure: Figure, form: str, style: Style) -> bytes:
-    return _save(figure, form, dpi=style.width_px / figure.get_size_inches()[0])
-
-
-def _save(figure: Figure, form: str, *, dpi: float = 100.0) -> bytes:
+def _save(figure: Figure, form: str, style: Style) -> bytes:
     """The figure without what would differ from day to day."""
     nothing = {
         "svg": ("Date", "Creator", "Format", "Type"),
@@ -489,21 +477,8 @@ def _save(figure: Figure, form: str, *, dpi: float = 100.0) -> bytes:
     figure.savefig(
         data,
         format=form,
-        dpi=dpi,
+        dpi=style.width_px / figure.get_size_inches()[0],
         facecolor="none" if form == "svg" else PAPER,
         metadata=dict.fromkeys(nothing[form]),
     )
     return data.getvalue()
-
-
-def _for_page(svg: str, plot: Plot, identity: str) -> str:
-    """The svg element: ids of its own, a name for those who cannot see it, the page's colours."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{identity}-\1"', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{identity}-", svg)
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"#[0-9a-f]{6}", lambda match: f"var(--c{match[0][1:]}, {match[0]})", svg)
-    svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
-    svg = re.sub(r'<svg ([^>]*?)height="[^"]*"', r"<svg \1", svg, count=1)
-    label = escape(". ".join(plot.titles), quote=True)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,52 @@
+"""The parts of a report in their order; what a page shows, before it is a page."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from netesto.report.expscript.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+    level: int
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableBlock:
+    """A table with the steps that chose its rows; `steps` is empty unless they are asked for."""
+
+    table: Table
+    identity: str
+    steps: tuple[str, ...] = ()
+    is_percent: bool = False
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlotBlock:
+    """A drawn plot; `description` is for those who cannot see it, `files` are links."""
+
+    svg: str
+    description: str
+    identity: str
+    remarks: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    max_width_px: int = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Told in the place where a table or plot would be."""
+
+    text: str
+
+
+Block: TypeAlias = Heading | Paragraph | TableBlock | PlotBlock | Note

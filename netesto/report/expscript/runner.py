@@ -1,0 +1,241 @@
+"""Runs script files and command-line words: variables, loops, and the places of errors."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from netesto.errors import Place, ScriptError
+from netesto.report.expscript import lines, numerals
+from netesto.report.expscript.lines import Line
+from netesto.report.expscript.session import Reporting, Session
+
+# A script that sources itself is found before Python's own limit.
+SOURCES_MAX = 40
+
+_FOR = re.compile(r"(?P<name>[A-Za-z_]\w*)\s+in\s+(?P<values>.*)", re.DOTALL)
+_DISTINCT = re.compile(r"distinct\((?P<column>.*)\)")
+_CONDITION = re.compile(r"(?P<left>.*?)(?P<operator>==|!=)(?P<right>.*)", re.DOTALL)
+_OPENING = frozenset({"for", "if"})
+_INSIDE = frozenset({"endfor", "endif", "else"})
+
+
+class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
+    """`end` stops everything, also the scripts that sourced this one."""
+
+
+class Runner:
+    """Brings lines to a session.
+
+    `warn` and `tell` are handed lines for people; with `strict` a warning is an error.
+    """
+
+    def __init__(
+        self,
+        *,
+        warn: Callable[[str], None],
+        tell: Callable[[str], None],
+        strict: bool,
+        explain: bool,
+        out: Path | None,
+    ) -> None:
+        self._tell_warning = warn
+        self._tell_step = tell
+        self._strict = strict
+        self._explain = explain
+        self._place = Place("command line", 1)
+        self._variables: dict[str, str] = {}
+        self._depth = 0
+        self._logged: list[str] = []
+        self.session = Session(Reporting(self._warn, self._step, explain, out))
+
+    def run_script(self, path: Path, variables: Mapping[str, str]) -> None:
+        """Run a script file with these variables."""
+        self.session.title = path.stem
+        with self._until_the_end():
+            self._source(path, variables)
+
+    def run_words(self, words: Sequence[str]) -> None:
+        """Run the words of a classic command line, from left to right.
+
+        `--file=SCRIPT,var=val` sources a file, every other word is a line of a script.
+        """
+        with self._until_the_end():
+            for number, word in enumerate(words, start=1):
+                is_file = word == "--file" or word.startswith("--file=")
+                text = word.replace("--file", "source", 1) if is_file else word
+                place = Place("command line", number, 1, max(1, len(word)), word)
+                self._execute(Line(text, place))
+
+    @contextmanager
+    def _until_the_end(self) -> Iterator[None]:
+        try:
+            yield
+        except _EndReached:
+            self._logged.append("end")
+        if self.session.log is not None:
+            text = "".join(f"{line}\n" for line in self._logged)
+            self.session.files[self.session.log] = text.encode()
+
+    # ---- lines ---------------------------------------------------------------------------
+
+    def _source(self, path: Path, variables: Mapping[str, str]) -> None:
+        """Run a file; variables are its own."""
+        if self._depth >= SOURCES_MAX:
+            raise ScriptError(
+                f"{path} sources itself", remedy=f"{SOURCES_MAX} files deep is where we stop"
+            )
+        outer, self._variables = self._variables, dict(variables)
+        self._depth += 1
+        self._run(lines.read(path))
+        self._depth -= 1
+        self._variables = outer
+
+    def _run(self, block: Sequence[Line]) -> None:
+        position = 0
+        while position < len(block):
+            line = block[position]
+            if line.word in _OPENING:
+                end = _end_of(block, position)
+                with self._at(line.place):
+                    self._run_nested(line, block[position + 1 : end])
+                position = end
+            else:
+                self._execute(line)
+            position += 1
+
+    def _execute(self, line: Line) -> None:
+        with self._at(line.place):
+            command = lines.command(self._replaced(line.text), line.place)
+            if command is not None:
+                self._do(command.key, command.value or "")
+
+    def _do(self, key: str, value: str) -> None:
+        match key.lower():
+            case "source":
+                self._source_command(value)
+            case "set":
+                self._variables |= lines.assignments([value])
+            case "default":
+                self._variables = lines.assignments([value]) | self._variables
+            case "end":
+                raise _EndReached
+            case word if word in _OPENING | _INSIDE:
+                raise ScriptError(
+                    f"{key} stands alone",
+                    remedy="in a script file, For=… ends with EndFor, If=… with EndIf",
+                )
+            case _:
+                self.session.do(key, value)
+
+    def _source_command(self, value: str) -> None:
+        name, *rest = (part.strip() for part in value.split(","))
+        if not name:
+            raise ScriptError("source names no file", remedy="source=FILE,name=value,…")
+        path = Path(name)
+        beside = Path(self._place.file).parent / name
+        if not path.exists() and beside.exists():
+            path = beside
+        self._source(path, lines.assignments([part for part in rest if part]))
+
+    # ---- blocks --------------------------------------------------------------------------
+
+    def _run_nested(self, line: Line, body: Sequence[Line]) -> None:
+        command = lines.command(self._replaced(line.text), line.place)
+        value = (command.value or "").strip() if command is not None else ""
+        if line.word == "for":
+            name, values = self._loop(value)
+            for one in values:
+                self._variables[name] = one
+                self._run(body)
+        else:
+            middle = _else_of(body)
+            self._run(body[:middle] if _holds(value) else body[middle + 1 :])
+
+    def _loop(self, value: str) -> tuple[str, list[str]]:
+        """The variable of a loop and its values."""
+        match = _FOR.fullmatch(value)
+        if match is None:
+            raise ScriptError(
+                f"For: {value!r} is not of the form NAME in VALUES",
+                remedy="For = bw in 10mbit, 100mbit   or   For = ca in distinct(ca)",
+            )
+        distinct = _DISTINCT.fullmatch(match["values"].strip())
+        if distinct is None:
+            return match["name"], lines.items(match["values"])
+        view = self.session.view
+        texts = view.column(distinct["column"].strip(), what="For").take(view.rows).texts
+        return match["name"], [text for text in dict.fromkeys(texts) if text.strip()]
+
+    # ---- places --------------------------------------------------------------------------
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        """Errors in here get this place, or, if they have one, this step on the way to it."""
+        outer, self._place = self._place, place
+        try:
+            yield
+        except ScriptError as error:
+            chain = error.chain
+            if error.place is not None and error.place != place:
+                chain = (f"{place.file}:{place.line}: {place.text.strip()}", *chain)
+            raise ScriptError(
+                error.message, place=error.place or place, remedy=error.remedy, chain=chain
+            ) from None
+        finally:
+            self._place = outer
+
+    def _replaced(self, text: str) -> str:
+        return lines.replace_variables(text, self._variables, unknown=self._unknown_variable)
+
+    def _unknown_variable(self, name: str) -> None:
+        self._warn(f"there is no variable ${name}, it stays as it is; $$ writes a dollar sign")
+
+    def _warn(self, text: str) -> None:
+        if self._strict:
+            raise ScriptError(text, remedy="(a warning, which --strict makes an error)")
+        line = f"{self._place.file}:{self._place.line}: {text}"
+        self._logged.append(f"warning: {line}")
+        self._tell_warning(line)
+
+    def _step(self, text: str) -> None:
+        line = f"{self._place.file}:{self._place.line}: {text}"
+        self._logged.append(line)
+        if self._explain:
+            self._tell_step(line)
+
+
+def _end_of(block: Sequence[Line], start: int) -> int:
+    """Where the block that begins at `start` ends. ScriptError if it does not."""
+    word = block[start].word
+    depth = 0
+    for position in range(start, len(block)):
+        depth += (block[position].word == word) - (block[position].word == f"end{word}")
+        if depth == 0:
+            return position
+    raise ScriptError(
+        f"{block[start].text!r} has no end",
+        place=block[start].place,
+        remedy=f"a line End{word.capitalize()} ends it",
+    )
+
+
+def _else_of(body: Sequence[Line]) -> int:
+    """Where the else of an if stands, the end of its body if it has none."""
+    depth = 0
+    for position, line in enumerate(body):
+        depth += (line.word == "if") - (line.word == "endif")
+        if line.word == "else" and depth == 0:
+            return position
+    return len(body)
+
+
+def _holds(condition: str) -> bool:
+    """`a == b`, `a != b`, or a text that is neither empty nor 0 nor off."""
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
+        return condition.lower() not in {"", "0", "off"}
+    left, right = match["left"].strip(), match["right"].strip()
+    numbers = numerals.parse(left), numerals.parse(right)
+    equal = left == right if None in numbers else numbers[0] == numbers[1]
+    return equal == (match["operator"] == "==")

@@ -1,0 +1,357 @@
+"""What the commands of a report script do: one state, one method a command, blocks come out."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import (
+    averages,
+    dataset,
+    drawing,
+    listing,
+    newcolumns,
+    numerals,
+    options,
+    ordering,
+    overlays,
+    plotplan,
+    selection,
+    tables,
+)
+from netesto.report.expscript.blocks import (
+    Block,
+    Heading,
+    Note,
+    Paragraph,
+    PlotBlock,
+    TableBlock,
+)
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.dataset import View
+from netesto.report.expscript.lines import assignments, items
+from netesto.report.expscript.plot import Plot
+from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.tables import Table
+
+# Remembered in any case, until NewColName does the work.
+OLDER_NEW_COLUMN = ("newcolfield1", "newcolop", "newcolfield2")
+
+_FILE_NAME = re.compile(r"[^/\\\0]+")
+PLOTS, TABLES = Path("Plots"), Path("Tables")
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How a report is made.
+
+    `warn` is handed each warning, `step` what became of the rows. `explain`: tables and plots tell
+    how their rows were chosen. `out` is where the page will be: links and files are relative to
+    its folder, without it to the current one.
+    """
+
+    warn: Warn
+    step: Callable[[str], None]
+    explain: bool
+    out: Path | None
+
+    @property
+    def folder(self) -> Path:
+        return Path() if self.out is None else self.out.parent
+
+
+class Session:
+    """The data, the selection, the remembered options, and what has been shown so far."""
+
+    def __init__(self, reporting: Reporting) -> None:
+        self.title = ""
+        self.blocks: list[Block] = []
+        self.files: dict[Path, bytes] = {}
+        self.log: Path | None = None
+        self._reporting = reporting
+        self._warn = reporting.warn
+        self._view: View | None = None
+        self._options: dict[str, str] = {}
+        # Set by `format`; before the data is read it turns formatting on.
+        self._decimals: int | None = None
+        self._prefix: str | None = None
+        self._page = "exp.html"
+        self._steps: list[str] = []
+        self._changes = tables.Changes()
+
+        # In their usual spelling; any case is understood.
+        self._commands: Mapping[str, Callable[[str], None]] = {
+            "File": self._file, "read": self._read, "append": self._append, "Join": self._join,
+            "Path": self._stored, "relPath": self._rel_path, "IterFile": self._iter_file,
+            "format": self._format, "log": self._log_to,
+            "Select": self._select, "Sort": self._sort,
+            "Rows": self._rows, "selectRows": self._rows, "selectExp": self._rows,
+            "Cols": self._cols, "selectCols": self._cols,
+            "RemoveCols": self._remove_cols, "deleteCols": self._remove_cols,
+            "NewCol": self._new_column, "NewColName": self._older_new_column,
+            "Average": self._average, "doTable": self._do_table, "doPlot": self._do_plot,
+            "plotSize": self._plot_size, "List": self._list, "Title": self._title,
+            "Heading": self._heading, "SubHeading": self._sub_heading, "Text": self._text,
+        }  # fmt: skip
+        self._by_word = {name.lower(): do for name, do in self._commands.items()}
+
+    def do(self, key: str, value: str) -> None:
+        """Run a command, or remember an option. ScriptError, without a place, if it is wrong."""
+        word = key.lower()
+        if word in self._by_word:
+            self._by_word[word](value)
+        elif word in OLDER_NEW_COLUMN:
+            self._options[word] = value
+        else:
+            options.check(key, tuple(self._commands), warn=self._warn)
+            self._options[key] = value
+
+    # ---- the data ------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View:
+        """The data as selected. ScriptError if none has been read."""
+        if self._view is None:
+            raise ScriptError(
+                "there is no data yet", remedy="File=bbr/exp must come first, it reads bbr/exp.csv"
+            )
+        return self._view
+
+    def _became(self, view: View, step: str) -> None:
+        self._view = view
+        count = len(view.rows)
+        told = f"{step}: {count} row{'s' if count != 1 else ''}"
+        self._steps.append(told)
+        self._reporting.step(told)
+
+    def _loaded(self, data: dataset.Dataset, step: str) -> None:
+        self._steps = []
+        self._became(View.of(data), step)
+
+    def _load(self, path: Path) -> dataset.Dataset:
+        return dataset.load(path, decimals=self._decimals, warn=self._warn)
+
+    def _file(self, value: str) -> None:
+        self._loaded(self._load(_csv_path(value)), f"File={value}")
+
+    def _read(self, value: str) -> None:
+        self._loaded(self._load(Path(value)), f"read={value}")
+
+    def _append(self, value: str) -> None:
+        view = dataset.append(self.view, Path(value), warn=self._warn)
+        self._became(view, f"append={value}")
+
+    def _select(self, value: str) -> None:
+        view = selection.select(self.view, value, warn=self._warn)
+        self._became(view, f"Select={value}")
+
+    def _rows(self, value: str) -> None:
+        self._became(selection.rows(self.view, value, warn=self._warn), f"Rows={value}")
+
+    def _sort(self, value: str) -> None:
+        self._became(ordering.sort(self.view, value), f"Sort={value}")
+
+    def _format(self, value: str) -> None:
+        self._decimals = numerals.decimals(value)
+
+    def _join(self, value: str) -> None:
+        sources = {label: _csv_path(path) for label, path in assignments(items(value)).items()}
+        if not sources:
+            raise ScriptError(
+                "Join names no file", remedy="Join = old=results/old, new=results/new"
+            )
+        data = dataset.join(sources, decimals=self._decimals, warn=self._warn)
+        self._loaded(data, f"Join={value}")
+
+    def _cols(self, value: str) -> None:
+        names = self.view.data.names if value.strip() == "ALL" else items(value)
+        self._view = replace(self.view, visible=tuple(self._known(names, "Cols")))
+
+    def _remove_cols(self, value: str) -> None:
+        gone = set(self._known(items(value), "RemoveCols"))
+        visible = tuple(name for name in self.view.visible if name not in gone)
+        self._view = replace(self.view, visible=visible)
+
+    def _known(self, names: Sequence[str], what: str) -> list[str]:
+        columns = self.view.data.columns
+        for name in names:
+            if name not in columns:
+                near = dataset.nearest(name, self.view.data.names)
+                self._warn(f"{what}: no column {name!r}; {near}")
+        return [name for name in names if name in columns]
+
+    def _new_column(self, value: str) -> None:
+        decimals = dataset.DEFAULT_DECIMALS if self._decimals is None else self._decimals
+        view = newcolumns.add(self.view, value, decimals=decimals, warn=self._warn)
+        self._became(view, f"NewCol={value}")
+
+    def _older_new_column(self, name: str) -> None:
+        first, operator, second = (self._options.get(key, "").strip() for key in OLDER_NEW_COLUMN)
+        view = newcolumns.add_older(
+            self.view, first=first, operator=operator, second=second, name=name
+        )
+        self._became(view, f"NewColName={name}")
+
+    def _average(self, value: str) -> None:
+        view = self.view
+        statistics = averages.parse_statistics(
+            self._options.get("Stats", ""), view.data.names, warn=self._warn
+        )
+        skips = options.chosen(self._options, "AverageMissing", ("poison", "skip")) == "skip"
+        weight = self._options.get("AverageWeight", "").strip()
+        how = averages.Options(statistics, skips, weight)
+        self._became(averages.average(view, value, how, warn=self._warn), f"Average={value}")
+
+    # ---- tables --------------------------------------------------------------------------
+
+    def _do_table(self, value: str) -> None:
+        name = value.strip()
+        ordered = options.chosen(self._options, "ColsOrder", ("off", "on")) == "on"
+        view = replace(self.view, own_order=ordered)
+        if not len(view.rows):
+            self._warn("doTable: no rows are selected; there is no table")
+            self.blocks.append(Note("No rows are selected: there is no table."))
+            return
+        titles = assignments(items(self._options.get("ColTitles", "")))
+        table = tables.build(
+            view,
+            titles=titles,
+            link=lambda row: self._link(view, row),
+            changes=self._changes,
+            change_column=self._options.get("rowColorChange", "").strip(),
+            name=name,
+        )
+        self._add_table(table)
+        if self._options.get("PercentTable", "off").strip().lower() != "off":
+            self._add_table(tables.percent(view, titles=titles), is_percent=True)
+
+    def _link(self, view: View, row: int) -> str:
+        folder = None if self._reporting.out is None else self._reporting.folder
+        return dataset.link(view.data, row, prefix=self._prefix, page=self._page, out_folder=folder)
+
+    def _add_table(self, table: Table, *, is_percent: bool = False) -> None:
+        forms = self._forms("tableFormats", tuple(tables.FORMS), "") if table.name else []
+        paths = [
+            self._keep(TABLES, table.name, form, tables.FORMS[form](table).encode())
+            for form in forms
+        ]
+        self.blocks.append(
+            TableBlock(
+                table,
+                identity=f"table{len(self.blocks) + 1}",
+                steps=() if is_percent else self._told_steps(),
+                is_percent=is_percent,
+                files=self._links(paths),
+            )
+        )
+
+    def _told_steps(self) -> tuple[str, ...]:
+        return tuple(self._steps) if self._reporting.explain else ()
+
+    def _list(self, value: str) -> None:
+        if value.strip().lower() in {"", "columns"}:
+            self._add_table(listing.columns(self.view))
+            return
+        for name in items(value):
+            self._add_table(listing.values(self.view, name))
+
+    # ---- plots ---------------------------------------------------------------------------
+
+    def _do_plot(self, name: str) -> None:
+        request = Request(self._options, self._warn)
+        over_time = request.get("plotType").lower() == "time"
+        plot = (overlays if over_time else plotplan).plan(self.view, request)
+        if plot is None:
+            self.blocks.append(Note("No row can be drawn: there is no plot."))
+        else:
+            self._add_plot(plot, name.strip())
+
+    def _add_plot(self, plot: Plot, name: str) -> None:
+        every = ", ".join(drawing.FORMATS)
+        forms = self._forms("plotFormats", drawing.FORMATS, every) if name else []
+        drawn = drawing.render(plot, list(dict.fromkeys(("svg", *forms))))
+        paths = [self._keep(PLOTS, name, form, drawn[form]) for form in forms]
+        self.blocks.append(
+            PlotBlock(
+                drawn["svg"].decode(),
+                ". ".join(plot.titles),
+                identity=f"plot{len(self.blocks) + 1}",
+                remarks=plot.remarks,
+                steps=self._told_steps(),
+                files=self._links(paths),
+                max_width_px=plot.style.width_px,
+            )
+        )
+
+    def _plot_size(self, value: str) -> None:
+        for key, part in zip(("plotXSize", "plotYSize"), re.split(r"[x,]", value), strict=False):
+            if numerals.drawable(part) is None:
+                self._warn(f"plotSize: {part!r} is not a number, it is left out")
+            else:
+                self._options[key] = part.strip()
+
+    # ---- files and text ------------------------------------------------------------------
+
+    def _forms(self, key: str, known: Sequence[str], default: str) -> list[str]:
+        forms = items(self._options.get(key, "") or default)
+        for form in forms:
+            if form not in known:
+                raise ScriptError(
+                    f"{key}: there is no form {form!r}", remedy=f"there are {', '.join(known)}"
+                )
+        return forms
+
+    def _keep(self, folder: Path, name: str, form: str, content: bytes) -> Path:
+        """A file to be written beside the page, once everything has gone well."""
+        if _FILE_NAME.fullmatch(name) is None or name in {".", ".."}:
+            raise ScriptError(
+                f"{name!r} cannot name a file", remedy="a name has no folder and no suffix"
+            )
+        path = self._reporting.folder / folder / f"{name}.{form}"
+        if path in self.files:
+            self._warn(f"{path} is made twice; the later one stays")
+        self.files[path] = content
+        return path
+
+    def _links(self, paths: Sequence[Path]) -> tuple[str, ...]:
+        """As the page names them; a page without a place of its own cannot know the way."""
+        if self._reporting.out is None:
+            return ()
+        return tuple(path.relative_to(self._reporting.folder).as_posix() for path in paths)
+
+    def _heading(self, text: str, *, level: int = 2) -> None:
+        self.blocks.append(Heading(text, level, anchor=f"section{len(self.blocks) + 1}"))
+
+    def _sub_heading(self, text: str) -> None:
+        self._heading(text, level=3)
+
+    def _text(self, text: str) -> None:
+        self.blocks.append(Paragraph(text))
+
+    def _title(self, text: str) -> None:
+        self.title = text
+
+    def _rel_path(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def _iter_file(self, name: str) -> None:
+        self._page = name or "exp.html"
+
+    def _log_to(self, name: str) -> None:
+        self.log = None if name in {"", "null"} else Path(name)
+
+    def _stored(self, value: str) -> None:
+        """Of the web form: known, and without an effect in a script."""
+
+
+def _csv_path(value: str) -> Path:
+    """A CSV file without its suffix; a results folder means the exp.csv in it."""
+    if not value.strip():
+        raise ScriptError("File names no file", remedy="File=bbr/exp reads bbr/exp.csv")
+    path, given = Path(f"{value}.csv"), Path(value)
+    if path.exists():
+        return path
+    if given.suffix == ".csv" and given.exists():
+        return given
+    return given / "exp.csv" if (given / "exp.csv").exists() else path
