@@ -32,8 +32,8 @@ class Leftover:
 def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
     """End every process that carries the mark, politely first; the numbers they had.
 
-    Blocks for at most `grace_s` after each of the two signals. Processes of other users that we may not look into are not
-    ours.
+    Blocks for at most `grace_s` after each of the two signals. Processes of other users that we
+    may not look into are not ours.
     """
     ended: list[int] = []
     for sign in (signal.SIGTERM, signal.SIGKILL):
