@@ -1,0 +1,131 @@
+import pytest
+
+from netesto.report import index, neighbours
+from netesto.report.index import Column
+from netesto.report.neighbours import Neighbours
+from results import samples
+
+
+def two_failed_groups():
+    """An experiment of two groups whose page has nothing to draw."""
+    second = samples.request(group=2)
+    return samples.experiment(
+        samples.group(samples.failed()), samples.group(samples.failed(), asked=second)
+    )
+
+
+def test_index_links_to_the_page_of_each_experiment(store, publish, read):
+    publish(samples.experiment())
+    publish(samples.all_failed())
+    index.write(store.folder)
+    assert read(store.folder).links == ["exp.csv", "1/exp.html", "2/exp.html"]
+
+
+def test_index_holds_every_row(store, publish, read):
+    publish(two_failed_groups())
+    index.write(store.folder)
+    source = read(store.folder).source
+    assert (source.count('<tr class="whole">'), source.count('<tr class="group">')) == (1, 2)
+
+
+def test_failed_experiment_is_marked(store, publish, read):
+    publish(samples.all_failed())
+    index.write(store.folder)
+    assert '<span class="badge failed">failed</span>' in read(store.folder).source
+
+
+def test_index_needs_nothing_from_the_network_and_closes_its_tags(store, publish, read):
+    publish(samples.all_failed())
+    index.write(store.folder)
+    found = read(store.folder)
+    assert ([link for link in found.links if ":" in link], found.unclosed) == ([], [])
+
+
+def test_cells_of_the_index_are_escaped(store, publish, read):
+    publish(two_failed_groups(), description="<b>bold</b>")
+    index.write(store.folder)
+    source = read(store.folder).source
+    assert ("<b>bold" in source, source.count("&lt;b&gt;bold")) == (False, 3)
+
+
+def test_index_of_an_empty_folder_says_so(store, read):
+    index.write(store.folder)
+    assert "No experiment has been completed in this folder yet." in read(store.folder).text
+
+
+def test_experiment_without_a_page_has_no_link(tmp_path):
+    found = index.experiments([{"exp": "4.0", "status": "ok"}], tmp_path)
+    assert [(each.number, each.page) for each in found] == [("4", "")]
+
+
+def test_columns_that_hold_nothing_are_left_out_and_factors_are_shown():
+    rows = [
+        {"exp": "1.0", "bw": "10mbit", "testNote": "", "qdisc": "fq", "status": "ok"},
+        {"exp": "2.0", "bw": "20mbit", "testNote": "", "qdisc": "fq", "status": "ok"},
+    ]
+    assert index.columns(rows) == [
+        Column("exp", is_main=True, is_number=True),
+        Column("status", is_main=True, is_number=False),
+        Column("bw", is_main=True, is_number=False),
+        Column("qdisc", is_main=False, is_number=False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [("60.0", "60"), ("43333.787", "43333.787"), ("60+...", "60+..."), ("1M", "1M"), ("", "")],
+)
+def test_zeros_that_say_nothing_are_not_shown(cell, shown):
+    assert index.shown(cell) == shown
+
+
+# ---- neighbours ------------------------------------------------------------------------------
+
+
+def test_pages_are_linked_to_their_neighbours(store, publish, read):
+    folders = [publish(samples.all_failed()) for _ in range(3)]
+    index.write(store.folder)
+    navigation = [[link for link in read(each).links if link.startswith("../")] for each in folders]
+    assert navigation == [
+        ["../exp.html", "../2/exp.html"],
+        ["../1/exp.html", "../exp.html", "../3/exp.html"],
+        ["../2/exp.html", "../exp.html"],
+    ]
+
+
+def test_experiment_that_comes_between_is_linked_from_both_sides(store, publish, read):
+    first, last = publish(samples.all_failed(), exp=1), publish(samples.all_failed(), exp=9)
+    publish(samples.all_failed(), exp=5)
+    index.write(store.folder)
+    assert ("../5/exp.html" in read(first).links, "../5/exp.html" in read(last).links) == (
+        True,
+        True,
+    )
+
+
+def test_page_whose_neighbours_are_right_is_not_written_again(store, publish):
+    folders = [publish(samples.all_failed()) for _ in range(2)]
+    index.write(store.folder)
+    before = [(each / "exp.html").stat().st_ino for each in folders]
+    index.write(store.folder)
+    assert [(each / "exp.html").stat().st_ino for each in folders] == before
+
+
+def test_partial_experiment_is_nobodys_neighbour(store, publish, read):
+    folder = publish(samples.all_failed())
+    store.begin(2)
+    index.write(store.folder)
+    assert [link for link in read(folder).links if link.startswith("../")] == ["../exp.html"]
+
+
+@pytest.mark.parametrize(
+    ("exp", "found"),
+    [
+        (1, Neighbours(None, 3)),
+        (3, Neighbours(1, 8)),
+        (5, Neighbours(3, 8)),
+        (9, Neighbours(8, None)),
+    ],
+)
+def test_neighbours_of_a_number(exp, found):
+    assert neighbours.of(exp, [1, 3, 8]) == found

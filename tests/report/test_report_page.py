@@ -1,0 +1,167 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from netesto.errors import ResultsError
+from netesto.model import Applied, TransferResult
+from netesto.report import page
+from results import samples
+
+PLOTS = ["acked_rate", "cwnd", "minrtt", "rates", "retrans", "rtt", "unacked"]
+EVIL = "<script>alert('$a$ & \"b\"')</script>"
+
+
+def test_page_has_number_name_description_status_and_date(two, read):
+    text = read(two).text
+    wanted = [
+        "Experiment 1 1s2c1fs",
+        "cubic all the time, bbr from 8 s",
+        "ok both flows ended well",
+        "20 November 2026, 12:15:00 UTC",
+    ]
+    assert [each for each in wanted if each not in text] == []
+
+
+def test_seven_graphs_are_drawn_into_files_and_into_the_page(two, read):
+    files = sorted(path.stem for path in (two / "plots").iterdir())
+    inside = sorted(each[6:] for each in read(two).ids if each.startswith("graph-"))
+    assert (files, inside) == (PLOTS, PLOTS)
+
+
+def test_page_needs_nothing_from_the_network(two, read):
+    links = read(two).links
+    assert [link for link in links if ":" in link or link.startswith("//")] == []
+
+
+def test_links_that_do_not_leave_the_experiment_lead_to_files(two, read):
+    local = [link for link in read(two).links if not link.startswith(("../", "#"))]
+    assert [link for link in local if not (two / link).is_file()] == []
+
+
+def test_raw_files_are_linked_by_their_path(publish, read):
+    folder = publish(samples.all_failed(), files={"raw/client1/flow 1#.out": "0" * 64})
+    assert "raw/client1/flow%201%23.out" in read(folder).links
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        samples.request_reply(), samples.partial(), samples.all_failed(), samples.experiment(),
+    ],
+    ids=["rr", "partial", "failed", "no flow"],
+)  # fmt: skip
+def test_every_tag_is_closed_and_every_id_is_there_once(publish, read, evidence):
+    found = read(publish(evidence))
+    assert (found.unclosed, len(found.ids) - len(set(found.ids))) == ([], 0)
+
+
+def test_rendering_again_gives_the_same_bytes(publish):
+    folder = publish(samples.request_reply())
+    first = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    page.write(folder)
+    assert {
+        path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    } == first
+
+
+def test_failed_flows_are_told_with_reason_and_last_lines(publish, read):
+    text = read(publish(samples.partial())).text
+    wanted = [
+        "2 flows failed",
+        "cubic client1→server1 #1.3 : netperf exited 1: could not establish the control connection",
+        "listening on <server1> at port 12868? Connection refused",
+    ]
+    assert [each for each in wanted if each not in text] == []
+
+
+def test_experiment_without_a_good_flow_has_no_graph_and_says_so(publish, read):
+    folder = publish(samples.all_failed())
+    text = read(folder).text
+    assert (list((folder / "plots").iterdir()), "so there is nothing to draw" in text) == ([], True)
+
+
+def test_whatever_a_host_or_script_says_is_escaped(publish, read):
+    evidence = samples.partial()
+    broken = replace(
+        evidence.groups[1].instances[0], status=f"exited {EVIL}", last_lines=EVIL
+    )  # fmt: skip
+    groups = (evidence.groups[0], replace(evidence.groups[1], instances=(broken,)))
+    folder = publish(
+        replace(evidence, exp_name=EVIL, groups=groups),
+        description=EVIL,
+        warnings=(EVIL,),
+        columns={"bw": EVIL},
+        topology=EVIL,
+    )
+    source = read(folder).source
+    assert (source.count("<script>"), source.count("alert(")) == (
+        1,
+        source.count("&lt;script&gt;alert("),
+    )
+
+
+def test_other_congestion_control_than_asked_is_marked(publish, read):
+    found = read(publish(samples.with_other_control(samples.two_flows(), "reno")))
+    assert found.source.count('<td class="marked">reno (asked: ') == 2
+
+
+def test_warnings_and_reasons_are_told(publish, read):
+    folder = publish(samples.all_failed(), warnings=("a CPU was 97 % busy",), reasons=("h2: lost",))
+    text = read(folder).text
+    assert "Not as asked h2: lost a CPU was 97 % busy" in text
+
+
+def test_many_warnings_are_folded(publish, read):
+    folder = publish(samples.all_failed(), warnings=tuple(f"warning {n}" for n in range(20)))
+    assert "<details><summary>12 more</summary>" in read(folder).source
+
+
+def test_settings_are_told_before_and_during(publish, read):
+    evidence = samples.all_failed()
+    hosts = dict(samples.manifest(evidence).hosts)
+    applied = Applied("net.ipv4.tcp_ecn", "2", "1")
+    hosts["client1"] = replace(hosts["client1"], settings=(applied,))
+    assert "client1 net.ipv4.tcp_ecn 2 1" in read(publish(evidence, hosts=hosts)).text
+
+
+def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
+    evidence = samples.two_flows()
+    flow = evidence.groups[1].instances[0]
+    silent = replace(flow, result=TransferResult(rate_bps=4e7, elapsed_s=8.0))
+    groups = (evidence.groups[0], replace(evidence.groups[1], instances=(silent,)))
+    text = read(publish(replace(evidence, groups=groups))).text
+    assert "told no intervals of bbr client2→server1 #2: shown is what was acknowledged" in text
+
+
+def test_page_of_an_experiment_still_partial_can_be_made(store, publish, read):
+    folder = publish(samples.all_failed())
+    partial = folder.rename(store.partial(7))
+    page.write(partial)
+    assert "Experiment 1" in read(partial).text
+
+
+def test_missing_file_is_named(publish):
+    folder = publish(samples.all_failed())
+    (folder / "series.json").unlink()
+    with pytest.raises(ResultsError, match=r"series\.json"):
+        page.write(folder)
+
+
+def test_importing_the_page_loads_no_matplotlib():
+    program = (
+        "import sys, netesto.report.page, netesto.report.index; print('matplotlib' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"
+
+
+def test_warming_up_loads_matplotlib():
+    program = "import sys, netesto.report as r; r.warm_up(); print('matplotlib' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "True\n"

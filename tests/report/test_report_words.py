@@ -1,0 +1,75 @@
+from dataclasses import replace
+
+import pytest
+from results.samples import request
+
+from netesto.model import ClockOffset
+from netesto.report import words
+from results import samples
+
+TWO = samples.manifest(samples.two_flows())
+
+
+def test_stream_is_asked_for_in_a_sentence():
+    assert words.asked(request(delay_s=8.0, duration_s=75.0)) == (
+        "One flow of TCP_STREAM from client1 to server1 with cubic, 8 s after the common start, "
+        "for 1 min 15 s."
+    )
+
+
+def test_options_that_were_set_are_told():
+    asked = request(
+        test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,
+        client_cpu=0, server_cpu=1, omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
+        local_buffer_bytes=64_000, zerocopy="msg",
+    )  # fmt: skip
+    assert words.asked(asked) == (
+        "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
+        "bytes, replies of 1; at most 5 Mbit/s; segments of at most 536 bytes; 100 bytes in "
+        "each write; 2 connections in each flow; a socket buffer of 64K bytes at the client; zero "
+        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; the first 2 s left out."
+    )
+
+
+def test_what_became_of_a_good_group_is_told():
+    assert words.happened(TWO.groups[0]) == (
+        "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the instant asked for; "
+        "sockets were sampled every 200.1 ms (asked: 200 ms); segments held 1448 bytes."
+    )
+
+
+def test_what_became_of_a_failed_group_is_told():
+    told = samples.manifest(samples.all_failed())
+    assert words.happened(told.groups[0]) == "No flow ended well (tool: netperf 2.7.0)."
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        (samples.two_flows(), "both flows ended well"),
+        (samples.request_reply(), "the flow ended well"),
+        (samples.partial(), "2 of 4 flows ended well, 2 failed"),
+        (samples.all_failed(), "both flows failed"),
+        (samples.experiment(), "no flow was asked for"),
+    ],
+)
+def test_verdict(evidence, verdict):
+    assert words.verdict(samples.manifest(evidence)) == verdict
+
+
+def test_congestion_control_that_nobody_saw_is_not_confirmed():
+    flow = replace(TWO.groups[0].instances[0], effective_congestion_control="")
+    assert words.control(flow, TWO.groups[0].request) == "cubic (not confirmed)"
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "bound_s", "text"),
+    [
+        (0.000012, 0.00008, "+12 ± 80 µs"),
+        (-0.0123, 0.0004, "-12.3 ± 0.4 ms"),
+        (3.5, 0.5, "+3.5 ± 0.5 s"),
+    ],
+)
+def test_clock_is_told_in_the_unit_that_fits(offset_s, bound_s, text):
+    host = replace(TWO.hosts["client1"], clock=ClockOffset(offset_s, bound_s))
+    assert words.clock(host) == text
