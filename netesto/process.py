@@ -9,9 +9,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, TypeAlias
 
 from netesto.errors import ProcessError
+
+# A started command, as `launch` and `background` give it.
+Child: TypeAlias = subprocess.Popen[bytes]
 
 # Between the polite and the forceful signal; a tool that has not ended by then never will.
 TERM_GRACE_S = 2.0
@@ -87,7 +90,7 @@ def run(
 def become(argv: Sequence[str]) -> NoReturn:
     """Replace this process by a command, which gets its terminal. ProcessError if it cannot."""
     try:
-        os.execvp(argv[0], list(argv))
+        os.execvp(argv[0], list(argv))  # noqa: S606 - there is no shell between
     except OSError as error:
         raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
 
@@ -105,7 +108,7 @@ def launch(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+) -> Child:
     """Start a command that lives on by itself, also after us, in a process group of its own; both
     its streams are appended to the file `stdout`. ProcessError if it cannot be started.
 
@@ -137,7 +140,7 @@ def background(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Child]:
     """A command that runs while the body does; both its streams are appended to the file `stdout`.
 
     `pass_fds` stay open in it, under the same numbers.
@@ -160,7 +163,7 @@ def background(
         end(child)
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def end(child: Child) -> None:
     """End a child started by this module, with its group: politely, then not."""
     if child.poll() is None:
         kill_group(child.pid, signal.SIGTERM)

@@ -22,7 +22,7 @@ from netesto.controller import preflight, record
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import NetestoError, ScriptError, UsageError
-from netesto.lab import drawing, probe, topology
+from netesto.lab import drawing, plan, probe, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language import ports
@@ -135,8 +135,8 @@ def run(options: argparse.Namespace) -> int:
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
     resolved: list[str] = []
-    plan = DryRun(resolved.append, counter=counter)
-    interpreter = settings.interpreter(plan)
+    rehearsal = DryRun(resolved.append, counter=counter)
+    interpreter = settings.interpreter(rehearsal)
     script.run(interpreter)
     run_record = RunRecord(
         name=runs.name_at(time.time()),
@@ -153,7 +153,7 @@ def run(options: argparse.Namespace) -> int:
             "kernel": platform.release(),
         },
     )
-    return _Session(options, script, settings, plan, run_record).run(out)
+    return _Session(options, script, settings, rehearsal, run_record).run(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +174,13 @@ class _Session:
         options: argparse.Namespace,
         script: Script,
         settings: Settings,
-        plan: DryRun,
+        rehearsal: DryRun,
         run_record: RunRecord,
     ) -> None:
         self._options = options
         self._script = script
         self._settings = settings
-        self._plan = plan
+        self._rehearsal = rehearsal
         self._record = run_record
         self._fields = fields.load(paths.fields_file())
         console = Console(stderr=True, highlight=False)
@@ -238,8 +238,8 @@ class _Session:
             controller.set_ground(ground)
             with controller:
                 controller.open_hosts()
-                controller.check_ready(self._plan.commands)
-                totals = self._plan.totals()
+                controller.check_ready(self._rehearsal.commands)
+                totals = self._rehearsal.totals()
                 self._display.expect(experiments=totals.experiments, seconds=totals.seconds)
                 return self._interpret(controller, ground, inventory)
 
@@ -248,19 +248,21 @@ class _Session:
         aliases = labs.parse_map(self._options.map)
         if self._options.hosts is not None:
             inventory = load(self._options.hosts, aliases=aliases)
-            preflight.check_hosts(self._plan.commands, inventory)
+            preflight.check_hosts(self._rehearsal.commands, inventory)
             yield inventory, Ground(kind="hosts")
             return
         network = self._network()
         named = Inventory(
             [Endpoint(host=name, agent="") for name in network.hosts], aliases=aliases
         )
-        preflight.check_hosts(self._plan.commands, named)
+        preflight.check_hosts(self._rehearsal.commands, named)
         self._display.doing("building the lab")
         with labs.up(network) as lab:
             self._display.say(f"lab: namespaces on this machine's kernel, {platform.release()}")
             text = drawing.draw(network)
             self._display.say(text)
+            for note in plan.notes(network):
+                self._display.say(note)
             inventory = Inventory(list(lab.endpoints.values()), aliases=aliases)
             measured = self._measure(lab, network, inventory)
             yield inventory, Ground(kind="lab", topology=text, paths=measured)
@@ -270,7 +272,7 @@ class _Session:
         self._display.doing("measuring the paths")
         pairs = {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
-            for command in self._plan.commands
+            for command in self._rehearsal.commands
             if isinstance(command, ports.DoClient)
         }
         found = probe.measure(lab, network, pairs, family=self._options.family)
@@ -293,7 +295,7 @@ class _Session:
     def _network(self) -> Topology:
         if self._options.lab:
             return labs.parse_spec(self._options.lab)
-        request = self._plan.lab_request
+        request = self._rehearsal.lab_request
         if request is None:
             raise UsageError(
                 f"{self._script.file} does not say which network it needs",

@@ -10,7 +10,6 @@ import os
 import re
 import selectors
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,7 +62,7 @@ class Lab:
 
     record: Record
     state: Path
-    children: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False, compare=False)
+    children: list[process.Child] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -342,7 +341,7 @@ def _start_agents(lab: Lab) -> None:
         _wait_for_agents(lab, selector)
 
 
-def _start_agent(lab: Lab, host: str, ready: int) -> subprocess.Popen[bytes]:
+def _start_agent(lab: Lab, host: str, ready: int) -> process.Child:
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
     folder.mkdir()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def wait_for(folder: Path, text: str) -> None:
     assert process.wait_until(lambda: text in output.read_text(), timeout=20), output.read_text()
 
 
-def start(folder: Path, text: str) -> "subprocess.Popen[bytes]":
+def start(folder: Path, text: str) -> process.Child:
     (folder / "script.nts").write_text(text)
     argv = [*command("run", "--plain", "--out", str(folder / "out")), str(folder / "script.nts")]
     return process.launch(argv, stdout=folder / "output")
