@@ -1,25 +1,19 @@
 """Real agents for tests: a process each, reached over a Unix socket."""
 
 import asyncio
-import contextlib
 import inspect
 import os
 import select
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
-from typing import TypeAlias
 
 import pytest
+from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
 from netesto import process
-from netesto.transport.client import AgentClient, connect
-
-# An agent is ready in well under a second; this only keeps a broken test from hanging.
-READY_TIMEOUT_S = 30
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,34 +24,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """A running agent. `state` is its folder, `log` the file with what it said."""
-
-    host: str
-    child: Popen[bytes]
-    address: str
-    state: Path
-    log: Path
-
-    @property
-    def socket(self) -> Path:
-        return Path(self.address.removeprefix("unix:"))
-
-    @contextlib.asynccontextmanager
-    async def held(self, run: str = "run") -> AsyncIterator[AgentClient]:
-        """A connection that holds it; `events` of it are in the attribute of that name."""
-        async with await connect(self.address, host=self.host, timeout=READY_TIMEOUT_S) as agent:
-            events = agent.hold("the test", run)
-            async with contextlib.aclosing(events):
-                await anext(events)
-                agent.events = events
-                yield agent
-
-
-StartDaemon: TypeAlias = Callable[..., Daemon]
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from agent_daemons import Daemon, StartDaemon
 from agent_values import request
-from conftest import Daemon, StartDaemon
 
 from netesto import process
 from netesto.agent import leftovers

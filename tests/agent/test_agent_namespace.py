@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from conftest import Daemon, StartDaemon
+from agent_daemons import Daemon, StartDaemon
 
 from netesto import process
 from netesto.errors import AgentError, MissingError

@@ -3,8 +3,8 @@ from contextlib import aclosing
 from ipaddress import ip_address
 
 import pytest
-from conftest import Wire
 from recording_service import HELD, INFO, PORTS, REQUEST, RecordingService
+from transport_wires import Wire
 
 from netesto.errors import AgentBusyError, AgentError, MissingError
 from netesto.model import (

@@ -3,8 +3,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Wire
 from recording_service import RecordingService
+from transport_wires import Wire
 
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry

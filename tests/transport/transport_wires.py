@@ -1,0 +1,43 @@
+"""Ways to carry a service to those who call it."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+from recording_service import RecordingService
+
+from netesto.transport import addresses
+from netesto.transport.base import Agent
+from netesto.transport.client import connect
+from netesto.transport.gate import Gate
+from netesto.transport.memory import MemoryAgent
+from netesto.transport.server import AgentServer
+
+Connect: TypeAlias = Callable[[], Awaitable[Agent]]
+Wire: TypeAlias = Callable[[RecordingService], contextlib.AbstractAsyncContextManager[Connect]]
+
+
+@contextlib.asynccontextmanager
+async def in_memory(service: RecordingService) -> AsyncIterator[Connect]:
+    gate = Gate(service)
+
+    async def connect_to() -> Agent:
+        return MemoryAgent(gate, host="h1")
+
+    yield connect_to
+
+
+@contextlib.asynccontextmanager
+async def serving(service: RecordingService, address: str) -> AsyncIterator[Connect]:
+    server = AgentServer(Gate(service))
+    reached = server.listen(addresses.parse(address))
+    await server.start()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(server.stop)
+
+        async def connect_to() -> Agent:
+            return await stack.enter_async_context(
+                await connect(str(reached), host="h1", timeout=5)
+            )
+
+        yield connect_to
