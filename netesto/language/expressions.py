@@ -3,6 +3,7 @@
 Whole numbers stay whole: a division of two of them rounds down. A decimal operand makes a decimal.
 """
 
+import operator as operators
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
@@ -50,15 +51,18 @@ def number(text: str) -> Value | None:
     return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
-@lru_cache(maxsize=4096)
 def quantity(text: str) -> Value | None:
     """The number that `text` is, with or without a unit; None if it is none."""
     value = number(text)
-    if value is None and len(text) <= MAX_DIGITS:
-        match = _QUANTITY.fullmatch(text)
-        if match is not None and match[2] in UNITS:
-            value = Decimal(match[1]) * UNITS[match[2]]
-    return value
+    return _with_unit(text) if value is None else value
+
+
+@lru_cache(maxsize=512)
+def _with_unit(text: str) -> Value | None:
+    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_DIGITS else None
+    if match is None or match[2] not in UNITS:
+        return None
+    return Decimal(match[1]) * UNITS[match[2]]
 
 
 def shown(value: Value) -> str:
@@ -152,6 +156,23 @@ def _power(left: Value, right: Value) -> Value:
     return power
 
 
+def _computed(operator: str, left: ValueOf, right: ValueOf) -> ValueOf:
+    """`left operator right` each time it is asked for."""
+    quick = _QUICK.get(operator)
+    if quick is None:
+        return lambda frame: apply(operator, left(frame), right(frame))
+
+    def value(frame: Frame) -> Value:
+        first, second = left(frame), right(frame)
+        if type(first) is int and type(second) is int:
+            result = quick(first, second)
+            if -_SMALL < result < _SMALL:
+                return result
+        return apply(operator, first, second)
+
+    return value
+
+
 def _negated(value: ValueOf) -> ValueOf:
     return lambda frame: -value(frame)
 
@@ -165,6 +186,14 @@ ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
     "%": _modulo,
     "**": _power,
 }
+
+# What whole numbers need no checks for, as long as the result is small.
+_QUICK: Mapping[str, Callable[[int, int], int]] = {
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
+}
+_SMALL = 2**60
 
 # Name: function, least and most arguments.
 FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
@@ -260,7 +289,7 @@ class Arithmetic:
             case ast.Binary(operator=operator, left=left, right=right):
                 first = self._compile(left, direct=direct)
                 second = self._compile(right, direct=direct)
-                return lambda frame: apply(operator, first(frame), second(frame))
+                return _computed(operator, first, second)
             case ast.Call(arguments=arguments):
                 does = function(tree)
                 values = [self._compile(argument, direct=direct) for argument in arguments]

@@ -253,11 +253,10 @@ class _Parser:
             raise ScriptError(
                 "this FOR has no DO at its end", place=_place(row, words[-1]), remedy=_FOR_REMEDY
             )
-        start = words[3].start
-        values = row.line.text[start : words[-1].start].strip(lines.BLANKS)
-        if not values:
+        values = ast.Word(" ".join(word.text for word in words[3:-1]), words[3].start)
+        if not values.text:
             raise ScriptError("FOR has no list of values", place=_head(row), remedy=_FOR_REMEDY)
-        self._push(_Open("FOR", row, variable=words[1].text, values=ast.Word(values, start)))
+        self._push(_Open("FOR", row, variable=words[1].text, values=values))
 
     def take_sweep(self, row: ast.Row) -> None:
         if row.words[-1].text != "DO" or len(row.words) < 3:

@@ -1,7 +1,10 @@
 """Local and remote commands: what the port is asked."""
 
+from conftest import Asked, run
+
 from netesto.errors import Place
 from netesto.language import ports
+from netesto.language.interpreter import Facts, SourceFile
 
 
 def client(**changes):
@@ -128,7 +131,9 @@ def test_settings_take_no_number(asked):
 
 
 def test_previous_experiment_is_the_last_one_used(run_with):
-    asked = run_with("DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=30\nDO_SERVER exp=PREV", counter=12)
+    asked = run_with(
+        "DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=30\nDO_SERVER exp=PREV", counter=12
+    )
     assert [each.exp for each in asked.commands] == [12, 30, 30]
 
 
@@ -395,9 +400,6 @@ def test_lab_comes_before_remote_commands(asked):
 
 
 def test_facts_of_a_run_name_its_files(tmp_path):
-    from conftest import Asked, run
-    from netesto.language.interpreter import Facts, SourceFile
-
     (tmp_path / "one").write_text("ECHO a\n")
     interpreter = run("SOURCE one\n", Asked(), library_path=[tmp_path], seed=4)
     files = (SourceFile("test.nts", "SOURCE one\n"), SourceFile(f"{tmp_path}/one", "ECHO a\n"))

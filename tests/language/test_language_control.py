@@ -1,5 +1,7 @@
 """Macros, loops, SOURCE, END, SWEEP, the budget of loops, and the chain in errors."""
 
+from conftest import Asked, run
+
 from netesto.language.dryrun import rounded_counter
 
 
@@ -403,8 +405,6 @@ def test_random_order_depends_only_on_the_seed(run_with):
 
 
 def test_finished_cells_are_skipped_and_others_reported_finished(run_with):
-    from conftest import Asked, run
-
     port = Asked()
     port.done = [{"n": "1", "rep": "1"}]
     run("SWEEP n=1,2 DO\nECHO $n\nDONE\n", port)

@@ -7,7 +7,7 @@ from netesto.language.parser import parse
 
 
 def test_blanks_around_a_line_are_dropped(asked):
-    "  \tECHO a\t b  \r"
+    "\tECHO a\t b  \r"
     assert asked.echoed == ["a b"]
 
 

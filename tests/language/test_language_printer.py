@@ -1,9 +1,11 @@
 """The printer: a stable form, from which the same tree is read."""
 
 import pytest
+from conftest import LIBRARY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto.errors import ScriptError
 from netesto.language.parser import parse
 from netesto.language.printer import print_script
 
@@ -53,7 +55,9 @@ def test_form(tree):
 
 
 words = st.one_of(
-    st.sampled_from(["host=a", "$x", '"a # b"', 'x="q \\" r"', "a\\b", "\\", "k=v,w", "1..3", '5"']),
+    st.sampled_from(
+        ["host=a", "$x", '"a # b"', 'x="q \\" r"', "a\\b", "\\", "k=v,w", "1..3", '5"']
+    ),
     st.text(st.characters(codec="ascii", exclude_characters='\n"#'), max_size=6),
 )
 comments = st.one_of(
@@ -82,8 +86,6 @@ blocks = st.recursive(
 
 
 def tree_of(text):
-    from netesto.errors import ScriptError
-
     try:
         return parse(text, file="x")
     except ScriptError:
@@ -105,7 +107,5 @@ def test_printing_again_changes_nothing(text):
 
 @pytest.mark.parametrize("name", ["inlib"])
 def test_libraries_are_in_the_printers_form(name):
-    from conftest import LIBRARY
-
     text = (LIBRARY / name).read_text()
     assert print_script(parse(text, file=name)) == text

@@ -1,0 +1,206 @@
+"""check: everything that is wrong, in one go, with place and remedy."""
+
+from conftest import LIBRARY
+
+from netesto.language.check import check
+
+
+def test_sound_script_has_no_findings(findings):
+    """
+    SOURCE inlib
+    SET ca=bbr
+    RUN OneFlowStream server=a client=b
+    """
+    assert findings == []
+
+
+def test_all_errors_are_found_in_one_go(findings):
+    """
+    SOURCE inlb
+    RUN Nothing
+    DO CLIENT host=a
+    DO_CLIENT host=a server=b durr=10 instances=0
+    WAIT soon
+    SET_EXP x=1+*2
+    ASSERT rate >
+    IF $maybe: ECHO hi
+    WAIT $never
+    """
+    assert findings == [
+        "1:8: error: SOURCE inlb: no such file",
+        "2:5: error: there is no macro Nothing",
+        "3:1: error: DO CLIENT is not a command",
+        "4:27: error: DO_CLIENT has no argument durr",
+        "4:45: error: instances=0 is out of range",
+        "5:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "6:13: error: in the arithmetic '1+*2' '*2' does not fit here",
+        "7:13: error: in the claim 'rate >' something is missing here",
+        "9:6: error: undefined variable $never: nothing sets it",
+    ]
+
+
+def test_error_in_a_macro_that_never_runs_is_found(findings):
+    """
+    BEGIN m
+    DO_SERVER host=$x ordr=1
+    END m
+    """
+    assert findings == ["2:19: error: DO_SERVER has no argument ordr"]
+
+
+def test_required_arguments_of_a_macro_come_from_its_body(findings):
+    """
+    BEGIN inner
+    WAIT $t
+    IF $x: WAIT $x
+    IF_DEF $y: WAIT $y
+    END inner
+    BEGIN outer
+    RUN inner t=$s x=$unused
+    END outer
+    RUN outer
+    """
+    assert findings == ["9:5: error: macro outer needs s, which is neither passed nor set"]
+
+
+def test_argument_that_a_macro_does_not_use_is_a_warning(findings):
+    """
+    BEGIN m
+    WAIT $seconds
+    END m
+    RUN m seconds=1 secnds=2
+    """
+    assert findings == ["4:24: warning: macro m does not use secnds"]
+
+
+def test_undefined_argument_is_reported_at_the_run(findings):
+    """
+    BEGIN m
+    WAIT $t
+    END m
+    RUN m t=$u
+    """
+    assert findings == ["4:9: error: undefined variable $u: nothing sets it"]
+
+
+def test_definitions_count_as_set(findings):
+    """
+    WAIT $given
+    """
+    assert findings == []
+
+
+def test_variable_set_in_any_path_counts_as_set(findings):
+    """
+    BEGIN m
+    SET t=1
+    END m
+    IF $x: RUN m
+    IF $t: WAIT $t
+    FOR i IN 1..2 DO
+    DONE
+    WAIT $i
+    """
+    assert findings == []
+
+
+def test_macro_is_not_missed_behind_if_def(findings):
+    """
+    IF_DEF preServer: RUN preServer host=a
+    """
+    assert findings == []
+
+
+def test_loops_that_cannot_end(findings):
+    """
+    BEGIN m
+    FOR i IN 10..1 DO
+    DONE
+    FOR i IN 1..2000000 DO
+    DONE
+    END m
+    """
+    assert findings == [
+        "2:10: error: the range 10..1 cannot end",
+        "4:10: error: 2,000,000 passes are more than the 1,000,000 a script may make",
+    ]
+
+
+def test_dead_code_after_end(findings):
+    """
+    ECHO a
+    END
+
+    # still nothing
+    ECHO b
+    ECHO c
+    """
+    assert findings == ["5:1: warning: this is never reached: END stops the script before it"]
+
+
+def test_what_only_a_run_shows_is_found_too(findings):
+    """
+    SET dur=0
+    DO_CLIENT host=a server=b dur=$dur
+    """
+    assert findings == ["2:31: error: dur=0 is out of range"]
+
+
+def test_syntax_error_is_a_finding(findings):
+    """
+    ECHO a
+    DONE
+    """
+    assert findings == ["2:1: error: DONE without a FOR, SWEEP or IF … DO"]
+
+
+def test_sources_in_a_circle_are_a_warning(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("SOURCE two\n")
+    two.write_text("SOURCE one\n")
+    found = check([one], library_path=[], definitions={})
+    assert [(each.place.file, each.severity, each.message) for each in found] == [
+        (str(two), "warning", "SOURCE one goes round in a circle")
+    ]
+
+
+def test_hosts_must_be_in_the_inventory(tmp_path):
+    path = tmp_path / "x.nts"
+    path.write_text("SET h=clint1\nDO_CLIENT host=$h server=server1.net\n")
+    found = check([path], library_path=[], definitions={}, hosts=["client1", "server1"])
+    assert [(each.message, each.remedy) for each in found] == [
+        ("there is no host clint1", "Did you mean client1?")
+    ]
+
+
+def test_hosts_must_be_in_the_lab(tmp_path):
+    path = tmp_path / "x.nts"
+    path.write_text("LAB pair\nDO_CLIENT host=a server=c\n")
+    found = check([path], library_path=[], definitions={}, lab_hosts=lambda request: [*"ab"])
+    assert [each.message for each in found] == ["there is no host c"]
+
+
+def test_lab_must_be_in_the_inventory(tmp_path):
+    path = tmp_path / "x.nts"
+    path.write_text("LAB pair\n")
+    found = check(
+        [path], library_path=[], definitions={}, hosts=["a"], lab_hosts=lambda request: [*"ab"]
+    )
+    assert [each.message for each in found] == ["host b of the LAB is not in the inventory"]
+
+
+def test_missing_script_is_a_finding(tmp_path):
+    found = check([tmp_path / "none.nts"], library_path=[], definitions={})
+    assert [each.message for each in found] == ["cannot be read: No such file or directory"]
+
+
+def test_finding_prints_with_caret_and_remedy(tmp_path):
+    path = tmp_path / "x.nts"
+    path.write_text("WAIT $given\n")
+    found = check([path], library_path=[LIBRARY], definitions={"givn": "1"})
+    assert str(found[0]) == (
+        f"{path}:1:6: error: undefined variable $given: nothing sets it\n"
+        "    WAIT $given\n"
+        "         ^^^^^^\n"
+        "Did you mean givn?"
+    )

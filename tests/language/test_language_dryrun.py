@@ -1,0 +1,128 @@
+"""The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
+
+from conftest import LIBRARY, run
+
+from netesto.language.dryrun import DryRun, Totals
+
+
+def test_json_has_one_object_for_each_command_and_a_summary(dry):
+    """
+    DO_SERVER host=a exp=COUNTER
+    DESC some text
+    OTHER bw=10
+    PROCESS_EXP
+    """
+    assert dry == [
+        {
+            "command": "DO_SERVER",
+            "host": "a",
+            "args": {"host": "a", "exp": "1", "expName": "Exp", "order": "0", "start": "0"},
+            "at": "test.nts:1",
+            "exp": 1,
+            "group": 0,
+        },
+        {
+            "command": "PROCESS_EXP",
+            "host": "",
+            "args": {"exp": "1", "expName": "Exp", "desc": "some text", "bw": "10"},
+            "at": "test.nts:4",
+            "exp": 1,
+            "group": 0,
+        },
+        {"summary": {"experiments": 1, "flows": 0, "seconds": 0.0}},
+    ]
+
+
+def test_plain_lines_show_arguments_time_and_place():
+    lines = []
+    port = DryRun(lines.append)
+    run('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n', port)
+    port.finish()
+    assert lines == [
+        'SET_QDISC host=a exp=0 expName=Exp qdisc=fq action= other="a b"  # 5 s, test.nts:2',
+        "# hi",
+        "# 0 experiments, 0 flows, about 5 s",
+    ]
+
+
+def seconds(text):
+    port = DryRun()
+    run(text, port)
+    return port.totals()
+
+
+def test_random_waits_count_as_their_mean():
+    assert seconds("RAND_WAIT 4\nRAND_WAIT 1 2\n") == Totals(0, 0, 3.5)
+
+
+def test_waiting_for_flows_lasts_to_the_end_of_the_last():
+    text = (
+        "DO_CLIENT host=a server=b dur=60\n"
+        "WAIT 1\n"
+        "DO_CLIENT host=c server=b dur=20 delay=50 instances=3\n"
+        "WAIT_FLOWS\n"
+    )
+    assert seconds(text) == Totals(0, 4, 71.0)
+
+
+def test_waiting_for_flows_ends_at_its_timeout():
+    assert seconds("DO_CLIENT host=a server=b dur=60\nWAIT_FLOWS timeout=10\n").seconds == 10
+
+
+def test_flows_that_have_ended_are_not_waited_for():
+    assert seconds("DO_CLIENT host=a server=b dur=5\nWAIT 60\nWAIT_FLOWS\n").seconds == 60
+
+
+def test_held_flows_count_from_their_common_start():
+    text = "DO_CLIENT host=a server=b dur=5 hold=1\nWAIT 10\nSTART_FLOWS lead=1\nWAIT_FLOWS\n"
+    assert seconds(text).seconds == 16
+
+
+def test_numbers_follow_the_counter_given():
+    port = DryRun(counter=12)
+    run("DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=COUNTER\nEND\n", port)
+    assert [each.exp for each in port.commands] == [12]
+    assert port.previous_experiment() == 19
+
+
+def test_one_command_of_each_sort_is_kept():
+    port = DryRun()
+    run(
+        "LAB pair\nREQUIRE ca=bbr\n"
+        "FOR i IN 1..50 DO\n"
+        "DO_CLIENT host=a server=b dur=$i ca=bbr\n"
+        "DO_CLIENT host=a server=b dur=$i ca=cubic\n"
+        "SET_NETEM host=r netem_delay=$i\n"
+        "DONE\n",
+        port,
+    )
+    assert [(each.name, each.arguments.get("ca")) for each in port.commands] == [
+        ("DO_CLIENT", "bbr"),
+        ("DO_CLIENT", "cubic"),
+        ("SET_NETEM", None),
+    ]
+    assert port.lab_request.topology == "pair"
+    assert [each.value for each in port.requirements] == ["bbr"]
+
+
+def test_nothing_is_asserted_without_results():
+    lines = []
+    port = DryRun(lines.append, form="json")
+    run("DO_SERVER host=a\nPROCESS_EXP\nASSERT nosuch > 1\n", port)
+    assert len(lines) == 2
+
+
+def test_the_papers_script_takes_the_time_it_says():
+    text = """\
+SOURCE inlib
+SET dur=60
+SET_EXP dur2=dur/3
+SET_EXP delay2=$dur2+3
+SET ca=bbr
+RUN twoFlowBaseStream,1 server=h1 client1=h2 client2=h3 expName=1s2c1fs ca1=$ca ca2=$ca \\
+    dur1=$dur dur2=$dur2 delay2=$delay2
+END
+"""
+    port = DryRun()
+    run(text, port, library_path=[LIBRARY])
+    assert port.totals() == Totals(1, 2, 60.0)
