@@ -7,8 +7,10 @@ from pathlib import Path
 from netesto.cli import run, status
 from netesto.controller.inventory import load
 from netesto.errors import UsageError
+from netesto.lab import topology
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
+from netesto.language.ports import LabRequest
 
 
 def check(options: argparse.Namespace) -> int:
@@ -19,16 +21,21 @@ def check(options: argparse.Namespace) -> int:
         library_path=run.library_path(options.libraries),
         definitions=run.parse_definitions(options.definitions),
         hosts=hosts,
+        lab_hosts=_lab_hosts,
     )
     for finding in findings:
         print(finding, file=sys.stderr)
-    errors = sum(finding.is_error for finding in findings)
+    errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors
     if not findings:
         print("nothing found wrong")
     else:
         print(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}", file=sys.stderr)
     return status.WRONG if errors else status.OK
+
+
+def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
+    return topology.build(request.topology, request.settings).hosts
 
 
 def _count(number: int, noun: str) -> str:

@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 # What DO_SERVER start=1 gets a server ready for.
 CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 
+# A flow starts this long after DO_CLIENT is sent: the time an agent takes to accept it and to have
+# what observes it running. Without it every flow would start late by that, each by another amount.
+START_LEAD_S = 0.15
+
 # After the last flow should have ended, an agent still may take this long to say so: its own grace
 # for a tool that hangs, the server's half of the books, and a busy machine.
 OVERDUE_GRACE_S = 30.0
@@ -183,7 +187,7 @@ class Run:
         experiment.use(client.name)
         experiment.use(server.name)
         if not group.held:
-            await self._start(experiment, group, self.clock.now())
+            await self._start(experiment, group, self.clock.now() + START_LEAD_S)
 
     async def start_held(self, lead_s: float) -> None:
         """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
