@@ -218,7 +218,7 @@ def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
                 shown.append(numerals.DIFFERENT)
         return shown
 
-    return Column(column.name, texts=texts, decimals=column.decimals)
+    return Column.computed(column.name, texts=texts, decimals=column.decimals)
 
 
 def _weights(view: View, options: Options) -> Floats | None:
@@ -242,14 +242,14 @@ class _Merged:
 
     def kept_if_equal(self) -> Column:
         everything = np.arange(len(self._groups.first))
-        return Column(
+        return Column.computed(
             self._column.name,
             texts=lambda: self._texts_of(everything),
             decimals=self._column.decimals,
         )
 
     def mean(self) -> Column:
-        return Column(
+        return Column.computed(
             self._column.name,
             texts=self._mean_texts,
             numbers=self._exact if self._formatted else None,
@@ -360,6 +360,6 @@ def _numbers(name: str, values: Sequence[float | None], decimals: int | None) ->
     """Six significant digits are shown, the value itself is kept whole."""
     parsed = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     texts = ["" if value is None else f"{float(f'{value:.6g}'):.12g}" for value in values]
-    return Column(
+    return Column.computed(
         name, texts=lambda: texts, numbers=lambda: (parsed, ~np.isnan(parsed)), decimals=decimals
     )

@@ -21,24 +21,26 @@ Booleans: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.intp]
 Warn: TypeAlias = Callable[[str], None]
 
-_COMMA, _NEWLINE, _UNDERSCORE, _BLANK = (ord(character) for character in ",\n_ ")
+_COMMA, _NEWLINE, _UNDERSCORE = (ord(character) for character in ",\n_")
+# Cells up to so many bytes are handled as one matrix; longer ones are prose.
+PADDED_MAX = 48
 # A ragged file is told by its first rows; a thousand equal warnings help nobody.
 RAGGED_ROWS_TOLD = 3
 
 
 class Cells(Protocol):
-    """The rows of a CSV file below its header."""
+    """The rows of a CSV file below its header. `rows` None means all of them."""
 
     @property
     def count(self) -> int:
         """How many rows there are."""
         ...
 
-    def texts(self, column: int) -> list[str]:
+    def texts(self, column: int, rows: Integers | None) -> list[str]:
         """The column as written."""
         ...
 
-    def numbers(self, column: int) -> tuple[Floats, Booleans]:
+    def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
         """The column's numbers (nan where there is none), and where there is one."""
         ...
 
@@ -130,45 +132,57 @@ class IndexedCells:
     def count(self) -> int:
         return (len(self._ends) - 1) // self._width
 
-    def _bounds(self, column: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _bounds(
+        self, column: int, rows: Integers | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         starts = self._ends[column : -1 : self._width] + np.int32(1)
-        return starts, self._ends[column + 1 :: self._width]
+        ends = self._ends[column + 1 :: self._width]
+        return (starts, ends) if rows is None else (starts[rows], ends[rows])
 
-    def texts(self, column: int) -> list[str]:
-        starts, ends = self._bounds(column)
-        body = self._body
-        # Factors repeat a few values a thousand times: one string each will do.
-        seen: dict[bytes, str] = {}
-        found: list[str] = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            raw = bytes(body[start:end])
-            text = seen.get(raw)
-            if text is None:
-                text = seen[raw] = raw.decode()
-            found.append(text)
-        return found
-
-    def numbers(self, column: int) -> tuple[Floats, Booleans]:
-        starts, ends = self._bounds(column)
+    def _padded(self, column: int, rows: Integers | None) -> NDArray[np.bytes_] | None:
+        """The cells as bytes of equal length, None where some cell is long."""
+        starts, ends = self._bounds(column, rows)
         lengths = ends - starts
         longest = int(lengths.max(initial=0))
-        # Beyond this length it is prose; a matrix of its characters would only cost memory.
-        if longest == 0 or longest > 32:
-            return parse_all(self.texts(column))
+        if not 0 < longest <= PADDED_MAX:
+            return None
         offsets = np.arange(longest, dtype=np.int32)
-        inside = offsets < lengths[:, None]
-        places = np.where(inside, starts[:, None] + offsets, 0)
-        characters = np.where(inside, self._bytes[places], 0).astype(np.uint8)
-        numeric = np.any(inside & (characters != _BLANK), axis=1)
-        if np.any(characters == _UNDERSCORE):
-            return parse_all(self.texts(column))
-        written = np.ascontiguousarray(characters).view(f"S{longest}").ravel()
-        values = np.full(self.count, np.nan)
+        places = np.minimum(starts[:, None] + offsets, np.int32(len(self._bytes) - 1))
+        characters = self._bytes[places]
+        characters[offsets >= lengths[:, None]] = 0
+        padded: NDArray[np.bytes_] = characters.view(f"S{longest}").ravel()
+        return padded
+
+    def texts(self, column: int, rows: Integers | None) -> list[str]:
+        padded = self._padded(column, rows)
+        # Factors repeat a few values a thousand times: one string each will do.
+        known: dict[bytes, str] = {}
+        if padded is not None:
+            return [
+                known.get(raw) or known.setdefault(raw, raw.decode()) for raw in padded.tolist()
+            ]
+        starts, ends = self._bounds(column, rows)
+        raws = [
+            bytes(self._body[start:end])
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        return [known.get(raw) or known.setdefault(raw, raw.decode()) for raw in raws]
+
+    def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
+        written = self._padded(column, rows)
+        if written is None or self._has_underscore(written):
+            return parse_all(self.texts(column, rows))
+        numeric = np.strings.str_len(np.strings.strip(written)) > 0
+        values = np.full(len(written), np.nan)
         try:
             values[numeric] = written[numeric].astype(np.float64)
         except ValueError:
-            return parse_all(self.texts(column))
+            return parse_all(self.texts(column, rows))
         return values, numeric
+
+    def _has_underscore(self, written: NDArray[np.bytes_]) -> bool:
+        """numpy reads 1_000 as a number; a CSV file does not mean it."""
+        return bool(np.any(written.view(np.uint8) == _UNDERSCORE))
 
 
 class SplitCells:
@@ -181,16 +195,22 @@ class SplitCells:
     def count(self) -> int:
         return len(self._rows)
 
-    def texts(self, column: int) -> list[str]:
-        return [row[column] for row in self._rows]
+    def texts(self, column: int, rows: Integers | None) -> list[str]:
+        if rows is None:
+            return [row[column] for row in self._rows]
+        return [self._rows[row][column] for row in rows.tolist()]
 
-    def numbers(self, column: int) -> tuple[Floats, Booleans]:
-        return parse_all(self.texts(column))
+    def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
+        return parse_all(self.texts(column, rows))
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Floats, Booleans]:
     """The numbers in `texts` (nan where there is none), and where there is one."""
-    parsed = [numerals.parse(text) for text in texts]
+    known: dict[str, float | None] = {}
+    parsed = [
+        known[text] if text in known else known.setdefault(text, numerals.parse(text))
+        for text in texts
+    ]
     numeric = np.array([value is not None for value in parsed], dtype=np.bool_)
     values = np.array([np.nan if value is None else value for value in parsed], dtype=np.float64)
     return values, numeric

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,18 +23,22 @@ DEFAULT_DECIMALS = 2
 DUPLICATES_NAMED = 5
 
 
+Parsed: TypeAlias = tuple[Floats, Booleans]
+
+
 class Column:
     """A column of cells, converted to text or numbers when first asked for.
 
-    `decimals` is how many are shown when formatting is on; None: the default of the report.
+    `texts` and `numbers` read the cells of some rows, with None all of them. `decimals` is how
+    many are shown when formatting is on; None: the default of the report.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        texts: Callable[[], list[str]],
-        numbers: Callable[[], tuple[Floats, Booleans]] | None = None,
+        texts: Callable[[Integers | None], list[str]],
+        numbers: Callable[[Integers | None], Parsed],
         decimals: int | None = None,
     ) -> None:
         self.name = name
@@ -42,18 +47,31 @@ class Column:
         self._read_numbers = numbers
 
     @classmethod
+    def computed(
+        cls,
+        name: str,
+        *,
+        texts: Callable[[], list[str]],
+        numbers: Callable[[], Parsed] | None = None,
+        decimals: int | None = None,
+    ) -> "Column":
+        """A column that is computed as a whole, once; its numbers are those its texts write."""
+        whole = _Whole(texts, numbers)
+        return cls(name, texts=whole.some_texts, numbers=whole.some_numbers, decimals=decimals)
+
+    @classmethod
     def of(cls, name: str, texts: list[str], *, decimals: int | None = None) -> "Column":
         """A column whose texts are known."""
-        return cls(name, texts=lambda: texts, decimals=decimals)
+        return cls.computed(name, texts=lambda: texts, decimals=decimals)
 
     @cached_property
     def texts(self) -> list[str]:
         """The cells as written."""
-        return self._read_texts()
+        return self._read_texts(None)
 
     @cached_property
-    def _parsed(self) -> tuple[Floats, Booleans]:
-        return parse_all(self.texts) if self._read_numbers is None else self._read_numbers()
+    def _parsed(self) -> Parsed:
+        return self._read_numbers(None)
 
     @property
     def numbers(self) -> Floats:
@@ -67,20 +85,61 @@ class Column:
 
     def take(self, rows: Integers) -> "Column":
         """These rows, in this order; nothing is converted yet."""
+
+        def chosen(among: Integers | None) -> Integers:
+            return rows if among is None else rows[among]
+
         return Column(
             self.name,
-            texts=lambda: [self.texts[row] for row in rows.tolist()],
-            numbers=lambda: (self.numbers[rows], self.numeric[rows]),
+            texts=lambda among: self._some_texts(chosen(among)),
+            numbers=lambda among: self._some_numbers(chosen(among)),
             decimals=self.decimals,
         )
 
+    def _some_texts(self, rows: Integers) -> list[str]:
+        """From all where they are converted already, else only these."""
+        if "texts" not in self.__dict__:
+            return self._read_texts(rows)
+        return [self.texts[row] for row in rows.tolist()]
+
+    def _some_numbers(self, rows: Integers) -> Parsed:
+        if "_parsed" not in self.__dict__:
+            return self._read_numbers(rows)
+        return self.numbers[rows], self.numeric[rows]
+
     def followed_by(self, other: "Column | None", count: int) -> "Column":
         """With the `count` cells of another column below; single blanks if it has none."""
-        return Column(
+        return Column.computed(
             self.name,
             texts=lambda: self.texts + (other.texts if other is not None else [" "] * count),
             decimals=self.decimals,
         )
+
+
+class _Whole:
+    """The cells of a column that cannot be computed in parts."""
+
+    def __init__(
+        self, texts: Callable[[], list[str]], numbers: Callable[[], Parsed] | None
+    ) -> None:
+        self._compute_texts = texts
+        self._compute_numbers = numbers
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return self._compute_texts()
+
+    @cached_property
+    def _parsed(self) -> Parsed:
+        return parse_all(self._texts) if self._compute_numbers is None else self._compute_numbers()
+
+    def some_texts(self, rows: Integers | None) -> list[str]:
+        texts = self._texts
+        return texts if rows is None else [texts[row] for row in rows.tolist()]
+
+    def some_numbers(self, rows: Integers | None) -> Parsed:
+        numbers, numeric = self._parsed
+        return (numbers, numeric) if rows is None else (numbers[rows], numeric[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +269,8 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
 def _column(cells: csvcells.Cells, position: int, name: str, decimals: int | None) -> Column:
     return Column(
         name,
-        texts=lambda: cells.texts(position),
-        numbers=lambda: cells.numbers(position),
+        texts=lambda rows: cells.texts(position, rows),
+        numbers=lambda rows: cells.numbers(position, rows),
         decimals=decimals,
     )
 
@@ -312,7 +371,7 @@ def _joined(name: str, parts: Sequence[Dataset]) -> Column:
             cells += part.columns[name].texts if name in part.columns else [""] * part.count
         return cells
 
-    return Column(name, texts=texts, decimals=found[0].decimals)
+    return Column.computed(name, texts=texts, decimals=found[0].decimals)
 
 
 def link(

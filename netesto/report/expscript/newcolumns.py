@@ -309,13 +309,13 @@ def _refuse_existing(name: str, view: View) -> None:
 def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
     """Without formatting a cell is what is written, 12 digits; with it the value is kept whole."""
     if cells.is_text:
-        return Column(name, texts=cells.written, decimals=decimals)
+        return Column.computed(name, texts=cells.written, decimals=decimals)
     numeric = cells.marks == _FINE
     if not data.formatted:
         computed = _Cells(cells.numbers, cells.marks)
-        return Column(name, texts=computed.written, decimals=decimals)
+        return Column.computed(name, texts=computed.written, decimals=decimals)
     values = np.where(numeric, cells.numbers, np.nan)
-    return Column(
+    return Column.computed(
         name,
         texts=lambda: [
             repr(value) if fine else _MARKS[mark]
