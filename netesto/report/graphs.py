@@ -34,7 +34,8 @@ RATES = Graph(
     "rates",
     "Goodput",
     "Mbit/s",
-    "What each flow's application received, as the traffic tool tells it.",
+    "What each flow's application wrote or read, as its tool tells while it runs; filling a "
+    "sender's socket buffer counts.",
 )
 GRAPHS: tuple[Graph, ...] = (
     RATES,

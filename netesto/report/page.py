@@ -73,8 +73,9 @@ def write(folder: Path) -> None:
         "page.html.j2",
         manifest=told,
         failures=failures(told),
-        tiles=tiles(whole, told),
+        tiles=tiles(whole, told, groups),
         rows=table.rows(groups),
+        notes=table.notes(groups),
         groups=groups,
         pictures=pictures,
         chips=chips,
@@ -112,7 +113,9 @@ def _flow_name(group: GroupRecord, flow: InstanceRecord) -> str:
     return f"{request.congestion_control} {request.client}→{request.server} #{number}"
 
 
-def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
+def tiles(
+    whole: Mapping[str, str], told: Manifest, groups: Sequence[Mapping[str, str]]
+) -> list[Tile]:
     """The few numbers that a reader looks for first; only those that are known."""
     several = sum(len(group.instances) for group in told.groups) > 1
     rate, fairness = whole.get("rate", ""), whole.get("fairness", "")
@@ -123,8 +126,12 @@ def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
         rtt_us = numbers.parse(whole.get(key, ""))
         text = "" if rtt_us is None else table.figure(repr(rtt_us / 1000), 3)
         found.append(Tile(name, text or table.UNKNOWN, "ms"))
-    again = whole.get("retransPkts%", "")
-    found.append(Tile("Sent again", again or table.UNKNOWN, "% of packets"))
+    if any(map(table.counts_before_segmentation, groups)):
+        again = table.count(whole.get("retrans_total", ""))
+        found.append(Tile("Sent again", again, "segments"))
+    else:
+        again = whole.get("retransPkts%", "") or table.UNKNOWN
+        found.append(Tile("Sent again", again, "% of packets"))
     return [tile for tile in found if tile.value != table.UNKNOWN]
 
 

@@ -138,13 +138,14 @@ def _retransmitted_percent(groups: Sequence[Values]) -> str:
 
 
 def _fairness(groups: Sequence[Values]) -> str:
-    """Jain's index over all flows of all groups, 3 decimals; empty if they did different tests.
+    """Jain's index over all flows of all groups, 3 decimals.
 
     Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
-    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J).
+    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
+    did different tests, or not at the same time: then their rates are no shares of one thing.
     """
     count, whole, squares = 0.0, [], []
-    tests = set()
+    kinds = set()
     for values in groups:
         rate, index = (
             numbers.parse(values.get("rate", "")),
@@ -154,10 +155,10 @@ def _fairness(groups: Sequence[Values]) -> str:
         failed = numbers.parse(values.get("flowsFailed", "")) or 0.0
         if rate is None or not index or instances is None:
             continue
-        tests.add(values.get("test", ""))
+        kinds.add(tuple(values.get(key, "") for key in ("test", "delay", "dur")))
         count += instances - failed
         whole.append(rate)
         squares.append(rate * rate / ((instances - failed) * index))
-    if len(tests) != 1 or count <= 0 or math.fsum(squares) <= 0:
+    if len(kinds) != 1 or count <= 0 or math.fsum(squares) <= 0:
         return ""
     return numbers.fixed(math.fsum(whole) ** 2 / (count * math.fsum(squares)), 3)

@@ -14,6 +14,10 @@ UNKNOWN = "—"
 # A no-break thin space: groups of three digits stay on one line.
 THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
+# Around a segment: Ethernet 14, a VLAN tag 4, IPv6 40, TCP without options 20. The segment size
+# that the kernel tells (effMss) leaves out the options, at most 40.
+HEADERS_MAX_BYTES = 118
+
 Values: TypeAlias = Mapping[str, str]
 
 
@@ -43,7 +47,7 @@ def rows(groups: Sequence[Values]) -> list[Row]:
             name,
             unit,
             tuple(show(values) for values in groups),
-            tuple(name == "ca" and _other_control(values) for values in groups),
+            tuple(_needs_attention(name, values) for values in groups),
         )
         for name, unit, show in _ROWS
         if name not in _ONLY_IF_KNOWN or any(show(values) != UNKNOWN for values in groups)
@@ -69,6 +73,41 @@ def count(text: str) -> str:
     if number is None:
         return text or UNKNOWN
     return f"{number:,.0f}".replace(",", THIN_SPACE)
+
+
+def counts_before_segmentation(values: Values) -> bool:
+    """True where the interface counts what TCP hands down before offload cuts it into packets.
+
+    Then client-tx-packets is too small a number, and retransPkts% too large a one.
+    """
+    size = numbers.parse(values.get("client-tx-packet-len", ""))
+    segment = numbers.parse(values.get("effMss", ""))
+    return size is not None and segment is not None and size > segment + HEADERS_MAX_BYTES
+
+
+def notes(groups: Sequence[Values]) -> list[str]:
+    """What must be known to read the table right."""
+    inflated = [values.get("group", "") for values in groups if counts_before_segmentation(values)]
+    if not inflated:
+        return []
+    which = f"group {inflated[0]}" if len(inflated) == 1 else f"groups {', '.join(inflated)}"
+    told = (
+        f"In {which} segmentation offload works below the interface's counters: they count pieces "
+        "larger than a packet, so retransPkts% is too high."
+    )
+    return [told]
+
+
+def _needs_attention(name: str, values: Values) -> bool:
+    match name:
+        case "status":
+            return values.get("status", "ok") != "ok"
+        case "ca":
+            return _other_control(values)
+        case "retransPkts%":
+            return bool(values.get(name)) and counts_before_segmentation(values)
+        case _:
+            return False
 
 
 def _other_control(values: Values) -> bool:

@@ -175,6 +175,12 @@ def test_fairness_is_not_told_between_different_tests():
     assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
 
 
+def test_fairness_is_not_told_between_flows_of_different_times():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    found = [groups.values(each) for each in samples.two_flows().groups]
+    assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
+
+
 def test_columns_of_the_script_are_written_as_they_are():
     loaded = fields.parse("exp:one\nbw:one\nnetem:one\nreq:one\n", source="f")
     columns = {"bw": "100mbit", "netem": "10", "req": "1M"}

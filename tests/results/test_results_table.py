@@ -83,3 +83,23 @@ def test_no_number_is_written_as_minus_zero(value, decimals):
 @pytest.mark.parametrize("text", ["", "nan", "inf", "10mbit", "1 2", "--1", "1e999", "K"])
 def test_text_that_is_no_number(text):
     assert numbers.parse(text) is None
+
+
+OFFLOADED = {"group": "2", "client-tx-packet-len": "7639", "effMss": "1448", "retransPkts%": "25.1"}
+
+
+def test_counts_before_segmentation_are_told_and_marked():
+    row = next(row for row in table.rows([OFFLOADED]) if row.name == "retransPkts%")
+    assert (
+        row.marked,
+        len(table.notes([OFFLOADED])),
+        "group 2" in table.notes([OFFLOADED])[0],
+    ) == (
+        (True,),
+        1,
+        True,
+    )
+
+
+def test_packets_of_full_size_need_no_note():
+    assert table.notes([OFFLOADED | {"client-tx-packet-len": "1566"}]) == []
