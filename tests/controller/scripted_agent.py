@@ -1,0 +1,234 @@
+"""An agent without a host: it accepts everything, and tells the events a test wants it to."""
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from netesto.controller.inventory import Inventory
+from netesto.controller.run import Run
+from netesto.errors import AgentError, Place
+from netesto.language import ports
+from netesto.model import (
+    Applied,
+    CaptureRequest,
+    ClockReading,
+    Endpoint,
+    Event,
+    FileEntry,
+    GroupRequest,
+    HostInfo,
+    Ports,
+    Setting,
+)
+from netesto.results.store import Store
+
+HERE = Place("a.nts", 1)
+CONTENT = b"what was measured"
+
+
+@dataclass
+class ScriptedAgent:
+    """Records calls by name. A started group ends well at once, unless `silent`.
+
+    With `dies` its connection is lost when a flow is started.
+    """
+
+    host: str
+    silent: bool = False
+    fails: str = ""
+    dies: bool = False
+    calls: list[str] = field(default_factory=list)
+    events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
+    starts_s: list[float] = field(default_factory=list)
+
+    async def info(self) -> HostInfo:
+        return HostInfo(
+            host=self.host,
+            version="0.1.0",
+            kernel="6.18.44",
+            cpus=2,
+            memory_bytes=1 << 30,
+            device="eth0",
+            addresses=(),
+            tools={"netperf": "2.7.0"},
+            congestion_controls=("cubic", "bbr"),
+            qdiscs=("tbf",),
+        )
+
+    async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
+        del controller, run
+        yield Event(sequence=1, time_s=time.time(), kind="held")
+        while (event := await self.events.get()) is not None:
+            yield event
+        raise AgentError("connection lost", host=self.host)
+
+    async def probe_clock(self) -> ClockReading:
+        now = time.time()
+        return ClockReading(now, now)
+
+    async def configure(self, setting: Setting) -> Applied:
+        self.calls.append(f"configure {setting}")
+        return Applied(str(setting), "", "")
+
+    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        self.calls.append(f"start_servers {' '.join(tests)} {' '.join(tools)}")
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        self.calls.append(f"take_stats {exp} {order}")
+
+    async def expect(self, request: GroupRequest) -> Ports:
+        self.calls.append(f"expect {request.exp} {request.group}")
+        return Ports(control=(12865,) * request.instances, data=(12900,) * request.instances)
+
+    async def forget(self, exp: int, group: int) -> None:
+        self.calls.append(f"forget {exp} {group}")
+
+    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
+        del ports
+        self.calls.append(f"start {request.exp} {request.group}")
+        self.starts_s.append(start_at_s or 0.0)
+        if self.dies:
+            self.events.put_nowait(None)
+        elif not self.silent:
+            self.end(request)
+
+    def end(self, request: GroupRequest) -> None:
+        """Tell of the group's flows all that an agent tells."""
+        kinds = ["started", "failed" if self.fails else "ended"]
+        for instance in range(1, request.instances + 1):
+            for kind in kinds:
+                self.tell(kind, request.exp, request.group, instance, text=self.fails)
+        self.tell("complete", request.exp, request.group)
+
+    def tell(self, kind: str, exp: int, group: int, instance: int = 0, text: str = "") -> None:
+        event = Event(
+            sequence=2,
+            time_s=time.time(),
+            kind=kind,  # type: ignore[arg-type]
+            exp=exp,
+            group=group,
+            instance=instance,
+            text=text,
+        )
+        self.events.put_nowait(event)
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        self.calls.append(f"start_capture {request.exp} {request.packets}")
+
+    async def finish(self, exp: int) -> None:
+        self.calls.append(f"finish {exp}")
+
+    async def files(self, exp: int) -> list[FileEntry]:
+        del exp
+        return [FileEntry("log", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())]
+
+    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+        del exp, path
+        yield CONTENT
+
+    async def confirm(self, exp: int) -> None:
+        self.calls.append(f"confirm {exp}")
+
+    async def abort(self) -> None:
+        self.calls.append("abort")
+
+    async def shut_down(self) -> None:
+        self.calls.append("shut_down")
+
+
+class Watcher:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+
+    def echo(self, text: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def experiment_started(self, exp: int, exp_name: str) -> None: ...
+
+    def doing(self, text: str) -> None: ...
+
+    def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None: ...
+
+    def flow_progress(self, exp: int, flow: str, rate_bps: float) -> None: ...
+
+    def flow_ended(self, exp: int, flow: str, status: str) -> None:
+        del exp
+        self.ended.append((flow, status))
+
+    def experiment_ended(self, exp: int, status: str, rows: object, page: str) -> None: ...
+
+
+@dataclass
+class World:
+    """A run over scripted agents a and b."""
+
+    run: Run
+    agents: dict[str, ScriptedAgent]
+    watcher: Watcher
+
+
+def world(folder: Path, **client: object) -> World:
+    """Agents a (made with `client`'s options) and b, and a run that uses them."""
+    agents = {
+        "a": ScriptedAgent("a", **client),  # type: ignore[arg-type]
+        "b": ScriptedAgent("b"),
+    }
+    endpoints = [
+        Endpoint(host=name, agent="", addresses={4: ip_address(f"10.0.0.{number}")})
+        for number, name in enumerate(agents, start=1)
+    ]
+    watcher = Watcher()
+
+    async def connect(endpoint: Endpoint):
+        return contextlib.nullcontext(agents[endpoint.host])
+
+    run = Run(
+        inventory=Inventory(endpoints),
+        store=Store(folder),
+        connect=connect,
+        observer=watcher,
+        family=4,
+        name="test",
+    )
+    return World(run, agents, watcher)
+
+
+def do_client(group: int = 1, **changes: object) -> ports.DoClient:
+    values: dict[str, object] = {
+        "name": "DO_CLIENT",
+        "host": "a",
+        "server": "b",
+        "exp": 1,
+        "exp_name": "x",
+        "group": group,
+        "arguments": {},
+        "place": HERE,
+        "test": "TCP_STREAM",
+        "tool": "auto",
+        "ca": "cubic",
+        "duration_s": 1.0,
+        "delay_s": 0.0,
+        "instances": 1,
+        "request_bytes": 1_000_000,
+        "reply_bytes": 1,
+        "stats": False,
+        "local_buffer_bytes": 0,
+        "remote_buffer_bytes": 0,
+    }
+    return ports.DoClient(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def get_data(host: str) -> ports.GetData:
+    return ports.GetData(name="GET_DATA", host=host, exp=1, exp_name="x", arguments={}, place=HERE)

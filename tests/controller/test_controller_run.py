@@ -1,0 +1,152 @@
+"""What a run asks of agents, and what it makes of what they tell."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from scripted_agent import CONTENT, do_client, get_data, world
+
+from netesto.errors import AgentError
+
+
+def statuses(run) -> list[str]:
+    return [flow.status for flow in run.experiments[1].flows]
+
+
+def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        return here.agents["a"].calls, here.agents["b"].calls
+
+    assert asyncio.run(scenario()) == (["start 1 1"], ["expect 1 1", "forget 1 1"])
+
+
+def test_flows_that_end_well_make_an_experiment_that_is_ok(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client(instances=2))
+        await here.run.wait_flows(1, None)
+        return here.run.experiments[1].status, statuses(here.run)
+
+    assert asyncio.run(scenario()) == ("ok", ["ok", "ok"])
+
+
+def test_a_flow_that_fails_keeps_its_reason(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, fails="netperf exited 1")
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        return here.run.experiments[1].status, statuses(here.run), here.watcher.ended
+
+    assert asyncio.run(scenario()) == (
+        "failed",
+        ["netperf exited 1"],
+        [("cubic a→b #1.1", "netperf exited 1")],
+    )
+
+
+def test_a_lost_agent_fails_its_flows_with_the_reason(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, dies=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        return statuses(here.run), here.run.experiments[1].reasons
+
+    reason = "a: agent lost: connection lost"
+    assert asyncio.run(scenario()) == ([reason], [reason])
+
+
+def test_a_lost_agent_is_not_asked_again(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, dies=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(do_client(group=2))
+
+    with pytest.raises(AgentError, match="a: agent lost: connection lost"):
+        asyncio.run(scenario())
+
+
+def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, 0.05)
+        return statuses(here.run), here.agents["a"].calls
+
+    assert asyncio.run(scenario()) == (
+        ["still running after WAIT_FLOWS timeout=0.05"],
+        ["start 1 1", "abort"],
+    )
+
+
+def test_held_flows_start_together_at_one_instant(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client(group=1, hold=True))
+        await here.run.carry_out(do_client(group=2, hold=True))
+        before = list(here.agents["a"].calls)
+        await here.run.start_held(0.2)
+        first, second = here.agents["a"].starts_s
+        return before, here.agents["a"].calls, second - first
+
+    assert asyncio.run(scenario()) == ([], ["start 1 1", "start 1 2"], 0.0)
+
+
+def test_held_flows_are_not_waited_for_before_they_are_started(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client(hold=True))
+        await here.run.wait_flows(1, None)
+        return statuses(here.run)
+
+    assert asyncio.run(scenario()) == [""]
+
+
+def test_data_is_brought_once_and_confirmed(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(get_data("a"))
+        await here.run.carry_out(get_data("a"))
+        return here.agents["a"].calls
+
+    assert asyncio.run(scenario()) == ["start 1 1", "finish 1", "confirm 1"]
+    assert (tmp_path / "1.partial" / "raw" / "a" / "log").read_bytes() == CONTENT
+
+
+def test_processing_brings_what_get_data_has_not(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.bring_rest(here.run.experiments[1])
+        return sorted(here.run.experiments[1].files)
+
+    assert asyncio.run(scenario()) == ["raw/a/log", "raw/b/log"]
+
+
+def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        here.agents["b"].events.put_nowait(None)
+        await asyncio.sleep(0)
+        await here.run.bring_rest(here.run.experiments[1])
+        return here.run.experiments[1].status, here.run.experiments[1].reasons
+
+    assert asyncio.run(scenario()) == ("partial", ["b: agent lost: connection lost"])
+
+
+def test_an_abort_ends_flows_on_all_hosts(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.abort()
+        return statuses(here.run), here.agents["a"].calls[-1], here.agents["b"].calls[-1]
+
+    assert asyncio.run(scenario()) == (["interrupted"], "abort", "abort")
