@@ -25,7 +25,7 @@ from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
 from netesto.errors import NetestoError, UsageError
 from netesto.traffic import TOOLS
-from netesto.traffic.ports import PortRange
+from netesto.traffic.ports import DATA_PORTS, PortRange
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
@@ -79,9 +79,17 @@ async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> N
             journal=journal,
             clock=Clock(),
             tools=Tools(TOOLS),
-            ports=PortRange(),
+            ports=_fresh_ports(),
         )
         await _serve(premises, listen, clients, ready_fd=ready_fd)
+
+
+def _fresh_ports() -> PortRange:
+    """Ports handed out from anywhere on: the first ones may be in TIME_WAIT since before a restart,
+    and a client that is to use the same pair again could not."""
+    ports = PortRange()
+    ports.give_back(ports.take(secrets.randbelow(DATA_PORTS)))
+    return ports
 
 
 @contextlib.contextmanager
@@ -123,7 +131,9 @@ async def _serve(
         _announce(addresses, ready_fd)
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
+        finding_out = asyncio.create_task(service.find_out())
         await stop.wait()
+        finding_out.cancel()
     finally:
         service.end(reason)
         await gate.close()

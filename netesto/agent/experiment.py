@@ -31,7 +31,9 @@ class Experiment:
         self._device = device
         self._clock = clock
         self._emit = emit
+        # Groups until they are complete, and those of them whose flows still run.
         self._groups: dict[int, asyncio.Task[None]] = {}
+        self._flowing: set[int] = set()
         self._accepted: set[int] = set()
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
@@ -41,8 +43,13 @@ class Experiment:
 
     def keep(self, event: Event) -> None:
         """Add an event to the experiment's own."""
-        if not self._events.closed:
+        if self._events.closed:
+            return
+        try:
             self._events.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
+        except OSError as error:
+            # The controller is told of the event nevertheless.
+            log.error("event not kept", extra={"exp": self.exp, "reason": error.strerror})  # noqa: TRY400 - the reason says it all
 
     def warn(self, text: str) -> None:
         """Something the experiment's page should tell."""
@@ -87,6 +94,7 @@ class Experiment:
             emit=self._emit,
         )
         self._emit("accepted", exp=self.exp, group=request.group)
+        self._flowing.add(request.group)
         task = asyncio.create_task(self._run(group), name=f"group {request.group}")
         self._groups[request.group] = task
 
@@ -139,12 +147,13 @@ class Experiment:
         """One group from its instant to `complete`, whatever happens in between."""
         try:
             await group.run(lambda: self._reason or "ended by the controller")
-            del self._groups[group.number]
-            if group.wants_stats and not self._groups:
+            self._flowing.discard(group.number)
+            if group.wants_stats and not self._flowing:
                 await self.take_stats(1)
         except Exception:  # the top of a task, as of a thread: nobody else would hear of it
             log.exception("group failed", extra={"exp": self.exp, "group": group.number})
             self.warn("fault in the agent; its log has the details")
         finally:
-            self._groups.pop(group.number, None)
+            self._flowing.discard(group.number)
+            del self._groups[group.number]
             self._emit("complete", exp=self.exp, group=group.number)

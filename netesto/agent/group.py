@@ -75,12 +75,17 @@ class Group:
                     for flow in self._flows:
                         tasks.create_task(flow.run())
         except asyncio.CancelledError:
-            for flow in self._flows:
-                flow.give_up(why_ended())
+            self._give_up(why_ended())
             raise
+        except OSError as error:
+            self._give_up(f"the group's files cannot be kept: {error.strerror}")
         finally:
-            for flow in self._flows:
-                flow.give_up("fault in the agent; its log has the details")
+            self._give_up("fault in the agent; its log has the details")
+
+    def _give_up(self, reason: str) -> None:
+        """Flows that are not over have failed, for this reason."""
+        for flow in self._flows:
+            flow.give_up(reason)
 
     @contextlib.asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:

@@ -43,9 +43,7 @@ class Service:
         self._capabilities: asyncio.Task[Capabilities] | None = None
 
     async def info(self) -> HostInfo:
-        if self._capabilities is None:
-            self._capabilities = asyncio.create_task(capabilities.probe())
-        able = await asyncio.shield(self._capabilities)
+        able = await self._able()
         premises = self._premises
         return HostInfo(
             host=premises.host,
@@ -121,6 +119,15 @@ class Service:
 
     async def shut_down(self) -> None:
         self._on_shut_down()
+
+    async def find_out(self) -> None:
+        """Learn what this host can do, before somebody asks."""
+        await asyncio.gather(self._able(), self._premises.tools.versions())
+
+    async def _able(self) -> Capabilities:
+        if self._capabilities is None:
+            self._capabilities = asyncio.create_task(capabilities.probe())
+        return await asyncio.shield(self._capabilities)
 
     def end(self, reason: str) -> None:
         """End the hold, if there is one, and all that it did; its stream ends with the reason, or

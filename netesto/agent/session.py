@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 # Progress beyond this is kept on disk but no longer told: the controller does not read.
 _BACKLOG_MAX = 10_000
 
+# Each sample is a run of ss; faster ones would measure themselves.
+_INTERVAL_MIN_S = 0.01
+
 # As many as PortRange has ports for.
 _INSTANCES_MAX = 1000
 
@@ -198,8 +201,10 @@ def check(request: GroupRequest) -> None:
         raise AgentError(f"{request.instances} instances; from 1 to {_INSTANCES_MAX} can run")
     if request.group < 1 or request.exp < 1:
         raise AgentError(f"experiment {request.exp}, group {request.group}: both begin with 1")
-    if not request.duration_s > 0 or not request.interval_s > 0 or request.delay_s < 0:
-        raise AgentError("a duration and an interval are more than 0 seconds, a delay not less")
+    if not request.duration_s > 0 or not request.delay_s >= 0:
+        raise AgentError("a duration is more than 0 seconds, a delay not less than 0")
+    if not request.interval_s >= _INTERVAL_MIN_S:
+        raise AgentError(f"an interval of {request.interval_s:g} s; the least is 0.01 s")
 
 
 def _list(words: frozenset[str]) -> str:

@@ -27,8 +27,8 @@ from netesto.transport.addresses import TcpAddress, UnixAddress
 
 Message = TypeVar("Message")
 
-# An answer that needs no work at the agent.
-_QUICK_S = 5.0
+# An answer that needs no work at the agent, but that of its start.
+_QUICK_S = 10.0
 
 # Work that starts processes or waits for them to end.
 _WORK_S = 30.0

@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,47 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
         "sockets.ss",
     ]
     assert [list((daemon.state / "spool").iterdir()) for daemon in (client, server)] == [[], []]
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_statistics_lie_around_all_groups(start_daemon: StartDaemon, tmp_path: Path):
+    client, server = start_daemon("a"), start_daemon("b")
+    groups = [request(stats=True), request(stats=True, group=2, delay_s=0.2)]
+    async with client.held() as a, server.held() as b:
+        for group in groups:
+            await a.start(group, await b.expect(group), None)
+        for _ in groups:
+            await events_until(a, "complete")
+        await a.finish(1)
+        paths = [entry.path for entry in await a.files(1)]
+    folders = {path.partition("/")[0] for path in paths if "/" in path}
+    assert folders == {"0", "1"}
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_statistics_between_groups_are_kept_aside(start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    groups = [request(stats=True), request(stats=True, group=2)]
+    async with client.held() as a, server.held() as b:
+        for group in groups:
+            await a.start(group, await b.expect(group), None)
+            await events_until(a, "complete")
+        await a.finish(1)
+        paths = [entry.path for entry in await a.files(1)]
+    folders = {path.partition("/")[0] for path in paths if "/" in path}
+    assert folders == {"0", "1", "1.1"}
+
+
+@pytest.mark.usefixtures("netperf")
+@pytest.mark.parametrize("tool", ["netperf", "iperf3"])
+async def test_flow_runs_over_ipv6(tool: str, start_daemon: StartDaemon):
+    client, server = start_daemon("a"), start_daemon("b")
+    loopback = ip_address("::1")
+    made = request(tool=tool, client_address=loopback, server_address=loopback)
+    async with client.held() as a, server.held() as b:
+        await a.start(made, await b.expect(made), None)
+        events = await events_until(a, "complete")
+    assert [(event.kind, event.text) for event in events[2:]] == [("ended", ""), ("complete", "")]
 
 
 @pytest.mark.usefixtures("netperf")
