@@ -1,5 +1,6 @@
 """Text to numbers and back: sizes, times, rates, as tc, iperf3 and the language write them."""
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -29,7 +30,10 @@ def _scaled(text: str, factors: Mapping[str, float], what: str, examples: str) -
     match = _NUMBER.match(text)
     if match is None or match[2].lower() not in factors:
         raise ValueError(f"{text!r} is not a {what} (examples: {examples})")
-    return float(match[1]) * factors[match[2].lower()]
+    value = float(match[1]) * factors[match[2].lower()]
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is too large for a {what}")
+    return value
 
 
 def parse_size(text: str) -> int:
