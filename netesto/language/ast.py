@@ -87,16 +87,23 @@ class Row:
         return self.line.place(*_span(self.words[0]))
 
     def _find(self, fragment: str) -> tuple[int, int] | None:
+        size = len(fragment)
+        for word in self.words:
+            start, end = _span(word)
+            if word.text.startswith(fragment):
+                if fragment.endswith("="):
+                    return start + size, max(end, start + size + 1)
+                if word.text[size : size + 1] in {"", "=", ",", ":"}:
+                    return start, start + size
+        if fragment.endswith("="):
+            return None
         for word in self.words:
             start, end = _span(word)
             at = word.text.find(fragment)
-            if fragment.endswith("=") and at == 0:
-                value = start + len(fragment)
-                return value, max(end, value + 1)
-            if at >= 0 and not fragment.endswith("="):
-                return (start, end) if fragment == "$" else (start + at, start + at + len(fragment))
+            if at >= 0:
+                return (start, end) if fragment == "$" else (start + at, start + at + size)
         at = self.line.text.find(fragment) if " " in fragment else -1
-        return None if at < 0 else (at, at + len(fragment))
+        return None if at < 0 else (at, at + size)
 
 
 def _span(word: Word) -> tuple[int, int]:

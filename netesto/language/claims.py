@@ -56,12 +56,20 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
             other = _side(right, columns, in_base=_has_unit(tree), text_of=one)
             if one == "" or other == "":
                 return False
-            if isinstance(one, str) or isinstance(other, str):
-                return COMPARISONS[operator](_as_text(one), _as_text(other))
-            return COMPARISONS[operator](one, other)
+            return _compared(operator, one, other)
         case _:
             value = _side(tree, columns, in_base=False)
             return is_true(value) if isinstance(value, str) else value != 0
+
+
+def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
+    """Two numbers, or two texts. A text and a number are different, and have no order."""
+    if isinstance(one, str) != isinstance(other, str) and operator not in {"==", "!="}:
+        text = one if isinstance(one, str) else other
+        raise MisuseError(f"{text!r} is not a number to compare with one", near=(operator,))
+    if isinstance(one, str) or isinstance(other, str):
+        return COMPARISONS[operator](_as_text(one), _as_text(other))
+    return COMPARISONS[operator](one, other)
 
 
 def _as_text(value: Value | str) -> str:

@@ -255,7 +255,7 @@ class Compiler:
         """The step of a command whose words are not just filled in and cut."""
         match name:
             case "SET" | "DEFAULT":
-                return self._assignment(name, raws)
+                return self._assignment(name, raws, row)
             case "SET_EXP":
                 return self._expression(raws)
             case "ASSERT":
@@ -298,14 +298,14 @@ class Compiler:
 
         return handle
 
-    def _assignment(self, command: str, raws: list[str]) -> Step | None:
+    def _assignment(self, command: str, raws: list[str], row: ast.Row) -> Step:
         """SET and DEFAULT: what variables bring in stays whole, blanks and all."""
         local.check_count(command, raws)
         raw_name, equals, raw_value = raws[0].partition("=")
         scope, variables = self._machine.scope, self._machine.scope.variables
         if "$" in raw_name or not equals:
             filled, handler = scope.text_of(raws[0]), local.HANDLERS[command]
-            machine, row = self._machine, ast.Row((), ast.Line("", "", ()))
+            machine = self._machine
             return lambda frame: handler(machine, (filled(frame),), row)
         name, value_of, assign = check_name(raw_name), scope.text_of(raw_value), scope.set
         if command == "SET":
@@ -317,13 +317,16 @@ class Compiler:
 
         return default
 
-    def _expression(self, raws: list[str]) -> Step | None:
+    def _expression(self, raws: list[str]) -> Step:
         local.check_count("SET_EXP", raws)
-        name, equals, text = " ".join(raws).partition("=")
         scope = self._machine.scope
-        if "$" in name or not equals:
-            return None
-        name, compute, assign = check_name(name.strip()), Arithmetic(text, scope), scope.set
+        raw_name, equals, text = " ".join(raws).partition("=")
+        raw_name = raw_name.strip()
+        compute, assign = Arithmetic(text, scope), scope.set
+        if "$" in raw_name and equals:
+            name_of = scope.text_of(raw_name)
+            return lambda frame: assign(check_name(name_of(frame)), compute(frame))
+        name, _ = local.split_assignment("SET_EXP", raw_name + equals)
         return lambda frame: assign(name, compute(frame))
 
     def _claim(self, raws: list[str], row: ast.Row) -> Step:

@@ -78,7 +78,6 @@ class Remote:
     def finish(self, exp: int) -> None:
         """PROCESS_EXP: group numbers begin again at 1."""
         self._groups.pop(exp, None)
-        self._fetched.clear()
 
     def _resolve_host(self, given: Given) -> str:
         host = given.texts.get("host")

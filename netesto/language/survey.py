@@ -1,5 +1,6 @@
 """What a body uses, sets and runs, read off without running it. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from netesto.language.lines import cut_words
 from netesto.language.scope import parts
 
 # Commands that take a text as it is: an undefined variable in it stays a text.
+_BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
 
 
@@ -148,10 +150,17 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
         assigned = row.words[1].text.partition("=")[0]
         if "$" not in assigned:
             found.assigned.add(assigned)
+    if name == "SET_EXP":
+        names += _bare_names(" ".join(word.text for word in row.words[1:]))
     if name == "RUN" and len(row.words) > 1:
         _call(row, guards, found)
     elif name not in TEXT_COMMANDS:
         _need(names, row, guards, found)
+
+
+def _bare_names(assignment: str) -> list[str]:
+    """The variables that SET_EXP names without a dollar; what a call names is a function."""
+    return _BARE_NAME.findall(assignment.partition("=")[2])
 
 
 def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:

@@ -73,6 +73,17 @@ def test_argument_that_a_macro_does_not_use_is_a_warning(findings):
     assert findings == ["4:24: warning: macro m does not use secnds"]
 
 
+def test_bare_names_of_arithmetic_count_as_used(findings):
+    """
+    BEGIN m
+    SET_EXP half=max(dur, $least)/2
+    END m
+    RUN m dur=4 least=1
+    SET_EXP x=nothing+1
+    """
+    assert findings == ["5:11: error: undefined variable $nothing: nothing sets it"]
+
+
 def test_undefined_argument_is_reported_at_the_run(findings):
     """
     BEGIN m

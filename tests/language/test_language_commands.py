@@ -177,6 +177,23 @@ def test_second_get_data_since_the_last_flow_does_nothing(asked):
     ]
 
 
+def test_get_data_stays_done_after_processing(asked):
+    """
+    DO_SERVER host=a
+    GET_DATA host=a
+    PROCESS_EXP
+    GET_DATA host=a
+    """
+    assert asked.sent == ["DO_SERVER a exp=1", "GET_DATA a exp=1"]
+
+
+def test_number_beyond_all_bounds_is_an_error(asked):
+    """
+    DO_CLIENT host=a server=b req=1e400
+    """
+    assert asked.message == "1:31: req=1e400 is not a size"
+
+
 def test_server_statistics(asked):
     """
     DO_SERVER host=a order=1 start=1
