@@ -1,0 +1,477 @@
+"""Runs one command inside a guest kernel as if it ran here: same files, same output, same status.
+
+    run() ── linux (one process, its own session) ── inside.py (process 1) ── the command
+
+Needs no root. Whatever ends this process, also kill -9, ends the guest.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from netesto import process
+from netesto.errors import LabError, ProcessError, UsageError
+from netesto.lab import inside, mconsole, owned
+from netesto.lab.kernels import Kernel
+
+# The environment mark by which a command knows that it runs in a guest, and on which ground.
+GROUND_MARK = "NETESTO_GROUND"
+
+# A lab of sixteen hosts, their agents and tools take about 600 MB; pages are taken when used.
+MEMORY_MB = 1024
+
+# In the guest's own time. A second of real time costs nothing; simulated time passes in bursts, so
+# there it is asked more often.
+BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
+
+# Longest wall time without a sign of life. A guest that computes and never waits (drawing a page of
+# graphs, say) shows none in simulated time, so this must be longer than any honest computation.
+STALL_S = 120.0
+
+# After the wall-clock limit the command may still write what it has.
+LAST_WORDS_S = 20.0
+
+# How often the fact that the kernel has ended is looked at, should its pipe stay open.
+LOOK_S = 0.5
+
+# They name things of the machine that the guest does not have.
+FOREIGN_VARIABLES = frozenset(
+    {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "TMPDIR", "NOTIFY_SOCKET"}
+)
+
+# What a lab may ask for and the distribution's kernel has as modules; what is built in, or missing
+# in a version, is passed over. overlay is first: it makes the guest's root.
+MODULES = (
+    "overlay",
+    *("veth", "bridge", "ifb", "dummy", "tun", "8021q", "macvlan", "ipvlan", "vrf"),
+    *("udp_diag", "raw_diag", "unix_diag", "af_packet_diag", "netlink_diag"),
+    *("tcp_bbr", "tcp_bic", "tcp_cdg", "tcp_dctcp", "tcp_westwood", "tcp_highspeed", "tcp_hybla"),
+    *("tcp_htcp", "tcp_vegas", "tcp_nv", "tcp_veno", "tcp_scalable", "tcp_lp", "tcp_yeah"),
+    *("tcp_illinois", "sch_netem", "sch_tbf", "sch_htb", "sch_fq", "sch_fq_codel", "sch_codel"),
+    *("sch_cake", "sch_red", "sch_pie", "sch_fq_pie", "sch_sfq", "sch_sfb", "sch_choke", "sch_hhf"),
+    *("sch_drr", "sch_ets", "sch_gred", "sch_hfsc", "sch_prio", "sch_qfq", "sch_plug"),
+    *("sch_ingress", "sch_multiq", "cls_basic", "cls_bpf", "cls_flow", "cls_flower", "cls_fw"),
+    *("cls_matchall", "cls_u32", "act_mirred", "act_bpf", "act_police", "act_gact", "act_skbedit"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """A command line that runs a `netesto run` inside a guest."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def command_for_run(words: Sequence[str], *, kernel: Kernel) -> Rerun:
+    """How `netesto WORDS…` is run again inside: the same words, and a mark in the environment.
+
+    Inside, GROUND_MARK wins over --ground: the run builds its lab there, and the manifest says
+    the mark's ground.
+    """
+    return Rerun(
+        argv=(sys.executable, "-m", "netesto", *words),
+        env={**os.environ, GROUND_MARK: kernel.kind},
+    )
+
+
+def ground_inside() -> str | None:
+    """The ground of the guest this process runs in, None outside of one."""
+    return os.environ.get(GROUND_MARK)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    kernel: Kernel,
+    memory_mb: int = MEMORY_MB,
+    writable: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    max_wall_s: float | None = None,
+    stall_s: float = STALL_S,
+    seed: int = 0,
+    stdout: int = 1,
+    stderr: int = 2,
+) -> int:
+    """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
+
+    The guest reads all files of the machine; of what it writes, only that within the folders
+    `writable` (they exist) remains. `stdout` and `stderr` are file descriptors; a terminal there is
+    one inside, too. `seed` sets every random number of a guest in simulated time.
+
+    The first KeyboardInterrupt interrupts the command, which may end in its own way; a second one
+    ends the guest and is raised. LabError if the guest cannot start, crashes (with the kernel's
+    last lines), gives no sign of life for `stall_s` or runs longer than `max_wall_s` (both wall
+    time). Call it from a thread that lives at least as long: the guest ends with it.
+    """
+    _check_folders(writable)
+    terminals = {
+        name: _size(number)
+        for name, number in (("stdout", stdout), ("stderr", stderr))
+        if os.isatty(number)
+    }
+    job = inside.Job(
+        argv=tuple(argv),
+        cwd=str(Path.cwd()),
+        env=environment(os.environ if env is None else env),
+        writable=tuple(str(path.resolve()) for path in writable),
+        terminals=terminals,
+        modules_folder=str(kernel.modules) if kernel.modules else None,
+        modules=MODULES if kernel.modules else (),
+        hostname=kernel.kind,
+        seed=seed if kernel.kind == "sim" else None,
+        beat_s=BEAT_S[kernel.kind],
+    )
+    base = _base()
+    owned.remove_abandoned(base)
+    with owned.folder(base) as folder, _booted(job, kernel, memory_mb, folder, stdin) as guest:
+        outputs = (_Output("stdout", folder, stdout), _Output("stderr", folder, stderr))
+        _Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s).run()
+        return _status(folder)
+
+
+def leftovers() -> list[Path]:
+    """Folders of guests whose starter was killed. The next `run` removes them, too."""
+    return owned.abandoned(_base())
+
+
+def remove_leftovers() -> list[Path]:
+    """Remove exactly these; what was removed."""
+    return owned.remove_abandoned(_base())
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The command's environment: the given one, without what names things outside."""
+    return {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
+
+
+def command(kernel: Kernel, *, memory_mb: int, control: tuple[int, int], now_s: int) -> list[str]:
+    """The command line of a guest kernel; `control` are its ends of the two pipes: read, write.
+
+    It holds nothing that changes from run to run but the date; it is started in a folder of its
+    own. The signal is sent by the kernel of this machine when the starter is gone, and a user-mode
+    kernel ends its processes when it gets it (killed, it would leave them behind).
+    """
+    reading, writing = control
+    simulated = ("time-travel=inf-cpu", f"time-travel-start={now_s * 1_000_000_000}")
+    return [
+        *("setpriv", "--pdeathsig", "TERM", "--"),
+        str(kernel.path),
+        f"mem={memory_mb}M",
+        *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
+        *("uml_dir=./", "umid=guest"),
+        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{reading},fd:{writing}"),
+        # A crash ends the guest instead of waiting for somebody to look at it.
+        # Everything the kernel says is kept, for the report of a crash.
+        *("quiet", "loglevel=7", "panic=1"),
+        *(simulated if kernel.kind == "sim" else ()),
+        # A plain interpreter: a virtual environment's needs its site packages to be found.
+        f"init={Path(sys.executable).resolve()}",
+        *("--", "-I", "-S", inside.__file__),
+    ]
+
+
+# --- the guest as a process -----------------------------------------------------------------------
+
+
+class _Child(Protocol):
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Guest:
+    """A guest that was started: its process, its folder, our ends of the control pipes."""
+
+    kernel: Kernel
+    child: _Child
+    folder: Path
+    lines: int
+    orders: int
+
+    def order(self, text: str) -> None:
+        """Pass an order in; a guest that has just ended does not mind."""
+        with contextlib.suppress(OSError):
+            os.write(self.orders, f"{text}\n".encode())
+
+    def doing(self) -> str:
+        """The process that has its processor, "" if it does not say."""
+        return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
+
+
+@contextlib.contextmanager
+def _booted(
+    job: inside.Job, kernel: Kernel, memory_mb: int, folder: Path, stdin: bytes
+) -> Iterator[_Guest]:
+    (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)))
+    (folder / "stdin").write_bytes(stdin)
+    for name in ("stdout", "stderr", "status", "console"):
+        (folder / name).touch()
+    with contextlib.ExitStack() as stack:
+        reading, orders = _pipe(stack)
+        lines, writing = _pipe(stack)
+        argv = command(kernel, memory_mb=memory_mb, control=(reading, writing), now_s=_now_s())
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder),
+            "TMPDIR": str(_memory_folder(memory_mb, folder)),
+        }
+        try:
+            child = stack.enter_context(
+                process.background(
+                    argv,
+                    stdout=folder / "console",
+                    env=env,
+                    cwd=folder,
+                    pass_fds=(reading, writing),
+                )
+            )
+        except ProcessError as error:
+            raise LabError(f"the guest kernel does not start: {error}") from error
+        # A crash is told by its last lines; nobody looks at its memory.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+        # Ours are closed, so that the guest's end is the end of its lines.
+        os.close(writing)
+        os.close(reading)
+        yield _Guest(kernel, child, folder, lines, orders)
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(_close, end)
+    return ends
+
+
+def _close(number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(number)
+
+
+def _now_s() -> int:
+    # A whole second: so no fraction of one differs between two runs.
+    return int(time.time())
+
+
+def _memory_folder(memory_mb: int, folder: Path) -> Path:
+    """Where the guest's memory is a (nameless) file. Where there is none in memory, on the disk."""
+    needed = memory_mb * 2**20
+    for place in (Path("/dev/shm"), folder):  # noqa: S108 - the kernel's own file has no name
+        try:
+            facts = os.statvfs(place)
+        except OSError:
+            continue
+        # The guest's programs are run from there.
+        runs = not facts.f_flag & os.ST_NOEXEC
+        if runs and os.access(place, os.W_OK) and facts.f_bavail * facts.f_frsize >= needed:
+            return place
+    raise LabError(
+        f"no room for a guest's memory of {memory_mb} MB: neither /dev/shm nor {folder.parent} "
+        "has as much free, and may run programs"
+    )
+
+
+def _base() -> Path:
+    """The folder of this user's guests, private; what is in it are guests, and nothing else."""
+    path = Path(tempfile.gettempdir()) / f"netesto-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from error
+    facts = path.stat(follow_symlinks=False)
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not path.is_dir():
+        raise LabError(f"{path}: not a private folder of this user; remove it")
+    return path
+
+
+def _check_folders(writable: Sequence[Path]) -> None:
+    for path in writable:
+        if not path.is_dir():
+            raise UsageError(f"{path}: no such folder")
+
+
+def _size(terminal: int) -> tuple[int, int]:
+    """Rows and columns."""
+    columns, rows = os.get_terminal_size(terminal)
+    return rows, columns
+
+
+# --- while it runs --------------------------------------------------------------------------------
+
+
+class _Output:
+    """One output of the command: a file the guest appends to, passed on as it grows."""
+
+    def __init__(self, name: str, folder: Path, sink: int) -> None:
+        self.name = name
+        self.sink = sink
+        self._source = (folder / name).open("rb", buffering=0)
+        self._is_closed = False
+
+    def pass_on(self) -> bool:
+        """Write what is new to our own output; False, once, if that is closed."""
+        while chunk := self._source.read(inside.CHUNK_BYTES):
+            rest = b"" if self._is_closed else chunk
+            while rest:
+                try:
+                    rest = rest[os.write(self.sink, rest) :]
+                except BlockingIOError:
+                    select.select([], [self.sink], [])
+                except BrokenPipeError:
+                    self._is_closed = True
+                    return False
+        return True
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Watch:
+    """Stands beside a guest until it ends."""
+
+    def __init__(
+        self,
+        guest: _Guest,
+        outputs: Sequence[_Output],
+        *,
+        max_wall_s: float | None,
+        stall_s: float,
+    ) -> None:
+        self._guest = guest
+        self._outputs = outputs
+        self._stall_s = stall_s
+        self._max_wall_s = max_wall_s
+        started = time.monotonic()
+        self._deadline = None if max_wall_s is None else started + max_wall_s
+        self._is_over_time = False
+        self._last_sign = started
+        self._guest_time = ""
+        self._was_interrupted = False
+
+    def run(self) -> None:
+        with contextlib.ExitStack() as stack:
+            for output in self._outputs:
+                stack.callback(output.close)
+            stack.enter_context(_on_resize(self._resized))
+            goes_on = True
+            while goes_on:
+                try:
+                    goes_on = self._look()
+                except KeyboardInterrupt:
+                    if self._was_interrupted:
+                        raise
+                    self._was_interrupted = True
+                    self._guest.order(f"signal {int(signal.SIGINT)}")
+            self._pass_on()
+        if self._is_over_time:
+            raise self._over_time("its results so far are kept")
+
+    def _look(self) -> bool:
+        """Wait for a sign from the guest, or for a moment; False when it has ended."""
+        ready, _, _ = select.select([self._guest.lines], [], [], LOOK_S)
+        if ready:
+            said = os.read(self._guest.lines, inside.CHUNK_BYTES)
+            if not said:
+                return False
+            self._last_sign = time.monotonic()
+            self._guest_time = said.split()[-1].decode(errors="replace") if said.split() else ""
+            self._pass_on()
+        elif self._guest.child.poll() is not None:
+            return False
+        self._check_clock(time.monotonic())
+        return True
+
+    def _pass_on(self) -> None:
+        for output in self._outputs:
+            if not output.pass_on():
+                self._guest.order(f"close {output.name}")
+
+    def _check_clock(self, now: float) -> None:
+        if now - self._last_sign > self._stall_s:
+            raise self._stalled()
+        if self._deadline is None or now < self._deadline:
+            return
+        if self._is_over_time:
+            doing = self._guest.doing() or "its command"
+            raise self._over_time(f"{doing} did not end when interrupted")
+        self._is_over_time = True
+        self._deadline = now + LAST_WORDS_S
+        self._guest.order(f"signal {int(signal.SIGINT)}")
+
+    def _stalled(self) -> LabError:
+        doing = self._guest.doing()
+        message = f"the guest showed no sign of life for {self._stall_s:g} s of wall time"
+        if not doing:
+            return LabError(f"{message}; its last lines:\n{_last_lines(self._guest.folder)}")
+        if self._guest.kernel.kind == "sim":
+            return LabError(
+                f"{message}: {doing} computes and never waits, so simulated time stands still "
+                f"(at {self._guest_time or 'its start'} s)",
+                remedy="a loop that polls must sleep, or wait with a timeout",
+            )
+        return LabError(f"{message}; {doing} has its processor")
+
+    def _over_time(self, what: str) -> LabError:
+        return LabError(
+            f"the guest ran longer than {self._max_wall_s:g} s of wall time "
+            f"(its own clock: {self._guest_time or 0} s); {what}"
+        )
+
+    def _resized(self) -> None:
+        for output in self._outputs:
+            if os.isatty(output.sink):
+                rows, columns = _size(output.sink)
+                self._guest.order(f"size {rows} {columns}")
+                return
+
+
+@contextlib.contextmanager
+def _on_resize(action: Callable[[], None]) -> Iterator[None]:
+    """Call `action` whenever the terminal's size changes; only the main thread can be told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGWINCH, lambda _number, _frame: action())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def _status(folder: Path) -> int:
+    """What process 1 wrote before it powered off; LabError if it did not come to that."""
+    try:
+        result = json.loads((folder / "status").read_text())
+    except ValueError:
+        raise LabError(f"the guest kernel crashed:\n{_last_lines(folder)}") from None
+    if "status" not in result:
+        raise LabError(f"the guest could not be set up:\n{result.get('error')}")
+    return int(result["status"])
+
+
+def _last_lines(folder: Path) -> str:
+    return crash_report((folder / "console").read_text(errors="replace"))
+
+
+def crash_report(console: str) -> str:
+    """The part of the kernel's own lines that says why it ended: from its panic on, or the end."""
+    lines = console.splitlines()
+    panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
+    told = lines[panics[0] :][:15] if panics else lines[-15:]
+    return "\n".join(told) or "(it said nothing)"

@@ -1,0 +1,403 @@
+"""Process 1 of a guest kernel: sets the guest up, runs one command, reports, powers off.
+
+Python starts this file by its path, without site packages: only the standard library is there.
+
+The guest's root is a layer of memory over the machine's own files: everything can be read and
+written, but only what is written under `Job.writable` reaches the machine.
+
+    outside                                 inside (this file)
+    job.json, stdin          ──────────►    read once, before anything else
+    stdout, stderr (files)   ◄──────────    what the command writes, as it writes it
+    control (two pipes)      ◄─────────►    guest time out; `signal N`, `size R C`, `close X` in
+    status (a file)          ◄──────────    the exit status, last of all
+
+Output goes through files and not through the pipe because a full pipe would stop the guest, and in
+simulated time the clock would run on meanwhile; a write to a file takes no guest time.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+import traceback
+import tty
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# From <linux/reboot.h>, <linux/mount.h>, <linux/random.h>, <asm/unistd_64.h>, <linux/if.h>.
+POWER_OFF = 0x4321FEDC
+MS_MOVE = 0x2000
+RNDRESEEDCRNG = 0x5207
+SYS_FINIT_MODULE = 313
+IFF_UP = 0x1
+
+# A hostfs mount with this source shows the folder the kernel process was started in. So no
+# changing path stands on the kernel's command line.
+PRIVATE = "/proc/self/cwd"
+
+# What a command could not be started with, as shells say it.
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the guest is to do.
+
+    `terminals` gives rows and columns of those of stdout and stderr that are a terminal outside.
+    `modules` are loaded from `modules_folder` in order, with what they depend on. `seed` sets every
+    random number of the guest, None leaves them random. `beat_s` is how often, in guest time, the
+    guest says that it lives.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    writable: Sequence[str] = ()
+    terminals: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    modules_folder: str | None = None
+    modules: Sequence[str] = ()
+    hostname: str = "guest"
+    seed: int | None = None
+    beat_s: float = 1.0
+
+
+# --- the kernel's interface -----------------------------------------------------------------------
+
+
+def mount(source: str, target: str, kind: str, *, flags: int = 0, data: str = "") -> None:
+    words = (source.encode(), target.encode(), kind.encode())
+    if _libc().mount(*words, flags, data.encode()) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mount {kind}: {os.strerror(number)}", target)
+
+
+def power_off() -> None:
+    os.sync()
+    _libc().reboot(POWER_OFF)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def load_order(names: Sequence[str], dependencies: str) -> list[str]:
+    """Files to load, in order, for module names; `dependencies` is the text of modules.dep.
+
+    A name that is not there is left out: it is built in, or this kernel does not have it.
+    """
+    needs: dict[str, list[str]] = {}
+    for line in dependencies.splitlines():
+        file, _, others = line.partition(":")
+        needs[Path(file).name.split(".")[0]] = [file, *others.split()]
+    # modules.dep lists what must be loaded first last.
+    files = (file for name in names for file in reversed(needs.get(name, [])))
+    return list(dict.fromkeys(files))
+
+
+def _load_modules(folder: Path, names: Sequence[str]) -> None:
+    libc = _libc()
+    for file in load_order(names, (folder / "modules.dep").read_text()):
+        with (folder / file).open("rb") as module:
+            if libc.syscall(SYS_FINIT_MODULE, module.fileno(), b"", 0) != 0:
+                number = ctypes.get_errno()
+                if number != errno.EEXIST:
+                    # Not fatal: the lab's own probe names what is missing for an experiment.
+                    _say(f"module {file}: {os.strerror(number)}")
+
+
+def _say(text: str) -> None:
+    """Among the kernel's own lines, which are shown if the guest fails."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+# --- setting up -----------------------------------------------------------------------------------
+
+
+def _enter_private_folder() -> Path:
+    mount("proc", "/proc", "proc")
+    mount("tmpfs", "/run", "tmpfs")
+    folder = Path("/run/outside")
+    folder.mkdir()
+    mount("none", str(folder), "hostfs", data=PRIVATE)
+    return folder
+
+
+def _set_up(job: Job) -> None:
+    if job.modules_folder is not None:
+        _load_modules(Path(job.modules_folder), job.modules)
+    root = Path("/run/root")
+    for path in (root, Path("/run/upper"), Path("/run/work")):
+        path.mkdir()
+    layers = "lowerdir=/,upperdir=/run/upper,workdir=/run/work"
+    mount("overlay", str(root), "overlay", data=layers)
+    os.chdir(root)
+    mount(".", "/", "", flags=MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
+    mount("proc", "/proc", "proc")
+    mount("sysfs", "/sys", "sysfs")
+    mount("devtmpfs", "/dev", "devtmpfs")
+    mount("tmpfs", "/run", "tmpfs", data="mode=755")
+    for folder, kind, data in (
+        ("/dev/pts", "devpts", "mode=620,ptmxmode=666"),
+        ("/dev/shm", "tmpfs", "mode=1777"),  # noqa: S108 - the guest's own
+    ):
+        Path(folder).mkdir(exist_ok=True)
+        mount(kind, folder, kind, data=data)
+    # A shorter path first, so that a folder within another is not covered by it.
+    for writable in sorted(job.writable, key=len):
+        Path(writable).mkdir(parents=True, exist_ok=True)
+        mount("none", writable, "hostfs", data=writable)
+    if home := job.env.get("HOME"):
+        Path(home).mkdir(parents=True, exist_ok=True)
+    socket.sethostname(job.hostname)
+    _bring_up_loopback()
+    if job.seed is not None:
+        _seed(job.seed)
+
+
+def _bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        # struct ifreq: a name, then the flags.
+        request = struct.pack("16sH22x", b"lo", IFF_UP)
+        fcntl.ioctl(any_socket, 0x8914, request)  # SIOCSIFFLAGS
+
+
+def _seed(seed: int) -> None:
+    """Stir the seed into the kernel's random numbers, and start them anew from there."""
+    with Path("/dev/urandom").open("wb", buffering=0) as pool:
+        pool.write(f"netesto seed {seed}".encode())
+        fcntl.ioctl(pool, RNDRESEEDCRNG)
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One output of the command: where the command writes, where we read, the file outside."""
+
+    name: str
+    command_end: int
+    our_end: int
+    file: int
+    is_terminal: bool
+
+    def relay(self) -> bool:
+        """Pass on what there is now; False once there will be no more."""
+        try:
+            chunk = os.read(self.our_end, CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            # A terminal says so when its last writer has gone.
+            if error.errno != errno.EIO:
+                raise
+            return False
+        if not chunk:
+            return False
+        while chunk:
+            chunk = chunk[os.write(self.file, chunk) :]
+        return True
+
+    def resize(self, rows: int, columns: int) -> None:
+        if self.is_terminal:
+            size = struct.pack("HHHH", rows, columns, 0, 0)
+            fcntl.ioctl(self.our_end, termios.TIOCSWINSZ, size)
+
+
+def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
+    if size is None:
+        our_end, command_end = os.pipe()
+    else:
+        our_end, command_end = pty.openpty()
+        # Bytes pass unchanged; the terminal outside does what terminals do.
+        tty.setraw(command_end)
+    os.set_blocking(our_end, False)
+    stream = _Stream(name, command_end, our_end, file, size is not None)
+    if size is not None:
+        stream.resize(*size)
+    return stream
+
+
+def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
+    """Start the command in a session of its own; its process id."""
+    pid = os.fork()
+    if pid:
+        for stream in streams:
+            os.close(stream.command_end)
+        return pid
+    failure = NOT_EXECUTABLE
+    try:
+        os.setsid()
+        os.dup2(stdin, 0)
+        os.dup2(streams[0].command_end, 1)
+        os.dup2(streams[1].command_end, 2)
+        # Python ignores these; a command expects them as they are everywhere.
+        for sign in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(sign, signal.SIG_DFL)
+        os.chdir(job.cwd)
+        # process.py cannot be imported here, and process 1 must fork for itself anyway.
+        os.execvpe(job.argv[0], list(job.argv), dict(job.env))  # noqa: S606
+    except OSError as error:
+        os.write(2, f"{job.argv[0]}: {error.strerror}\n".encode())
+        failure = NOT_FOUND if error.errno == errno.ENOENT else NOT_EXECUTABLE
+    finally:
+        os._exit(failure)
+
+
+class _Guest:
+    """The command while it runs: its output passed out, orders passed in, orphans reaped."""
+
+    def __init__(self, job: Job, pid: int, streams: Sequence[_Stream], control: int) -> None:
+        self._beat_ms = job.beat_s * 1000
+        self._pid = pid
+        self._streams = {stream.our_end: stream for stream in streams}
+        self._control = control
+        self._orders = b""
+        self._woken, wake = os.pipe()
+        for end in (self._woken, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        self._poll = select.poll()
+        for number in (*self._streams, control, self._woken):
+            self._poll.register(number, select.POLLIN)
+
+    def run(self) -> int:
+        """Until the command has ended; its exit status, as a shell would give it."""
+        self._say_time()
+        while True:
+            for number, _ in self._poll.poll(self._beat_ms):
+                self._answer(number)
+            self._say_time()
+            status = self._reap()
+            if status is not None:
+                for number in list(self._streams):
+                    self._drain(number)
+                return status
+
+    def _answer(self, number: int) -> None:
+        if number in self._streams:
+            self._relay(number)
+        elif number == self._control:
+            self._obey()
+        else:
+            os.read(self._woken, CHUNK_BYTES)
+
+    def _relay(self, number: int) -> bool:
+        goes_on = self._streams[number].relay()
+        if not goes_on:
+            self._close(number)
+        return goes_on
+
+    def _drain(self, number: int) -> None:
+        """What the command had written when it ended; others may hold its streams still."""
+        ready = select.poll()
+        ready.register(number, select.POLLIN)
+        while ready.poll(0) and self._relay(number):
+            pass
+
+    def _close(self, number: int) -> None:
+        self._poll.unregister(number)
+        del self._streams[number]
+        os.close(number)
+
+    def _say_time(self) -> None:
+        try:
+            os.write(self._control, b"%.3f\n" % time.monotonic())
+        except OSError:
+            # Nobody reads at the moment; the next line says the same.
+            return
+
+    def _obey(self) -> None:
+        try:
+            self._orders += os.read(self._control, CHUNK_BYTES)
+        except OSError:
+            return
+        *orders, self._orders = self._orders.split(b"\n")
+        for order in orders:
+            self._carry_out(order.decode().split())
+
+    def _carry_out(self, words: list[str]) -> None:
+        match words:
+            case ["signal", sign]:
+                self._signal(int(sign))
+            case ["size", rows, columns]:
+                for stream in self._streams.values():
+                    stream.resize(int(rows), int(columns))
+                self._signal(signal.SIGWINCH)
+            case ["close", name]:
+                for number, stream in list(self._streams.items()):
+                    if stream.name == name:
+                        self._close(number)
+            case _:
+                _say(f"an order that is none: {words}")
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self._pid, number)
+        except ProcessLookupError:
+            return
+
+    def _reap(self) -> int | None:
+        """Collect every process that ended; the command's status if it is among them."""
+        while True:
+            try:
+                pid, raw = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return None
+            if pid == 0:
+                return None
+            if pid == self._pid:
+                code = os.waitstatus_to_exitcode(raw)
+                return code if code >= 0 else 128 - code
+
+
+def _open_control() -> int:
+    control = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    tty.setraw(control)
+    return control
+
+
+def _append(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+
+def main() -> None:
+    """Everything; whatever happens, the guest says how it ended and powers off."""
+    result: dict[str, object] = {"error": "the guest ended before its command"}
+    folder = _enter_private_folder()
+    status = (folder / "status").open("w")
+    try:
+        job = Job(**json.loads((folder / "job.json").read_text()))
+        stdin = os.open(folder / "stdin", os.O_RDONLY | os.O_CLOEXEC)
+        files = {name: _append(folder / name) for name in ("stdout", "stderr")}
+        _set_up(job)
+        streams = [_stream(name, file, job.terminals.get(name)) for name, file in files.items()]
+        control = _open_control()
+        pid = _start(job, stdin, streams)
+        result = {"status": _Guest(job, pid, streams, control).run()}
+    except Exception:  # noqa: BLE001 - the top of a whole machine
+        result = {"error": traceback.format_exc()}
+    finally:
+        json.dump(result, status)
+        status.close()
+        power_off()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Folders that belong to a running process, and are recognised when it is gone.
+
+Their name is the record: `running-PID-START-…`. One whose process no longer runs was left by a
+killed one, and only such a one is removed.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "running-"
+
+
+@contextlib.contextmanager
+def folder(base: Path) -> Iterator[Path]:
+    """A new private folder in `base`, gone when the body ends."""
+    pid = os.getpid()
+    name = f"{PREFIX}{pid}-{start_ticks(pid)}-"
+    path = Path(tempfile.mkdtemp(prefix=name, dir=base))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in ticks since the machine did; None if it does not run.
+
+    It tells a process from a later one of the same number.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in brackets, may hold anything; the 20th word after it is the start time.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def abandoned(base: Path) -> list[Path]:
+    """Folders in `base` that a killed process left behind."""
+    return [path for path in sorted(base.glob(f"{PREFIX}*")) if not _is_owned(path.name)]
+
+
+def remove_abandoned(base: Path) -> list[Path]:
+    """Remove what killed processes left in `base`; what was removed."""
+    left = abandoned(base)
+    for path in left:
+        shutil.rmtree(path, ignore_errors=True)
+    return left
+
+
+def _is_owned(name: str) -> bool:
+    pid, start, *_ = name.removeprefix(PREFIX).split("-")
+    return start_ticks(int(pid)) == int(start)
