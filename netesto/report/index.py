@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+
+from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
@@ -33,6 +36,11 @@ class Column:
     is_main: bool
     is_number: bool
 
+    @property
+    def style(self) -> str:
+        """Its class in the page."""
+        return " ".join(["number"] * self.is_number + ["more"] * (not self.is_main))
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
@@ -51,12 +59,15 @@ def write(folder: Path) -> None:
     ResultsError if exp.csv cannot be read or the page cannot be written.
     """
     rows = csvfile.read(folder / store.TABLE)
+    found = columns(rows)
+    cells = _Cells(found)
     html = rendering.render(
         "index.html.j2",
         title=folder.resolve().name,
-        columns=columns(rows),
+        columns=found,
+        has_status=any(column.name == "status" for column in found),
         experiments=experiments(rows, folder),
-        shown=shown,
+        cells=cells.of,
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
@@ -64,14 +75,15 @@ def write(folder: Path) -> None:
 
 def columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that hold anything; exp and status first."""
-    filled = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
-    first = [name for name in ("exp", "status") if name in filled]
+    texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
     whole = [row for row in rows if _is_aggregate(row)]
+    filled = [name for name in texts if texts[name] - {""}]
+    first = [name for name in ("exp", "status") if name in filled]
     return [
         Column(
             name,
             is_main=name in MAIN_COLUMNS or _is_factor(name, whole),
-            is_number=all(_looks_like_number(row[name]) for row in rows),
+            is_number=all(map(_looks_like_number, texts[name])),
         )
         for name in first + [name for name in filled if name not in first]
     ]
@@ -93,6 +105,30 @@ def shown(text: str) -> str:
     """A cell without the zeros that say nothing: "60.0" is "60", "43333.787" stays."""
     number = numbers.parse(text)
     return text if number is None or text[-1] in "KMG" else numbers.short(number, 3)
+
+
+class _Cells:
+    """Rows of the index as HTML. Not in the template: a study has some hundred thousand cells, the
+    index is written after each experiment, and most texts come again and again."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = [
+            (column.name, f'<td class="{column.style}">' if column.style else "<td>")
+            for column in columns
+            if column.name not in {"exp", "status"}
+        ]
+        self._shown: dict[str, str] = {}
+
+    def of(self, row: Row) -> Markup:
+        """The cells of a row but for its number and its status."""
+        parts = []
+        for name, opening in self._columns:
+            text = row[name]
+            shown_text = self._shown.get(text)
+            if shown_text is None:
+                shown_text = self._shown[text] = escape(shown(text))
+            parts.append(f"{opening}{shown_text}</td>")
+        return Markup("".join(parts))  # noqa: S704 - every text in it is escaped
 
 
 def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
