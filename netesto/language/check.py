@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from netesto.errors import Place, ScriptError
+from netesto.errors import NetestoError, Place, ScriptError
 from netesto.language import arguments, ast, local, ports
 from netesto.language.claims import claim
 from netesto.language.commands import ALL_NAMES, LOCAL, LOCAL_KEYED, REMOTE, Specification
@@ -335,8 +335,12 @@ class _Checker:
 
     def _check_lab(
         self, request: ports.LabRequest, known: set[str] | None, lab_hosts: LabHosts
-    ) -> set[str]:
-        made = set(lab_hosts(request))
+    ) -> set[str] | None:
+        try:
+            made = set(lab_hosts(request))
+        except NetestoError as error:
+            self._report(error.message, request.place, remedy=error.remedy)
+            return known
         if known is None:
             return made
         for missing in sorted(made - known):

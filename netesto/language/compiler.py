@@ -196,7 +196,7 @@ class Compiler:
         variants = [arguments]
         if "," in arguments.get("ca", ""):
             controls = [ca for ca in arguments["ca"].split(",") if ca]
-            variants = [{**arguments, "ca": ca} for ca in controls]
+            variants = [{**arguments, "ca": ca} for ca in controls] or variants
         stack, run = machine.stack, machine.run
         for _ in range(repetitions):
             for variant in variants:

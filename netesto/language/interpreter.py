@@ -4,6 +4,7 @@ The interpreter owns the run's random generator: RAND_WAIT draws from it, `SWEEP
 shuffles by its seed. The same script, definitions and seed ask the same of the port.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,13 +119,20 @@ def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> P
     in the libraries. MisuseError with what is there instead."""
     folders = [Path(from_file).parent, Path(), *library_path]
     for folder in folders:
-        candidate = folder / name
-        if "\0" not in name and candidate.is_file():
-            return candidate
-    there = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()}
+        if "\0" not in name and os.path.isfile(folder / name):  # noqa: PTH113 - never raises
+            return folder / name
+    there = {entry for folder in folders for entry in _entries(folder)}
     looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
     raise MisuseError(
         f"SOURCE {name}: no such file",
         near=(name,),
         remedy=hint(name, there, otherwise=f"Looked in {looked}."),
     )
+
+
+def _entries(folder: Path) -> list[str]:
+    """The names in a folder; none if it cannot be read."""
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []

@@ -118,7 +118,8 @@ class Machine:
         if self.iterations > self._max_iterations:
             raise MisuseError(
                 f"loops ran more than {self._max_iterations:,} times in this script",
-                remedy="Is a range or a number of repetitions larger than it was meant to be?",
+                remedy="Is a range or a number of repetitions larger than it was meant to be? "
+                "If not: --max-iterations.",
             )
 
     def chain(self) -> tuple[str, ...]:

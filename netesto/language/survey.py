@@ -38,7 +38,7 @@ class Call:
 @dataclass(slots=True)
 class Survey:
     """`mentioned` are all variables that occur, needed or not; `commands` every line with a
-    command, `loops` every FOR, `sources` every SOURCE; `dead` what stands behind an END."""
+    command, `loops` every FOR; `dead` the first line of what stands behind an END."""
 
     uses: list[Use] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)

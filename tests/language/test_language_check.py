@@ -2,6 +2,7 @@
 
 from conftest import LIBRARY
 
+from netesto.errors import LabError
 from netesto.language.check import check
 
 
@@ -198,6 +199,18 @@ def test_lab_must_be_in_the_inventory(tmp_path):
         [path], library_path=[], definitions={}, hosts=["a"], lab_hosts=lambda request: [*"ab"]
     )
     assert [each.message for each in found] == ["host b of the LAB is not in the inventory"]
+
+
+def test_lab_that_cannot_be_made_is_a_finding(tmp_path):
+    def no_lab(request):
+        raise LabError("there is no topology pare", remedy="Did you mean pair?")
+
+    path = tmp_path / "x.nts"
+    path.write_text("LAB pare\nDO_CLIENT host=a server=c\n")
+    found = check([path], library_path=[], definitions={}, lab_hosts=no_lab)
+    assert [(each.message, each.remedy) for each in found] == [
+        ("there is no topology pare", "Did you mean pair?")
+    ]
 
 
 def test_missing_script_is_a_finding(tmp_path):

@@ -421,3 +421,61 @@ def test_facts_of_a_run_name_its_files(tmp_path):
     interpreter = run("SOURCE one\n", Asked(), library_path=[tmp_path], seed=4)
     files = (SourceFile("test.nts", "SOURCE one\n"), SourceFile(f"{tmp_path}/one", "ECHO a\n"))
     assert interpreter.finish() == Facts(files, 4, 0)
+
+
+def test_macro_in_the_classic_style_with_fixed_waits_runs_unchanged(asked):
+    """
+    HOST_SUFFIX lab.example.com
+    SET randDelay=0.1
+    SET instances=1
+    BEGIN preClient
+    SET_SYSCTL host=$host net.ipv4.tcp_wmem=10000,262144,20971520
+    END preClient
+    BEGIN Classic
+    SET exp=COUNTER
+    FOR s in $servers DO
+      IF_DEF preServer: RUN preServer host=$s
+      DO_SERVER exp=$exp host=$s order=0 \
+         expName=$expName start=1
+      SET exp=PREV
+    DONE
+    FOR c in $clients DO
+      IF_DEF preClient: RUN preClient host=$c
+      FOR s in $servers DO
+        IF $tcpDump: DO_TCPDUMP host=$c \
+           server=$s packets=$tcpDump
+        FOR r in $reqs DO
+          DO_CLIENT host=$c server=$s ca=$ca \
+             dur=$dur delay=0 test=TCP_RR \
+             instances=$instances req=$r \
+             reply=$reply stats=1
+          RAND_WAIT $randDelay
+        DONE
+      DONE
+    DONE
+    WAIT $dur
+    WAIT 10
+    DO_SERVER host=$servers order=1
+    GET_DATA host=$servers
+    PROCESS_EXP
+    END Classic
+    SET_EXP dur=30/2
+    RUN Classic,1 servers=s clients=a,b \
+       expName=1s2c2fr ca=cubic,nv reqs=10K,1M reply=1 dur=$dur
+    END
+    """
+    assert asked.error is None
+    one = [
+        "DO_SERVER s.lab.example.com",
+        "SET_SYSCTL a.lab.example.com",
+        "DO_CLIENT a.lab.example.com",
+        "DO_CLIENT a.lab.example.com",
+        "SET_SYSCTL b.lab.example.com",
+        "DO_CLIENT b.lab.example.com",
+        "DO_CLIENT b.lab.example.com",
+        "DO_SERVER s.lab.example.com",
+        "GET_DATA s.lab.example.com",
+    ]
+    assert asked.sent == [f"{line} exp={exp}" for exp in (1, 2) for line in one]
+    assert [wait for wait in asked.waited if isinstance(wait, float)] == [15.0, 10.0] * 2
+    assert asked.counter == 9

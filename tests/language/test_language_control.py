@@ -292,6 +292,18 @@ def test_source_reads_each_file_once(tmp_path, run_with):
     assert asked.echoed == ["one", "two"]
 
 
+def test_end_in_a_sourced_file_stops_the_script(tmp_path, run_with):
+    (tmp_path / "one").write_text("ECHO one\nEND\n")
+    asked = run_with("SOURCE one\nECHO two", library_path=[tmp_path])
+    assert asked.echoed == ["one"]
+
+
+def test_source_in_a_macro_does_not_see_its_arguments(tmp_path, run_with):
+    (tmp_path / "one").write_text("ECHO $x\n")
+    asked = run_with("BEGIN m\nSOURCE one\nEND m\nRUN m x=1", library_path=[tmp_path])
+    assert asked.echoed == ["$x"]
+
+
 def test_missing_source_suggests_the_nearest(asked):
     """
     SOURCE inlb
