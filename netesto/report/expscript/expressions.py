@@ -112,6 +112,10 @@ def _token(
 ) -> tuple[_Token, int]:
     """The token at a position, and how many characters it takes."""
     where = f"NewCol {new}: "
+    word = _WORD.match(text, position)
+    # There are columns called exp and min; before a parenthesis only a function makes sense.
+    if word and word[0] in functions and text[word.end() :].lstrip().startswith("("):
+        return _Token("function", word[0]), len(word[0])
     number = _NUMBER.match(text, position)
     name = next((name for name in columns if _stands_at(name, text, position)), "")
     if name and len(name) > (len(number[0]) if number else 0):
@@ -125,9 +129,7 @@ def _token(
         if quoted["text"] not in columns:
             raise _unknown(quoted["text"], text, columns, where)
         return _Token("column", quoted["text"]), len(quoted[0])
-    if word := _WORD.match(text, position):
-        if text[word.end() :].lstrip().startswith("(") and word[0] in functions:
-            return _Token("function", word[0]), len(word[0])
+    if word:
         if word[0] in _WORD_OPERATORS:
             return _Token("operator", word[0]), len(word[0])
         raise _unknown(word[0], text, columns, where)
