@@ -92,8 +92,10 @@ def legend(series: Series) -> list[Entry]:
 
 
 def _group_label(flow: FlowSeries, count: int) -> str:
+    """As a flow's label, with the group only where a flow's needs it."""
     flows = "1 flow" if count == 1 else f"{count} flows"
-    return f"{flow.ca} {flow.host}→{flow.server} #{flow.group}, {flows}"
+    group = f" #{flow.group}" if "." in flow.number else ""
+    return f"{flow.ca} {flow.host}→{flow.server}{group}, {flows}"
 
 
 def lines(graph: Graph, series: Series) -> dict[int, list[Points]]:

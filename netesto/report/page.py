@@ -9,7 +9,7 @@ from netesto.report import embed, graphs, neighbours, rendering, words
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
-from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
+from netesto.results.manifest import GroupRecord, Manifest
 
 # A list longer than this is folded: most readers want what is below it.
 UNFOLDED_MAX = 8
@@ -72,7 +72,7 @@ def write(folder: Path) -> None:
     html = rendering.render(
         "page.html.j2",
         manifest=told,
-        failures=failures(told),
+        failures=failures(told, found),
         tiles=tiles(whole, told, groups),
         rows=table.rows(groups),
         notes=table.notes(groups),
@@ -97,20 +97,15 @@ def _group_file(group: GroupRecord) -> str:
     )
 
 
-def failures(told: Manifest) -> list[Failure]:
-    """Every flow that failed, in order."""
+def failures(told: Manifest, found: series.Series) -> list[Failure]:
+    """Every flow that failed, in order, under the name that its line would have."""
+    labels = {(flow.group, flow.instance): flow.label for flow in found.flows}
     return [
-        Failure(_flow_name(group, flow), flow.status, flow.last_lines.strip())
+        Failure(labels[group.request.group, flow.instance], flow.status, flow.last_lines.strip())
         for group in told.groups
         for flow in group.instances
         if flow.status != OK
     ]
-
-
-def _flow_name(group: GroupRecord, flow: InstanceRecord) -> str:
-    request = group.request
-    number = f"{request.group}.{flow.instance}" if request.instances > 1 else str(request.group)
-    return f"{request.congestion_control} {request.client}→{request.server} #{number}"
 
 
 def tiles(

@@ -65,6 +65,8 @@ def append(path: Path, text: str) -> None:
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
+            if size == 0:
+                sync_folder(path.parent)
         except OSError:
             # What stopped the write is what the user must know, not that this failed too.
             with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ import itertools
 import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import cattrs
@@ -53,7 +53,11 @@ class SocketSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeries:
-    """One flow. `ca` is what its sender really used where that is known."""
+    """One flow. `ca` is what its sender really used where that is known.
+
+    `number` tells it from others: the instance, or `group.instance` where another group is the same
+    in all else that a label tells.
+    """
 
     group: int
     instance: int
@@ -61,7 +65,7 @@ class FlowSeries:
     ca: str
     host: str
     server: str
-    instances: int
+    number: str
     status: str
     start_s: float | None
     end_s: float | None
@@ -70,9 +74,8 @@ class FlowSeries:
 
     @property
     def label(self) -> str:
-        """`cubic client1→server1 #1.2`: group 1, flow 2; `#1` for a group of one flow."""
-        number = f"{self.group}.{self.instance}" if self.instances > 1 else f"{self.group}"
-        return f"{self.ca} {self.host}→{self.server} #{number}"
+        """`cubic client1→server1 #1`"""
+        return f"{self.ca} {self.host}→{self.server} #{self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +133,24 @@ def build(evidence: ExperimentEvidence) -> Series:
     return Series(
         exp=evidence.exp,
         duration_s=round(evidence.ended_s - zero_s, 3),
-        flows=tuple(
-            _flow(group, flow, zero_s) for group in evidence.groups for flow in group.instances
+        flows=_numbered(
+            [_flow(group, flow, zero_s) for group in evidence.groups for flow in group.instances]
         ),
         pings=tuple(_pings(group, zero_s) for group in evidence.groups if group.pings),
         cpu=tuple(_processors(evidence)),
+    )
+
+
+def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
+    """The flows, with their group in the number where a label would else name two of them."""
+    groups: dict[tuple[str, str, str], set[int]] = {}
+    for flow in each:
+        groups.setdefault((flow.ca, flow.host, flow.server), set()).add(flow.group)
+    return tuple(
+        replace(flow, number=f"{flow.group}.{flow.number}")
+        if len(groups[flow.ca, flow.host, flow.server]) > 1
+        else flow
+        for flow in each
     )
 
 
@@ -150,7 +166,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         ca="/".join(used) or request.congestion_control,
         host=request.client,
         server=request.server,
-        instances=request.instances,
+        number=str(flow.instance),
         status=" ".join(flow.status.split()),
         start_s=_since(flow.started_s, zero_s),
         end_s=_since(flow.ended_s, zero_s),

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from results.samples import request
 
 from netesto.model import ClockOffset
 from netesto.report import words
 from results import samples
+from results.samples import request
 
 TWO = samples.manifest(samples.two_flows())
 

@@ -1,12 +1,12 @@
 from dataclasses import replace
 
 import pytest
-from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
 from netesto.model import CpuSample, PingSample, TransferResult
 from netesto.results import groups
 from netesto.results.columns import ASKED, OUTCOME
 from results import samples
+from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
 SPEC_KEYS = (
     "exp expName test host fullHost server fullServer group kernel instances instance dur delay "

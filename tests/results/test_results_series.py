@@ -1,13 +1,13 @@
 from dataclasses import replace
 
 import pytest
-from results.samples import BEGIN_S, experiment, group, instance, request, sample
 
 from netesto.errors import ResultsError
 from netesto.model import Interval, TransferResult
 from netesto.results import series
 from netesto.results.series import CpuSeries, PingSeries, RateSeries, SocketSeries
 from results import samples
+from results.samples import BEGIN_S, experiment, group, instance, request, sample
 
 
 def flow_of(*each, result=None, **other):
@@ -85,9 +85,16 @@ def test_label_tells_what_the_kernel_really_used():
     assert flow_of(at(1.0, congestion_control="bbr")).label == "bbr client1→server1 #1"
 
 
-def test_label_tells_the_flow_where_a_group_has_several():
-    found = flow_of(at(1.0), asked=request(instances=2))
-    assert found.label == "cubic client1→server1 #1.1"
+def test_label_tells_the_group_only_where_another_is_alike():
+    others = [request(group=2), request(group=3, client="client3")]
+    found = series.build(
+        experiment(*(group(instance(), asked=each) for each in (request(), *others)))
+    )
+    assert [flow.label for flow in found.flows] == [
+        "cubic client1→server1 #1.1",
+        "cubic client1→server1 #2.1",
+        "cubic client3→server1 #1",
+    ]
 
 
 def test_pings_and_cpus_are_there_once():
