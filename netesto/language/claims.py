@@ -10,6 +10,7 @@ from netesto.language.expressions import (
     COMPARISONS,
     Value,
     apply,
+    call,
     function,
     is_true,
     number,
@@ -133,9 +134,8 @@ def _side(
         case ast.Call(arguments=arguments):
             does = function(tree)
             values = [_number_of(each, columns, in_base=in_base) for each in arguments]
-            if any(isinstance(value, str) for value in values):
-                return ""
-            return does(*values)
+            numbers = [value for value in values if not isinstance(value, str)]
+            return call(does, numbers) if len(numbers) == len(values) else ""
         case _:
             return 1 if holds(tree, columns) else 0
 

@@ -8,9 +8,9 @@ from netesto.errors import ScriptError
 from netesto.language import ast, lines, local
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
-from netesto.language.machine import Level, Machine, MacroEntry, Step, Steps
+from netesto.language.machine import REPETITION, Level, Machine, MacroEntry, Step, Steps
 from netesto.language.nearest import hint, nearest
-from netesto.language.scope import Frame, MisuseError, check_name, needed, undefined
+from netesto.language.scope import Frame, MisuseError, check_name, is_undefined, needed, undefined
 
 Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
@@ -148,7 +148,7 @@ class Compiler:
 
     def _run_cell(self, row: ast.Row, cell: dict[str, str], body: Steps, frame: Frame) -> None:
         machine, notes = self._machine, self._machine.notes
-        factors = {name: value for name, value in cell.items() if name != "rep"}
+        factors = {name: value for name, value in cell.items() if name != REPETITION}
         notes.cells.append(cell)
         notes.factors.append(factors)
         machine.stack.append(Level(row, "SWEEP", cell))
@@ -357,7 +357,7 @@ def _macro_arguments(words: Words) -> dict[str, str]:
                 remedy=f"Write: {LOCAL['RUN'].text}",
             )
         # `ca=$ca` with nothing in $ca passes nothing; the command that needs it will say so.
-        if value in {f"${name}", f"${{{name}}}"} and undefined(value) == name:
+        if is_undefined(value) and undefined(value) == name:
             continue
         arguments[name if name.isidentifier() else check_name(name)] = value
     return arguments

@@ -5,7 +5,7 @@ Whole numbers stay whole: a division of two of them rounds down. A decimal opera
 
 import operator as operators
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from netesto.language import ast
 from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
-from netesto.language.scope import Frame, MisuseError, Scope, needed, plain, undefined
+from netesto.language.scope import Frame, MisuseError, Scope, is_undefined, needed, plain
 
 Value: TypeAlias = int | Decimal
 ValueOf: TypeAlias = Callable[[Frame], Value]
@@ -92,10 +92,11 @@ def unreadable(text: str, error: UnreadableError, what: str, *, remedy: str = ""
 
 
 def _checked(value: Value) -> Value:
-    too_large = (
-        value.bit_length() > MAX_BITS if isinstance(value, int) else value.adjusted() > MAX_DIGITS
-    )
-    if too_large:
+    if isinstance(value, int):
+        is_too_long = value.bit_length() > MAX_BITS
+    else:
+        is_too_long = bool(value) and abs(value.adjusted()) > MAX_DIGITS
+    if is_too_long:
         raise MisuseError("the result has too many digits")
     return value
 
@@ -235,6 +236,14 @@ def function(call: ast.Call) -> Callable[..., Value]:
     return does
 
 
+def call(does: Callable[..., Value], arguments: Sequence[Value]) -> Value:
+    """The value of a function. MisuseError if it has none, or too large a one."""
+    try:
+        return _checked(does(*arguments))
+    except ArithmeticError:
+        raise MisuseError("the function has no value here") from None
+
+
 class _NotANumberError(Exception):
     """A `$name` holds more than a number: the text must be filled in before it is read."""
 
@@ -293,7 +302,7 @@ class Arithmetic:
             case ast.Call(arguments=arguments):
                 does = function(tree)
                 values = [self._compile(argument, direct=direct) for argument in arguments]
-                return lambda frame: _checked(does(*[value(frame) for value in values]))
+                return lambda frame: call(does, [value(frame) for value in values])
             case _:
                 raise MisuseError("not an arithmetic expression")
 
@@ -396,6 +405,6 @@ def _operand(tree: ast.Expression, scope: Scope) -> Callable[[Frame], str]:
     def text(frame: Frame) -> str:
         value = filled(frame)
         # A variable that nothing defines counts as 0.
-        return "0" if "$" in value and f"${undefined(value)}" == value else value
+        return "0" if is_undefined(value) else value
 
     return text

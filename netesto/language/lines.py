@@ -36,9 +36,10 @@ def read(text: str, *, file: str) -> Iterator[Row | Block]:
         first = physical[index].strip(BLANKS)
         if first.startswith("BEGIN_COMMENT") and first.split()[0] == "BEGIN_COMMENT":
             end = _end_of_block(physical, index, file)
-            yield Block(tuple(line.strip(BLANKS) for line in physical[index : end + 1]))
+            inside = [line.rstrip(BLANKS) for line in physical[index + 1 : end]]
+            yield Block((first, *inside, physical[end].strip(BLANKS)))
             index = end + 1
-        elif '"' not in first and not first.endswith("\\") and "\\" not in first:
+        elif '"' not in first and "\\" not in first:
             yield _plain_row(physical[index], index + 1, file)
             index += 1
         else:

@@ -11,7 +11,7 @@ from netesto.language.arguments import read
 from netesto.language.claims import claim, holds
 from netesto.language.commands import LOCAL, LOCAL_KEYED, REQUIREMENTS
 from netesto.language.expressions import Arithmetic
-from netesto.language.machine import EndOfScript, Machine
+from netesto.language.machine import REPETITION, EndOfScript, Machine
 from netesto.language.nearest import hint
 from netesto.language.scope import MisuseError, check_name, needed, plain
 
@@ -278,6 +278,8 @@ def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
             repetitions = repetitions_of(text, near="reps=")
         elif name == "order":
             order = needed(text)
+        elif name == REPETITION:
+            raise MisuseError("no factor may be called rep: that is the repetition", near=(name,))
         else:
             factors[check_name(name)] = values_of(text, near=f"{name}=")
     if order not in {"given", "random"}:
@@ -291,7 +293,7 @@ def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
     cells: list[dict[str, str]] = [{}]
     for name, values in factors.items():
         cells = [cell | {name: str(value)} for cell in cells for value in values]
-    cells = [cell | {"rep": str(rep)} for rep in range(1, repetitions + 1) for cell in cells]
+    cells = [cell | {REPETITION: str(rep)} for rep in range(1, repetitions + 1) for cell in cells]
     if order == "random":
         # A generator of its own: --resume finds the same order, whatever was drawn before.
         random.Random(machine.seed).shuffle(cells)

@@ -18,6 +18,8 @@ MAX_DEPTH = 100
 # Values shown of one level of the chain; a macro with more arguments than this fills the screen.
 SHOWN_VALUES = 8
 SHOWN_LENGTH = 40
+# The name that a SWEEP cell has its repetition under.
+REPETITION = "rep"
 
 
 class EndOfScript(Exception):  # noqa: N818 - END is not an error
@@ -61,8 +63,13 @@ class Notes:
     factors: list[Mapping[str, str]] = field(default_factory=list)
 
     def cell(self) -> dict[str, str]:
-        """The innermost SWEEP cell, with the factors of those around it."""
-        return {name: value for cell in self.cells for name, value in cell.items()}
+        """The SWEEP cell that runs, with those around it: their factors, and `rep`, `rep2`, …"""
+        whole: dict[str, str] = {}
+        for depth, cell in enumerate(self.cells, start=1):
+            named = dict(cell)
+            repetition = named.pop(REPETITION)
+            whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
+        return whole
 
     def columns(self) -> dict[str, str]:
         swept = {name: value for cell in self.factors for name, value in cell.items()}

@@ -90,6 +90,11 @@ def undefined(text: str) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
+def is_undefined(text: str) -> bool:
+    """Whether `text` is nothing but a variable that nothing defines."""
+    return "$" in text and _UNDEFINED.fullmatch(text) is not None
+
+
 def needed(text: str, *, near: Sequence[str] = ()) -> str:
     """`text` for a command that needs its value. MisuseError if a variable in it is undefined."""
     name = undefined(text)

@@ -9,8 +9,9 @@ from netesto.language.lines import cut_words
 from netesto.language.scope import parts
 
 # Commands that take a text as it is: an undefined variable in it stays a text.
-_BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
+
+_BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """check: everything that is wrong, in one go, with place and remedy."""
 
 from conftest import LIBRARY
-
 from netesto.errors import LabError
 from netesto.language.check import check
 

@@ -1,7 +1,6 @@
 """Macros, loops, SOURCE, END, SWEEP, the budget of loops, and the chain in errors."""
 
 from conftest import Asked, run
-
 from netesto.language.dryrun import rounded_counter
 
 
@@ -421,6 +420,29 @@ def test_finished_cells_are_skipped_and_others_reported_finished(run_with):
     port.done = [{"n": "1", "rep": "1"}]
     run("SWEEP n=1,2 DO\nECHO $n\nDONE\n", port)
     assert (port.echoed, port.finished) == (["2"], [{"n": "2", "rep": "1"}])
+
+
+def test_sweeps_within_each_other_have_cells_of_their_own(asked):
+    """
+    SWEEP a=1 reps=2 DO
+    SWEEP b=1 DO
+    DO_SERVER host=h exp=COUNTER
+    PROCESS_EXP
+    DONE
+    DONE
+    """
+    assert [notes.cell for _, notes in asked.processed] == [
+        {"a": "1", "rep": "1", "b": "1", "rep2": "1"},
+        {"a": "1", "rep": "2", "b": "1", "rep2": "1"},
+    ]
+
+
+def test_no_factor_may_be_called_rep(asked):
+    """
+    SWEEP rep=1..2 DO
+    DONE
+    """
+    assert asked.message == "1:7: no factor may be called rep: that is the repetition"
 
 
 def test_sweep_without_a_factor_is_an_error(asked):

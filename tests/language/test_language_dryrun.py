@@ -1,7 +1,6 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
 from conftest import LIBRARY, run
-
 from netesto.language.dryrun import DryRun, Totals
 
 

@@ -72,6 +72,8 @@ def test_value_of(expression, result):
         ("9**9**9", "the result has too many digits"),
         ("sqrt(0-1)", "sqrt of a negative number"),
         ("log2(0)", "log2 of a number that is not positive"),
+        ("round(9**30,2)", "the function has no value here"),
+        ("10.0**-5000", "the result has too many digits"),
         ("cos(1)", "there is no function cos"),
         ("abs(1,2)", "abs takes another number of arguments"),
     ],
@@ -165,6 +167,7 @@ def test_number_that_is_not_zero_is_true(asked):
     IF $zero: ECHO nought
     IF $empty: ECHO nothing
     IF $undefined: ECHO undefined
+    IF ${undefined}: ECHO undefined
     IF text: ECHO text
     IF -1: ECHO less
     """

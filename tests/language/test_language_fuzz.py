@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from conftest import LIBRARY, Asked, run
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from conftest import LIBRARY, Asked, run
 from netesto.errors import ScriptError
 from netesto.language.check import check
 
 # Pieces of sound scripts, which the tests cut and mix.
 SEEDS = Path(__file__).with_name("fuzz_seeds.nts").read_text().split("# ----\n")
 SNIPPETS = [
-    "$", "${", "}", '"', "\\", "\\\n", "\n", "#", "=", ",", ":", "..", "(", ")", " ", "-", "*", "**",
-    "DO\n", "DONE\n", "END\n", "END m\n", "BEGIN m\n", "IF ", "IF 1: ", "ELSE\n", "FOR x IN ",
+    "$", "${", "}", '"', "\\", "\\\n", "\n", "#", "=", ",", ":", "..", "(", ")", " ", "-", "*",
+    "**", "DO\n", "DONE\n", "END\n", "END m\n", "BEGIN m\n", "IF ", "IF 1: ", "ELSE\n", "FOR x IN ",
     "RUN m ", "$a", "${b}", "9" * 40, "//0", "\0", "é", "\t", "\r", "\ue000", "999999999999999",
     "1..2", "SET a=$a$b\n", "AND", "NOT ", "%", "1e9", "COUNTER", "exp=0", "\u0663", "\u00b2",
 ]  # fmt: skip

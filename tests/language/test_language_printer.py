@@ -1,10 +1,10 @@
 """The printer: a stable form, from which the same tree is read."""
 
 import pytest
-from conftest import LIBRARY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import LIBRARY
 from netesto.errors import ScriptError
 from netesto.language.parser import parse
 from netesto.language.printer import print_script
@@ -25,7 +25,7 @@ def test_form(tree):
     END m
     BEGIN_COMMENT
       as it is
-    END_COMMENT
+      END_COMMENT
     IF a DO
     ELSE IF b DO
     ELSE
@@ -44,7 +44,7 @@ def test_form(tree):
         "    DONE\n"
         "END m\n"
         "BEGIN_COMMENT\n"
-        "as it is\n"
+        "  as it is\n"
         "END_COMMENT\n"
         "IF a DO\n"
         "ELSE IF b DO\n"
