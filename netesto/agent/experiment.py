@@ -80,6 +80,9 @@ class Experiment:
         self._accepted.add(request.group)
         if request.stats:
             await self.take_stats(0)
+        device = await routes.device_to(request.server_address, default=self._device)
+        if self._reason:
+            raise AgentError(f"experiment {self.exp}: {self._reason}")
         base_s = self._clock.now() + PREPARATION_S if start_at_s is None else start_at_s
         group = Group(
             request,
@@ -88,7 +91,7 @@ class Experiment:
             tool=tool,
             version=version,
             folder=self.folder,
-            device=await routes.device_to(request.server_address, default=self._device),
+            device=device,
             clock=self._clock,
             observation=self.observation,
             emit=self._emit,
@@ -123,7 +126,8 @@ class Experiment:
         await self.observation.add_capture(request, device)
 
     async def abort(self, reason: str) -> None:
-        """End all flows and captures now; the flows have failed, for this reason."""
+        """End all flows and captures now; the flows have failed, for this reason, and no more are
+        accepted."""
         self._reason = reason
         tasks = list(self._groups.values())
         for task in tasks:

@@ -91,23 +91,23 @@ class Group:
     async def _observed(self) -> AsyncIterator[None]:
         """Everything that observes this group alone, and what its path remembers forgotten."""
         await self._flush_metrics()
+        ports, interval_s = self._ports.data, self._request.interval_s
         ping = PingCollector(
             self._folder / f"ping.{self.number}.out",
             self._clock,
             self._request.server_address,
             on_warning=self._warn,
         )
-        ports, interval_s = self._ports.data, self._request.interval_s
-        await self._observation.watch(ports, interval_s)
-        await ping.start()
-        before = hostfacts.interface_counters(self._device)
-        self._write(before, None)
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(ping.stop)
+            stack.callback(self._observation.unwatch, ports, interval_s)
+            await self._observation.watch(ports, interval_s)
+            await ping.start()
+            before = hostfacts.interface_counters(self._device)
+            self._write(before, None)
+            # The last one in is the first one out: the counters are read when the flows end.
+            stack.callback(self._write_after, before)
             yield
-        finally:
-            self._write(before, hostfacts.interface_counters(self._device))
-            self._observation.unwatch(ports, interval_s)
-            await ping.stop()
 
     async def _flush_metrics(self) -> None:
         """What the kernel learnt of the path from earlier flows would help this one."""
@@ -118,6 +118,9 @@ class Group:
 
     async def _until(self, instant_s: float) -> None:
         await asyncio.sleep(instant_s - self._clock.now())
+
+    def _write_after(self, before: dict[str, int]) -> None:
+        self._write(before, hostfacts.interface_counters(self._device))
 
     def _write(self, before: dict[str, int], after: dict[str, int] | None) -> None:
         record = {

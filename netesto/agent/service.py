@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from ipaddress import ip_address
 
 import psutil
@@ -76,28 +76,36 @@ class Service:
         return self._premises.clock.reading(self._premises.clock.now())
 
     async def configure(self, setting: Setting) -> Applied:
-        return await self._held().configure(setting)
+        with self._acting() as session:
+            return await session.configure(setting)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        await self._held().start_servers(tests, tools)
+        with self._acting() as session:
+            await session.start_servers(tests, tools)
 
     async def take_stats(self, exp: int, order: int) -> None:
-        await self._held().take_stats(exp, order)
+        with self._acting() as session:
+            await session.take_stats(exp, order)
 
     async def expect(self, request: GroupRequest) -> Ports:
-        return await self._held().expect(request)
+        with self._acting() as session:
+            return await session.expect(request)
 
     async def forget(self, exp: int, group: int) -> None:
-        await self._held().forget(exp, group)
+        with self._acting() as session:
+            await session.forget(exp, group)
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
-        await self._held().start(request, ports, start_at_s)
+        with self._acting() as session:
+            await session.start(request, ports, start_at_s)
 
     async def start_capture(self, request: CaptureRequest) -> None:
-        await self._held().start_capture(request)
+        with self._acting() as session:
+            await session.start_capture(request)
 
     async def finish(self, exp: int) -> None:
-        await self._held().finish(exp)
+        with self._acting() as session:
+            await session.finish(exp)
 
     async def files(self, exp: int) -> list[FileEntry]:
         folder = self._premises.spool.experiment(self._held().run, exp)
@@ -110,12 +118,13 @@ class Service:
                 yield piece
 
     async def confirm(self, exp: int) -> None:
-        session = self._held()
-        await session.finish(exp)
-        await asyncio.to_thread(self._premises.spool.remove, session.run, exp)
+        with self._acting() as session:
+            await session.finish(exp)
+            await asyncio.to_thread(self._premises.spool.remove, session.run, exp)
 
     async def abort(self) -> None:
-        await self._held().abort("aborted by the controller")
+        with self._acting() as session:
+            await session.abort("aborted by the controller")
 
     async def shut_down(self) -> None:
         self._on_shut_down()
@@ -135,6 +144,13 @@ class Service:
         self._reason = reason
         if self._session is not None:
             self._session.events.put_nowait(None)
+
+    @contextlib.contextmanager
+    def _acting(self) -> Iterator[Session]:
+        """The hold, for a call that changes something."""
+        session = self._held()
+        with session.call():
+            yield session
 
     def _held(self) -> Session:
         if self._session is None:

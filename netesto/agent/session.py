@@ -1,7 +1,8 @@
 """One hold of the agent: what a controller has done here, and how all of it ends with it."""
 
 import asyncio
-import logging
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +26,6 @@ from netesto.model import (
     Setting,
 )
 from netesto.traffic.ports import PortRange
-
-log = logging.getLogger(__name__)
-
-# Progress beyond this is kept on disk but no longer told: the controller does not read.
-_BACKLOG_MAX = 10_000
 
 # Each sample is a run of ss; faster ones would measure themselves.
 _INTERVAL_MIN_S = 0.01
@@ -61,6 +57,10 @@ class Session:
         self.events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._premises = premises
         self._sequence = 0
+        self._is_closing = False
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._experiments: dict[int, Experiment] = {}
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
         self._settings = Settings(
@@ -69,6 +69,18 @@ class Session:
             on_warning=lambda text: self.emit("warning", text=text),
         )
         premises.spool.experiment(run, 0)  # refuses a name that is none
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """The body changes something here; `close` waits for it, so that nothing is left out."""
+        self._calls += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
 
     def emit(
         self,
@@ -83,8 +95,6 @@ class Session:
         time_s: float | None = None,
     ) -> None:
         """Tell the controller, and keep it with the experiment."""
-        if kind == "progress" and self.events.qsize() > _BACKLOG_MAX:
-            return
         self._sequence += 1
         event = Event(
             sequence=self._sequence,
@@ -102,7 +112,9 @@ class Session:
         self.events.put_nowait(event)
 
     def experiment(self, exp: int) -> Experiment:
-        """The experiment, begun here if it was not. AgentError if it is finished."""
+        """The experiment, begun here if it was not. AgentError if it is finished, or we are."""
+        if self._is_closing:
+            raise AgentError("the hold has ended")
         if exp not in self._experiments:
             folder = self._premises.spool.experiment(self.run, exp)
             if folder.exists():
@@ -182,9 +194,14 @@ class Session:
         )
 
     async def close(self, reason: str) -> None:
-        """End everything and put everything back, in the order in which it can be done."""
+        """End everything and put everything back, in the order in which it can be done.
+
+        No call begins any more; those under way start nothing, and are over in seconds.
+        """
+        self._is_closing = True
         try:
             await self.abort(reason)
+            await self._idle.wait()
             for exp in self._experiments:
                 await self.finish(exp)
             await self._servers.close()

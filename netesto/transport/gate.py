@@ -16,6 +16,9 @@ from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Event, HostInfo
 from netesto.transport.base import Agent
 
+# A holder that does not read for so long is not told of progress; all else it will be told.
+_BACKLOG_MAX = 10_000
+
 
 @dataclass(slots=True, eq=False)
 class _Hold:
@@ -105,7 +108,8 @@ class Gate:
     async def _read(self, hold: _Hold, run: str) -> None:
         async with contextlib.aclosing(self.service.hold(hold.controller, run)) as events:
             async for event in events:
-                hold.events.put_nowait(event)
+                if event.kind != "progress" or hold.events.qsize() < _BACKLOG_MAX:
+                    hold.events.put_nowait(event)
 
     def _free(self, hold: _Hold) -> None:
         self._hold = None

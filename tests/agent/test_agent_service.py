@@ -1,0 +1,212 @@
+"""The service in this process, with a tool that is any command."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from agent_values import ShellTool, request
+
+from netesto.agent.journal import Journal
+from netesto.agent.service import Service
+from netesto.agent.session import Premises
+from netesto.agent.spool import Spool
+from netesto.agent.tools import Tools
+from netesto.collectors.clock import Clock
+from netesto.errors import AgentError, MissingError
+from netesto.model import CaptureRequest, Ports
+from netesto.traffic.ports import PortRange
+
+PORTS = Ports(control=(1000,), data=(2000,))
+
+# Nothing here takes long; the deadline only keeps a broken test from hanging.
+DEADLINE_S = 30
+
+
+def asked(**changes: object):
+    return request(tool="shelltool", **changes)
+
+
+def service_in(folder: Path, tool: ShellTool) -> Service:
+    folder.mkdir(exist_ok=True)
+    premises = Premises(
+        host="a",
+        device="lo",
+        folder=folder,
+        spool=Spool(folder / "spool"),
+        journal=Journal(folder / "journal"),
+        clock=Clock(),
+        tools=Tools({"shelltool": tool}),
+        ports=PortRange(),
+    )
+    return Service(premises, on_shut_down=lambda: None)
+
+
+@contextlib.asynccontextmanager
+async def held(service: Service) -> AsyncIterator:
+    async with contextlib.aclosing(service.hold("ann", "run")) as events:
+        await anext(events)
+        yield events
+
+
+async def told_until_complete(events) -> list[tuple[str, int, str]]:
+    told = []
+    async with asyncio.timeout(DEADLINE_S):
+        async for event in events:
+            if event.kind != "warning":
+                told.append((event.kind, event.instance, event.text))
+            if event.kind == "complete":
+                break
+    return told
+
+
+async def test_one_instance_may_fail_and_others_end_well(tmp_path: Path):
+    script = 'test -e "$0.first" && exit 1; : > "$0.first"; sleep 0.2; echo result 5'
+    tool = ShellTool(argv=["sh", "-c", script, str(tmp_path / "mark")])
+    service = service_in(tmp_path / "state", tool)
+    async with held(service) as events:
+        ports = Ports(control=(1000, 1001), data=(2000, 2001))
+        await service.start(asked(instances=2), ports, None)
+        told = await told_until_complete(events)
+    assert sorted(kind for kind, *_ in told) == [
+        "accepted",
+        "complete",
+        "ended",
+        "failed",
+        "started",
+        "started",
+    ]
+
+
+async def test_every_event_is_kept_with_the_experiment(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool(script="echo rate 3; echo result 5"))
+    async with held(service) as events:
+        await service.start(asked(), PORTS, None)
+        await told_until_complete(events)
+        await service.finish(1)
+    lines = (tmp_path / "state" / "spool" / "run" / "1" / "events.jsonl").read_text().splitlines()
+    kept = [json.loads(line) for line in lines]
+    assert [(event["kind"], event["rate_bps"]) for event in kept if event["kind"] != "warning"] == [
+        ("accepted", 0.0),
+        ("started", 0.0),
+        ("progress", 3.0),
+        ("ended", 5.0),
+        ("complete", 0.0),
+    ]
+
+
+async def test_flow_aborted_before_its_instant_has_failed_and_never_started(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
+    async with held(service) as events:
+        await service.start(asked(delay_s=1000), PORTS, None)
+        await service.abort()
+        told = await told_until_complete(events)
+    assert (told, (tmp_path / "ran").exists()) == (
+        [("accepted", 0, ""), ("failed", 1, "aborted by the controller"), ("complete", 0, "")],
+        False,
+    )
+
+
+async def test_start_under_way_when_the_hold_ends_starts_nothing(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
+    async with held(service):
+        starting = asyncio.create_task(service.start(asked(stats=True), PORTS, None))
+        await asyncio.sleep(0)
+    with pytest.raises(AgentError):
+        await asyncio.wait_for(starting, DEADLINE_S)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_flow_running_when_the_hold_ends_has_failed(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool(script="echo rate 1; exec sleep 60"))
+    async with held(service) as events:
+        await service.start(asked(), PORTS, None)
+        async for event in events:
+            if event.kind == "progress":
+                break
+    folder = tmp_path / "state" / "spool" / "run" / "1"
+    record = json.loads((folder / "flow.1.1.json").read_text())
+    assert (record["reason"], (folder / "flow.1.1.out").read_text()) == (
+        "the controller let the agent go",
+        "rate 1\n",
+    )
+
+
+async def test_counters_are_read_before_and_after(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool(script="ping -c 1 127.0.0.1"))
+    async with held(service) as events:
+        await service.start(asked(), PORTS, None)
+        await told_until_complete(events)
+    folder = tmp_path / "state" / "spool" / "run" / "1"
+    record = json.loads((folder / "group.1.json").read_text())
+    before, after = record["counters_before"], record["counters_after"]
+    assert (record["device"], after["tx_packets"] > before["tx_packets"]) == ("lo", True)
+
+
+async def test_capture_without_a_flow_is_told(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service) as events:
+        await service.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5))
+        await service.finish(1)
+        event = await anext(events)
+    assert (event.kind, event.text) == (
+        "warning",
+        "no flow ran here: the capture did not begin",
+    )
+
+
+async def test_finished_experiment_takes_no_more(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service):
+        await service.take_stats(1, 0)
+        await service.finish(1)
+        with pytest.raises(AgentError, match=r"^experiment 1 is finished$"):
+            await service.start(asked(), PORTS, None)
+
+
+async def test_statistics_before_are_the_first_taken(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    info = tmp_path / "state" / "spool" / "run" / "1" / "0" / "a.info"
+    async with held(service):
+        await service.take_stats(1, 0)
+        first = info.read_text()
+        await service.take_stats(1, 0)
+    assert info.read_text() == first
+
+
+async def test_unknown_tool_is_told(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service):
+        with pytest.raises(MissingError, match=r"^nosuch: no such traffic tool$"):
+            await service.start(request(tool="nosuch"), PORTS, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"instances": 0}, "0 instances; from 1 to 1000 can run"),
+        ({"instances": 2}, "2 instances need a pair of ports each"),
+        ({"exp": 0}, "experiment 0, group 1: both begin with 1"),
+        ({"duration_s": 0}, "a duration is more than 0 seconds, a delay not less than 0"),
+        ({"delay_s": -1}, "a duration is more than 0 seconds, a delay not less than 0"),
+        (
+            {"duration_s": float("nan")},
+            "a duration is more than 0 seconds, a delay not less than 0",
+        ),
+        ({"interval_s": 0.001}, "an interval of 0.001 s; the least is 0.01 s"),
+    ],
+)
+async def test_request_out_of_all_reason_is_refused(changes: dict, text: str, tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service):
+        with pytest.raises(AgentError) as caught:
+            await service.start(asked(**changes), PORTS, None)
+    assert str(caught.value) == text
+
+
+async def test_nothing_is_done_without_a_hold(tmp_path: Path):
+    service = service_in(tmp_path / "state", ShellTool())
+    with pytest.raises(AgentError, match=r"^the hold has ended$"):
+        await service.start(asked(), PORTS, None)
