@@ -1,6 +1,7 @@
 """check: everything that is wrong, in one go, with place and remedy."""
 
-from conftest import LIBRARY
+from language_asked import LIBRARY
+
 from netesto.errors import LabError
 from netesto.language.check import check
 

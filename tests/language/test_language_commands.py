@@ -1,6 +1,7 @@
 """Local and remote commands: what the port is asked."""
 
-from conftest import Asked, run
+from language_asked import Asked, run
+
 from netesto.errors import Place
 from netesto.language import ports
 from netesto.language.interpreter import Facts, SourceFile

@@ -1,6 +1,7 @@
 """Macros, loops, SOURCE, END, SWEEP, the budget of loops, and the chain in errors."""
 
-from conftest import Asked, run
+from language_asked import Asked, run
+
 from netesto.language.dryrun import rounded_counter
 
 

@@ -1,6 +1,7 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
-from conftest import LIBRARY, run
+from language_asked import LIBRARY, run
+
 from netesto.language.dryrun import DryRun, Totals
 
 

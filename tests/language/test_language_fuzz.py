@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from language_asked import LIBRARY, Asked, run
 
-from conftest import LIBRARY, Asked, run
 from netesto.errors import ScriptError
 from netesto.language.check import check
 

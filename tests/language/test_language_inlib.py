@@ -3,8 +3,8 @@
 import re
 
 import pytest
+from language_asked import LIBRARY, Asked, run
 
-from conftest import LIBRARY, Asked, run
 from netesto.language import ast, ports
 from netesto.language.check import check
 from netesto.language.parser import parse

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from language_asked import LIBRARY
 
-from conftest import LIBRARY
 from netesto.errors import ScriptError
 from netesto.language.parser import parse
 from netesto.language.printer import print_script
