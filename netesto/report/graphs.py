@@ -1,5 +1,6 @@
 """What the graphs of an experiment show: their lines, sums, legends and captions. Pure."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -143,6 +144,24 @@ def median(each: Iterable[Points]) -> Points:
     return grid[there].tolist(), np.nanmedian(values[:, there], axis=0).tolist()
 
 
+def counted(each: Sequence[Points], *, bin_s: float) -> Points:
+    """How much several lines count together in each `bin_s` seconds from 0, at the bins' ends."""
+    times = [np.asarray(t, float) for t, _ in each if len(t)]
+    counts = [np.asarray(v, float) for t, v in each if len(t)]
+    if not times:
+        return (), ()
+    places = np.ceil(np.concatenate(times) / bin_s).astype(int)
+    found = np.bincount(np.maximum(places, 0), weights=np.concatenate(counts))
+    first = int(places.min())
+    return (np.arange(first, len(found)) * bin_s).tolist(), found[first:].tolist()
+
+
+def bin_s(series: Series) -> float:
+    """The width of a bin: two hundred make a graph, and none is shorter than usual sampling."""
+    end_s = max((flow.end_s or 0.0 for flow in series.flows), default=0.0)
+    return max(0.2, math.ceil(end_s / 20) / 10)
+
+
 _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -178,7 +197,10 @@ def is_crowded(entries: Sequence[Entry]) -> bool:
 def caption(graph: Graph, series: Series) -> str:
     """A few words for the reader of a graph, with what is special in this experiment."""
     parts = [graph.caption]
-    if is_crowded(legend(series)):
+    crowded = is_crowded(legend(series))
+    if crowded and graph.name == "retrans":
+        return f"Segments that each group sent again, counted in steps of {bin_s(series):g} s."
+    if crowded:
         parts.append("Thick lines are the median of each group, thin ones single flows.")
     if graph is not RATES:
         return " ".join(parts)

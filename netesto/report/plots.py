@@ -98,8 +98,18 @@ class _Drawing:
     def _entry(
         self, axes: Axes, entry: Entry, lines: Mapping[int, list[Points]], *, steps: bool
     ) -> None:
-        """The lines of an entry of the legend, and their median if they are several."""
+        """The lines of an entry of the legend, and their median if they are several; of counts
+        (`steps`) their sum alone."""
         is_alone = len(entry.flows) == 1
+        if steps and not is_alone:
+            each = [points for i in entry.flows for points in lines[i]]
+            together = graphs.counted(each, bin_s=graphs.bin_s(self.series))
+            (line,) = axes.plot(
+                *together, color=entry.look.color, linewidth=1.2, drawstyle="steps-pre"
+            )
+            line.set_gid(f"count-{entry.flows[0]}")
+            _dash(line, entry.look)
+            return
         for i in entry.flows:
             for part, points in enumerate(lines[i]):
                 (line,) = axes.plot(
@@ -160,11 +170,11 @@ class _Drawing:
                     label = self.series.flows[int(number)].label
                 case "median":
                     label = f"median of {labels[int(number)]}"
-                case _:
+                case _:  # count, marks
                     label = f"retransmissions of {labels[int(number)]}"
             return f"{match[0]}<title>{escape(label)}</title>"
 
-        return re.sub(r'<g id="(sum|flow|median|marks)(?:-(\d+))?(?:-\d+)?">', named, svg)
+        return re.sub(r'<g id="(sum|flow|median|count|marks)(?:-(\d+))?(?:-\d+)?">', named, svg)
 
 
 def _panels(

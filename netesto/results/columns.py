@@ -1,13 +1,7 @@
-"""Which values of a group were asked for, and which were measured; a failed group has no measured.
+"""Which values of a group are measured (a failed group has none of them), and which are names.
 
 Meaning and unit of each are told in fields.txt and docs/results.md.
 """
-
-# Known before any traffic: on every row, also of a group that failed.
-ASKED: tuple[str, ...] = (
-    "exp", "expName", "group", "test", "desc", "kernel", "host", "fullHost", "server",
-    "fullServer", "instances", "instance", "ca", "dur", "delay", "req", "reply", "ecn", "tool",
-)  # fmt: skip
 
 # What became of the group.
 OUTCOME: tuple[str, ...] = ("status", "flowsFailed")

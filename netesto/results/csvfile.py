@@ -93,26 +93,3 @@ def _text(names: Sequence[str], rows: Iterable[Mapping[str, str]], *, header: bo
         writer.writerow(names)
     writer.writerows([row[name] for name in names] for row in rows)
     return buffer.getvalue()
-
-
-def replaced(
-    old: Sequence[Mapping[str, str]], new: Sequence[Mapping[str, str]]
-) -> list[Mapping[str, str]]:
-    """`old` with the rows of every experiment in `new` put in their place; others at the end."""
-    fresh: dict[str, list[Mapping[str, str]]] = {}
-    for row in new:
-        fresh.setdefault(_experiment(row), []).append(row)
-    rows: list[Mapping[str, str]] = []
-    placed: set[str] = set()
-    for row in old:
-        exp = _experiment(row)
-        if exp not in fresh:
-            rows.append(row)
-        elif exp not in placed:
-            rows += fresh[exp]
-            placed.add(exp)
-    return rows + [row for row in new if _experiment(row) not in placed]
-
-
-def _experiment(row: Mapping[str, str]) -> str:
-    return row["exp"].partition(".")[0]

@@ -47,6 +47,12 @@ def test_median_is_of_the_flows_that_run():
     assert (t, v) == ([1.0, 2.0, 3.0], [2.0, 3.0, 3.0])
 
 
+def test_counts_of_several_flows_are_added_in_bins():
+    each = [([1.0, 1.2, 1.4], [1.0, 0.0, 2.0]), ([1.3], [5.0])]
+    t, v = graphs.counted(each, bin_s=0.5)
+    assert (t, v) == ([1.0, 1.5], [1.0, 7.0])
+
+
 def test_sum_has_no_more_points_than_can_be_seen():
     long = [(list(range(100_000)), [1.0] * 100_000)]
     assert len(graphs.total(long)[0]) == graphs.MAX_POINTS + 1
@@ -105,6 +111,13 @@ def test_single_flow_has_no_sum():
 
 def test_lines_of_many_flows_have_their_median(crowd):
     assert crowd["cwnd"].count('<g id="median-') == 4
+
+
+def test_retransmissions_of_many_flows_are_counted_by_group(crowd):
+    assert (crowd["retrans"].count('<g id="count-'), '<g id="flow-' in crowd["retrans"]) == (
+        4,
+        False,
+    )
 
 
 def test_sum_that_dwarfs_its_flows_has_its_own_axes(crowd):

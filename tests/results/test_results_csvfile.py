@@ -105,12 +105,6 @@ def test_row_that_does_not_fit_leaves_the_file_as_it_was(table):
     assert ("cannot write" in told, table.read_bytes()) == (True, before)
 
 
-def test_rows_of_an_experiment_are_put_in_the_place_of_its_old_ones():
-    old = [{"exp": "3.0"}, {"exp": "3.1"}, {"exp": "1.0"}]
-    new = [{"exp": "1.0", "n": "1"}, {"exp": "9.0", "n": "9"}, {"exp": "3.0", "n": "3"}]
-    assert csvfile.replaced(old, new) == [new[2], new[0], new[1]]
-
-
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=8)
 
 

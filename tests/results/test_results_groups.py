@@ -4,7 +4,7 @@ import pytest
 
 from netesto.model import CpuSample, PingSample, TransferResult
 from netesto.results import groups
-from netesto.results.columns import ASKED, OUTCOME
+from netesto.results.columns import OUTCOME
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
@@ -17,6 +17,10 @@ SPEC_KEYS = (
     "client-rx-packet-len tool status flowsFailed effCa effMss startSkew sampleInterval fairness "
     "p9999Latency"
 )
+ASKED = (
+    "exp expName group test desc kernel host fullHost server fullServer instances instance ca dur "
+    "delay req reply ecn tool"
+).split()
 START_S = BEGIN_S + LEAD_S
 
 
