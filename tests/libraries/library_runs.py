@@ -1,0 +1,83 @@
+"""Dry runs of the libraries in JSON, and what they say of each experiment, short."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from netesto import paths
+from netesto.language.dryrun import DryRun
+from netesto.language.interpreter import Interpreter
+
+LIBRARY = paths.library_folder()
+SCRIPTS = paths.data_folder() / "scripts"
+
+
+def dry_run(text: str, **definitions: str) -> list[dict[str, Any]]:
+    """The objects that `netesto run --dry-run=json` prints for a script, the summary included."""
+    lines: list[str] = []
+    port = DryRun(lines.append, form="json")
+    Interpreter(port, library_path=[LIBRARY], seed=1, definitions=definitions).run_text(text)
+    port.finish()
+    return [json.loads(line) for line in lines]
+
+
+def echoed(text: str) -> list[str]:
+    """What a script ECHOes in a dry run."""
+    lines: list[str] = []
+    Interpreter(DryRun(lines.append), library_path=[LIBRARY], seed=1, definitions={}).run_text(text)
+    return [line for line in lines if line.startswith("# ")]
+
+
+@dataclass
+class Experiment:
+    """What a dry run says of one experiment."""
+
+    number: int
+    name: str
+    description: str
+    columns: dict[str, str]
+    flows: list[dict[str, str]]
+
+    def describe(self, *keys: str) -> str:
+        """One line: its name, and for each group its client, test, and the arguments `keys`."""
+        flows = [
+            " ".join([f"{each['host']}:{kind(each)}", *[f"{key}={each[key]}" for key in keys]])
+            for each in self.flows
+        ]
+        return f"{self.name} | {', '.join(flows)}"
+
+    def per_client(self) -> str:
+        """One line for experiments whose clients all do the same: what each of them does."""
+        clients = dict.fromkeys(each["host"] for each in self.flows)
+        done = {
+            client: " + ".join(
+                f"{each['instances']}x{kind(each)}" for each in self.flows if each["host"] == client
+            )
+            for client in clients
+        }
+        return f"{self.name} | {' '.join(clients)} | {' / '.join(dict.fromkeys(done.values()))}"
+
+
+def kind(flow: dict[str, str]) -> str:
+    """The size of a request test, `S` for a stream."""
+    return "S" if flow["test"] == "TCP_STREAM" else flow["req"]
+
+
+def experiments(objects: list[dict[str, Any]]) -> list[Experiment]:
+    """The experiments of a dry run, in the order they are processed."""
+    found: list[Experiment] = []
+    flows: dict[int, list[dict[str, str]]] = {}
+    for each in objects:
+        if each.get("command") == "DO_CLIENT":
+            flows.setdefault(each["exp"], []).append(each["args"])
+        elif each.get("command") == "PROCESS_EXP":
+            columns = dict(each["args"])
+            name, number = columns.pop("expName"), int(columns.pop("exp"))
+            description = columns.pop("desc", "")
+            found.append(Experiment(number, name, description, columns, flows[number]))
+    return found
+
+
+def names(text: str, **definitions: str) -> list[str]:
+    """The names of a script's experiments, in order."""
+    return [each.name for each in experiments(dry_run(text, **definitions))]
