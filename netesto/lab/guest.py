@@ -362,6 +362,7 @@ class _Watch:
         self._is_over_time = False
         self._last_sign = started
         self._guest_time = ""
+        self._waiting_orders: list[str] = []
         self._was_interrupted = False
 
     def run(self) -> None:
@@ -377,7 +378,7 @@ class _Watch:
                     if self._was_interrupted:
                         raise
                     self._was_interrupted = True
-                    self._guest.order(f"signal {int(signal.SIGINT)}")
+                    self._order(f"signal {int(signal.SIGINT)}")
             self._pass_on()
         if self._is_over_time:
             raise self._over_time("its results so far are kept")
@@ -390,17 +391,24 @@ class _Watch:
             if not said:
                 return False
             self._last_sign = time.monotonic()
-            self._guest_time = said.split()[-1].decode(errors="replace") if said.split() else ""
+            self._guest_time = said.split()[-1].decode() if said.split() else self._guest_time
             self._pass_on()
+            self._order()
         elif self._guest.child.poll() is not None:
             return False
         self._check_clock(time.monotonic())
         return True
 
+    def _order(self, *orders: str) -> None:
+        """Pass orders in, once the guest has said that its command runs; before, it is deaf."""
+        self._waiting_orders += orders
+        while self._guest_time and self._waiting_orders:
+            self._guest.order(self._waiting_orders.pop(0))
+
     def _pass_on(self) -> None:
         for output in self._outputs:
             if not output.pass_on():
-                self._guest.order(f"close {output.name}")
+                self._order(f"close {output.name}")
 
     def _check_clock(self, now: float) -> None:
         if now - self._last_sign > self._stall_s:
@@ -412,7 +420,7 @@ class _Watch:
             raise self._over_time(f"{doing} did not end when interrupted")
         self._is_over_time = True
         self._deadline = now + LAST_WORDS_S
-        self._guest.order(f"signal {int(signal.SIGINT)}")
+        self._order(f"signal {int(signal.SIGINT)}")
 
     def _stalled(self) -> LabError:
         doing = self._guest.doing()
@@ -437,7 +445,7 @@ class _Watch:
         for output in self._outputs:
             if os.isatty(output.sink):
                 rows, columns = _size(output.sink)
-                self._guest.order(f"size {rows} {columns}")
+                self._order(f"size {rows} {columns}")
                 return
 
 

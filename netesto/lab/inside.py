@@ -234,11 +234,15 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
 
 
 def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
-    """Start the command in a session of its own; its process id."""
+    """Start the command in a session of its own; its process id, once it can be signalled."""
+    # Its own program closes it; then the session is there, and our handlers are not any more.
+    begun, before = os.pipe()
     pid = os.fork()
     if pid:
-        for stream in streams:
-            os.close(stream.command_end)
+        for number in (before, *(stream.command_end for stream in streams)):
+            os.close(number)
+        os.read(begun, 1)
+        os.close(begun)
         return pid
     failure = NOT_EXECUTABLE
     try:
@@ -369,7 +373,8 @@ class _Guest:
 
 def _open_control() -> int:
     control = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    tty.setraw(control)
+    # What came before stays; the usual way to set it would throw it away.
+    tty.setraw(control, termios.TCSANOW)
     return control
 
 

@@ -173,7 +173,7 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
     given = _newest_package() if source is None else _source_folder(source)
     kernels = cache_folder()
     kernels.mkdir(parents=True, exist_ok=True)
-    key = cache_key(_identity(given))
+    key = cache_key(_identity(given), kernelconfig.recipe())
     folder = kernels / key
     if (folder / "kernel.json").is_file():
         progress(f"already built: {folder}")
@@ -198,9 +198,9 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
     return read_record(folder / "kernel.json")
 
 
-def cache_key(identity: str) -> str:
+def cache_key(identity: str, recipe: str) -> str:
     """The folder name of a build: what source, and what recipe."""
-    return sha256(f"{identity}\0{kernelconfig.recipe()}".encode()).hexdigest()[:16]
+    return sha256(f"{identity}\0{recipe}".encode()).hexdigest()[:16]
 
 
 def _check_tools() -> None:

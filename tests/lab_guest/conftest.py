@@ -1,0 +1,77 @@
+"""Kernels to run guests on: skip with the reason, or fail where NETESTO_REQUIRE names the
+ground."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from netesto.lab import guest, kernels
+from netesto.lab.kernels import Kernel, Kind
+
+
+def kernel_or_reason(ground: Kind) -> Kernel:
+    kernel = kernels.find(ground)
+    if kernel is not None:
+        return kernel
+    reason = str(kernels.missing(ground)).replace("\n", ": ")
+    if ground in os.environ.get("NETESTO_REQUIRE", "").split(","):
+        pytest.fail(f"NETESTO_REQUIRE={ground}, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("uml", marks=pytest.mark.uml),
+        pytest.param("sim", marks=pytest.mark.sim),
+    ]
+)
+def kernel(request: pytest.FixtureRequest) -> Kernel:
+    """Each test that takes it runs on both grounds."""
+    return kernel_or_reason(request.param)
+
+
+@pytest.fixture
+def sim_kernel() -> Kernel:
+    return kernel_or_reason("sim")
+
+
+@pytest.fixture
+def any_kernel(tmp_path: Path) -> Kernel:
+    """A kernel for what needs none to run."""
+    return Kernel(
+        name="sim-6.1.0-abcdef",
+        kind="sim",
+        path=Path("/cache/linux"),
+        modules=None,
+        version="6.1.0",
+        config_hash="0123456789ab",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Callable[..., Ended]:
+    """Run a command in a guest, its outputs into files."""
+
+    def run(kernel: Kernel, argv: Sequence[str], **options: object) -> Ended:
+        out, err = tmp_path / "out", tmp_path / "err"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            status = guest.run(
+                argv,
+                kernel=kernel,
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+                **options,  # type: ignore[arg-type] # what a test passes is run()'s own
+            )
+        return Ended(status, out.read_bytes(), err.read_bytes())
+
+    return run

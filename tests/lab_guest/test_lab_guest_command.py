@@ -1,0 +1,120 @@
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.errors import UsageError
+from netesto.lab import guest, inside, mconsole
+
+
+def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
+    argv = guest.command(any_kernel, memory_mb=512, control=(5, 8), now_s=1_800_000_000)
+    assert argv == [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        "--",
+        "/cache/linux",
+        "mem=512M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        "uml_dir=./",
+        "umid=guest",
+        "con=null",
+        "con0=null,fd:1",
+        "ssl=null",
+        "ssl0=fd:5,fd:8",
+        "quiet",
+        "loglevel=7",
+        "panic=1",
+        "time-travel=inf-cpu",
+        "time-travel-start=1800000000000000000",
+        f"init={Path(sys.executable).resolve()}",
+        "--",
+        "-I",
+        "-S",
+        inside.__file__,
+    ]
+
+
+def test_real_time_kernel_keeps_real_time(any_kernel):
+    real = dataclasses.replace(any_kernel, kind="uml")
+    argv = guest.command(real, memory_mb=512, control=(5, 8), now_s=1_800_000_000)
+    assert [word for word in argv if word.startswith("time-travel")] == []
+
+
+def test_a_run_is_repeated_with_the_same_words_and_a_mark(any_kernel):
+    rerun = guest.command_for_run(["run", "--ground", "sim", "a b.nts"], kernel=any_kernel)
+    assert (rerun.argv, rerun.env["NETESTO_GROUND"]) == (
+        (sys.executable, "-m", "netesto", "run", "--ground", "sim", "a b.nts"),
+        "sim",
+    )
+
+
+def test_what_names_things_outside_is_not_passed_in():
+    given_variables = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run/user/0", "TMPDIR": "/var/x"}
+    assert guest.environment(given_variables) == {"PATH": "/bin"}
+
+
+def test_a_writable_folder_must_exist(any_kernel, tmp_path):
+    with pytest.raises(UsageError, match="no such folder"):
+        guest.run(["true"], kernel=any_kernel, writable=[tmp_path / "none"])
+
+
+def test_crash_is_told_from_the_panic_on():
+    console = "booting\nmore\nKernel panic - not syncing: oops\nCPU: 0\n"
+    assert guest.crash_report(console) == "Kernel panic - not syncing: oops\nCPU: 0"
+
+
+def test_crash_without_a_panic_is_told_by_the_end():
+    console = "\n".join(str(number) for number in range(100))
+    assert guest.crash_report(console).split() == [str(number) for number in range(85, 100)]
+
+
+def test_modules_are_loaded_after_what_they_need():
+    dependencies = "kernel/a.ko: kernel/b.ko kernel/c.ko\nkernel/b.ko: kernel/c.ko\nkernel/c.ko:\n"
+    assert inside.load_order(["a"], dependencies) == ["kernel/c.ko", "kernel/b.ko", "kernel/a.ko"]
+
+
+def test_a_module_is_loaded_once():
+    dependencies = "kernel/a.ko: kernel/c.ko\nkernel/b.ko: kernel/c.ko\nkernel/c.ko:\n"
+    assert inside.load_order(["a", "b"], dependencies) == [
+        "kernel/c.ko",
+        "kernel/a.ko",
+        "kernel/b.ko",
+    ]
+
+
+def test_a_module_that_is_not_there_is_passed_over():
+    assert inside.load_order(["tcp_prague"], "kernel/c.ko:\n") == []
+
+
+def test_process_that_has_the_processor_is_named():
+    said = "sysrq: Show Regs\n\nPid: 22, comm: python3.11 Not tainted 6.1.192\nRIP: 0033"
+    assert mconsole.current(said) == "python3.11 (process 22)"
+
+
+def test_a_name_with_spaces_is_kept_whole():
+    said = "Pid: 7, comm: tmux: server Not tainted 6.1.192"
+    assert mconsole.current(said) == "tmux: server (process 7)"
+
+
+def test_an_idle_kernel_names_nobody():
+    assert mconsole.current("Pid: 0, comm: swapper Not tainted 6.1.192") == ""
+
+
+def test_a_console_that_is_not_there_says_nothing(tmp_path):
+    assert mconsole.ask(tmp_path / "mconsole", "sysrq p") == ""
+
+
+@given(st.text(max_size=500).filter(lambda text: "\0" not in text), st.booleans())
+def test_an_answer_is_read_as_it_was_sent(text, more):
+    said = text.encode()[:1000]
+    header = (0).to_bytes(4, "little") + int(more).to_bytes(4, "little")
+    reply = header + len(said).to_bytes(4, "little") + said + b"\0" * 16
+    assert mconsole.answer(reply) == (said.decode(errors="replace"), more)

@@ -1,0 +1,143 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import MissingError, OutputError, UsageError
+from netesto.lab import kernelconfig, kernels
+from netesto.lab.kernels import Kernel
+
+
+def built(folder: Path, *, recipe: str, version: str = "6.1.0") -> Path:
+    """A folder as a build leaves it."""
+    folder.mkdir(parents=True)
+    record = {
+        "name": f"sim-{version}",
+        "kind": "sim",
+        "version": version,
+        "config_hash": "c",
+        "recipe": recipe,
+        "source": "/usr/src/linux-source-6.1.tar.xz",
+    }
+    (folder / "kernel.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "netesto" / "kernels"
+
+
+def test_options_are_written_under_their_reason():
+    lines = kernelconfig.fragment().splitlines()
+    at = lines.index("# a probe can read what this kernel has")
+    assert lines[at + 1 : at + 3] == ["CONFIG_IKCONFIG=y", "CONFIG_IKCONFIG_PROC=y"]
+
+
+def test_no_option_is_both_wanted_and_unwanted():
+    wanted = [name for names in kernelconfig.WANTED.values() for name in names]
+    unwanted = [name for names in kernelconfig.UNWANTED.values() for name in names]
+    assert len(set(wanted + unwanted)) == len(wanted + unwanted)
+
+
+def test_essential_options_are_wanted():
+    wanted = {name for names in kernelconfig.WANTED.values() for name in names}
+    assert set(kernelconfig.ESSENTIAL) <= wanted
+
+
+def test_a_configuration_of_all_options_lacks_nothing():
+    assert kernelconfig.lacking(kernelconfig.fragment()) == []
+
+
+def test_a_module_does_not_count_as_built_in():
+    config = kernelconfig.fragment().replace("CONFIG_VETH=y", "CONFIG_VETH=m")
+    assert kernelconfig.lacking(config) == ["VETH"]
+
+
+def test_key_changes_with_the_source():
+    assert kernels.cache_key("6.1", "recipe") != kernels.cache_key("6.12", "recipe")
+
+
+def test_key_changes_with_the_recipe():
+    assert kernels.cache_key("6.1", "recipe") != kernels.cache_key("6.1", "other")
+
+
+def test_kernels_are_kept_where_the_user_keeps_caches(cache):
+    assert kernels.cache_folder() == cache
+
+
+def test_a_relative_cache_folder_is_not_used(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert kernels.cache_folder() == Path.home() / ".cache" / "netesto" / "kernels"
+
+
+def test_a_kernel_of_this_recipe_is_found(cache):
+    folder = built(cache / "key", recipe=kernelconfig.recipe())
+    assert kernels.find("sim") == Kernel(
+        name="sim-6.1.0",
+        kind="sim",
+        path=folder / "linux",
+        modules=None,
+        version="6.1.0",
+        config_hash="c",
+        recipe=kernelconfig.recipe(),
+        source="/usr/src/linux-source-6.1.tar.xz",
+    )
+
+
+def test_a_kernel_of_another_recipe_is_not_used(cache):
+    built(cache / "key", recipe="of-last-year")
+    assert kernels.find("sim") is None
+
+
+def test_newest_kernel_is_listed_first(cache):
+    os.utime(built(cache / "a", recipe="x", version="6.1.0") / "kernel.json", (1, 1))
+    os.utime(built(cache / "b", recipe="x", version="6.12.0") / "kernel.json", (2, 2))
+    simulated = [kernel for kernel in kernels.installed() if kernel.kind == "sim"]
+    assert [kernel.version for kernel in simulated] == ["6.12.0", "6.1.0"]
+
+
+def test_without_a_kernel_the_error_says_how_to_get_one(cache):
+    with pytest.raises(MissingError) as caught:
+        kernels.need("sim")
+    assert caught.value.remedy == "netesto kernel build"
+
+
+def test_a_record_that_is_none_is_named(tmp_path):
+    (tmp_path / "kernel.json").write_text('{"colour": "green"}')
+    with pytest.raises(OutputError, match="not a record of a kernel"):
+        kernels.read_record(tmp_path / "kernel.json")
+
+
+def test_a_folder_without_a_kernel_source_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="not the top folder of a kernel source"):
+        kernels.build(tmp_path, progress=print)
+
+
+def test_a_configured_source_is_refused(tmp_path):
+    (tmp_path / "arch" / "um").mkdir(parents=True)
+    (tmp_path / "arch" / "um" / "Makefile").touch()
+    (tmp_path / ".config").touch()
+    with pytest.raises(UsageError, match="has a configuration of its own"):
+        kernels.build(tmp_path, progress=print)
+
+
+def test_make_leaves_the_source_alone():
+    make = kernels.make_command(Path("/source"), Path("/objects"), Path("/seed.h"), jobs=2)
+    assert make == [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        "--",
+        "nice",
+        "make",
+        "--directory",
+        "/source",
+        "O=/objects",
+        "ARCH=um",
+        "--jobs=2",
+        "KCPPFLAGS=-include /seed.h",
+        "CFLAGS_random.o=-DNETESTO_RANDOM_C",
+    ]

@@ -1,0 +1,29 @@
+import os
+
+from netesto.lab import owned
+
+
+def test_folder_is_private_and_gone_afterwards(tmp_path):
+    with owned.folder(tmp_path) as folder:
+        mode = folder.stat().st_mode & 0o777
+    assert (mode, folder.exists()) == (0o700, False)
+
+
+def test_folder_of_a_running_process_is_not_abandoned(tmp_path):
+    with owned.folder(tmp_path):
+        assert owned.abandoned(tmp_path) == []
+
+
+def test_folder_of_a_process_that_is_gone_is_removed(tmp_path):
+    left = tmp_path / f"running-{os.getpid()}-1-left"
+    left.mkdir()
+    assert (owned.remove_abandoned(tmp_path), left.exists()) == ([left], False)
+
+
+def test_what_is_not_ours_stays(tmp_path):
+    (tmp_path / "results").mkdir()
+    assert (owned.remove_abandoned(tmp_path), (tmp_path / "results").is_dir()) == ([], True)
+
+
+def test_a_process_that_does_not_run_has_no_start():
+    assert owned.start_ticks(2**22 + 1) is None

@@ -1,0 +1,224 @@
+"""Real guests. Each fact is checked in real time and in simulated time unless it is about one."""
+
+import contextlib
+import os
+import pty
+import signal
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from netesto import process
+from netesto.errors import LabError
+from netesto.lab import guest, owned
+from netesto.lab.kernels import Kernel
+
+# A boot takes a second or two; a busy machine may need far longer, and nothing here waits it out.
+PATIENCE_S = 60
+
+STARTER = Path(__file__).with_name("starter.py")
+
+# Interrupted, it says so, as a run that keeps its partial results does.
+POLITE = """
+import signal, sys, time
+def stop(number, frame):
+    print("partial results", flush=True)
+    sys.exit(130)
+signal.signal(signal.SIGINT, stop)
+print("up", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+PYTHON = (str(Path(sys.executable).resolve()), "-I", "-S", "-c")
+
+
+@contextlib.contextmanager
+def started(kernel: Kernel, argv: list[str], out: Path) -> Iterator[Popen[bytes]]:
+    """A program that runs a guest, once the command inside has printed `up`."""
+    words = [sys.executable, str(STARTER), kernel.kind, *argv]
+    ready = lambda: "up\n" in out.read_text()  # noqa: E731
+    with process.background(words, stdout=out, ready=ready, timeout=PATIENCE_S) as child:
+        yield child
+
+
+def session(leader: int) -> list[int]:
+    """Processes of a session; the sixth word of their stat, counted without the name."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, number, *_ = stat.read_text().rpartition(")")[2].split()
+            # A zombie waits for its parent, which is not ours to hurry.
+            if int(number) == leader and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_exit_status_and_both_outputs_come_out(kernel, inside):
+    ended = inside(kernel, ["sh", "-c", "echo to out; echo to err >&2; exit 7"])
+    assert (ended.status, ended.stdout, ended.stderr) == (7, b"to out\n", b"to err\n")
+
+
+def test_a_signal_is_told_as_a_shell_tells_it(kernel, inside):
+    assert inside(kernel, ["sh", "-c", "kill -KILL $$"]).status == 128 + signal.SIGKILL
+
+
+def test_a_command_that_is_not_there_is_127(kernel, inside):
+    ended = inside(kernel, ["no-such-command"])
+    assert (ended.status, ended.stderr) == (127, b"no-such-command: No such file or directory\n")
+
+
+def test_bytes_pass_unchanged(kernel, inside):
+    every_byte = bytes(range(256)) * 4096
+    ended = inside(kernel, ["cat"], stdin=every_byte)
+    assert (ended.status, ended.stdout) == (0, every_byte)
+
+
+def test_working_folder_and_environment_are_the_same(kernel, inside, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    environment = {**os.environ, "COLOUR": "green blue"}
+    ended = inside(kernel, ["sh", "-c", 'pwd; echo "$COLOUR"'], env=environment)
+    assert ended.stdout.decode().splitlines() == [str(tmp_path), "green blue"]
+
+
+def test_only_writable_folders_are_written(kernel, inside, tmp_path):
+    results = tmp_path / "with space, comma"
+    results.mkdir()
+    script = f"cd '{tmp_path}' && echo 1 > lost && cd '{results}' && echo 2 > new && mv new kept"
+    ended = inside(kernel, ["sh", "-c", f"{script} && ln -s kept latest"], writable=[results])
+    written = {path.name: path.read_text() for path in results.iterdir()}
+    assert (ended.status, written, (tmp_path / "lost").exists()) == (
+        0,
+        {"kept": "2\n", "latest": "2\n"},
+        False,
+    )
+
+
+def test_a_terminal_outside_is_a_terminal_inside(kernel):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (33, 99))
+    ask = "import os; print(os.isatty(0), os.isatty(1), os.isatty(2), *os.get_terminal_size(1))"
+    guest.run([*PYTHON, ask], kernel=kernel, stdout=theirs, stderr=theirs)
+    assert os.read(ours, 1000) == b"False True True 99 33\r\n"
+
+
+def test_a_lab_needs_no_root_of_this_machine(kernel, inside):
+    script = (
+        "ip netns add far && ip link add here type veth peer name there netns far"
+        " && ip addr add 10.9.0.1/24 dev here && ip link set here up"
+        " && ip -n far addr add 10.9.0.2/24 dev there && ip -n far link set there up"
+        " && tc qdisc add dev here root netem delay 20ms"
+        " && ping -n -q -c 2 -i 0.2 10.9.0.2"
+    )
+    ended = inside(kernel, ["sh", "-c", script])
+    shortest = float(ended.stdout.decode().rpartition(" = ")[2].split("/")[0])
+    assert (ended.status, 20 <= shortest < 30) == (0, True)
+
+
+def test_every_congestion_control_is_there(kernel, inside):
+    path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+    offered = set(inside(kernel, ["cat", path]).stdout.decode().split())
+    assert {"reno", "cubic", "bbr", "dctcp", "nv", "cdg", "vegas"} <= offered
+
+
+def test_a_crash_tells_the_kernel_s_last_lines(kernel, inside):
+    with pytest.raises(LabError, match="crashed:\nKernel panic - not syncing: sysrq triggered"):
+        inside(kernel, ["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 60"])
+
+
+def test_nothing_is_left_behind(kernel, inside, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    inside(kernel, ["true"])
+    ours = f"{owned.PREFIX}{os.getpid()}-*"
+    assert (list(guest.leftovers()), list(Path("/tmp").glob(f"netesto-*/{ours}"))) == ([], [])
+    assert not (tmp_path / "home").exists()
+
+
+def test_interrupted_once_the_command_may_end_in_its_own_way(kernel, tmp_path):
+    out = tmp_path / "out"
+    out.touch()
+    with started(kernel, [*PYTHON, POLITE], out) as child:
+        os.kill(child.pid, signal.SIGINT)
+        status = child.wait(PATIENCE_S)
+    assert (status, out.read_text()) == (130, "up\npartial results\n")
+
+
+def test_interrupted_twice_the_guest_ends(kernel, tmp_path):
+    out = tmp_path / "out"
+    out.touch()
+    stubborn = ["sh", "-c", "trap 'echo no' INT; echo up; while true; do sleep 0.1; done"]
+    with started(kernel, stubborn, out) as child:
+        os.kill(child.pid, signal.SIGINT)
+        assert process.wait_until(lambda: "no\n" in out.read_text(), timeout=PATIENCE_S)
+        os.kill(child.pid, signal.SIGINT)
+        child.wait(PATIENCE_S)
+    assert out.read_text().splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_a_killed_starter_leaves_no_process(kernel, tmp_path):
+    out = tmp_path / "out"
+    out.touch()
+    with started(kernel, ["sh", "-c", "echo up; sleep 1000000"], out) as child:
+        [folder] = Path("/tmp").glob(f"netesto-{os.getuid()}/{owned.PREFIX}{child.pid}-*")
+        leader = int((folder / "guest" / "pid").read_text())
+        before = session(leader)
+        os.kill(child.pid, signal.SIGKILL)
+        gone = process.wait_until(lambda: session(leader) == [], timeout=PATIENCE_S)
+    assert (leader in before, gone) == (True, True)
+    assert folder in guest.remove_leftovers()
+
+
+def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
+    with pytest.raises(LabError, match=r"longer than 0.1 s of wall time .* results so far"):
+        inside(kernel, [*PYTHON, POLITE], max_wall_s=0.1)
+
+
+@pytest.mark.sim
+def test_simulated_sleep_takes_no_wall_time(sim_kernel, inside):
+    ended = inside(sim_kernel, ["sleep", "3600"], max_wall_s=PATIENCE_S)
+    assert ended.status == 0
+
+
+@pytest.mark.sim
+def test_a_process_that_spins_is_named(sim_kernel, inside):
+    with pytest.raises(LabError, match=r"spinner \(process \d+\) computes and never waits"):
+        inside(
+            sim_kernel,
+            ["bash", "-c", "printf spinner > /proc/self/comm; while :; do :; done"],
+            stall_s=2.0,
+        )
+
+
+# Random numbers of the kernel, losses of a link, Python's hashes, the ports that TCP chooses.
+DICE = """
+head -c 16 /dev/urandom | od -An -tx1
+ip netns add far && ip link add here type veth peer name there netns far
+ip addr add 10.9.0.1/24 dev here && ip link set here up
+ip -n far addr add 10.9.0.2/24 dev there && ip -n far link set there up
+tc qdisc add dev here root netem delay 5ms 2ms loss 30%
+ping -n -c 20 -i 0.01 10.9.0.2
+"$1" -c 'import random, socket, time
+print(hash("flow"), random.random(), time.monotonic())
+with socket.create_server(("127.0.0.1", 0)) as listener: print(listener.getsockname())'
+"""
+
+
+def dice(inside: Callable[..., object], kernel: Kernel, seed: int) -> object:
+    python = str(Path(sys.executable).resolve())
+    return inside(kernel, ["sh", "-c", DICE, "dice", python], seed=seed)
+
+
+@pytest.mark.sim
+def test_a_simulated_run_repeats_to_the_byte(sim_kernel, inside):
+    first = dice(inside, sim_kernel, 1)
+    assert dice(inside, sim_kernel, 1) == first
+
+
+@pytest.mark.sim
+def test_another_seed_is_another_run(sim_kernel, inside):
+    first = dice(inside, sim_kernel, 1)
+    assert dice(inside, sim_kernel, 2) != first
