@@ -67,7 +67,7 @@ def linear(low: float, high: float, *, step: float | None = None) -> Scale:
         low, high = high, low
     if low == high:
         # A bar of no height shows nothing: a lone value is drawn from 0.
-        low, high = min(0.0, low), max(0.0, high)
+        low, high = min(0.0, low), max(0.0, high) or float(low == 0)
     unit = _step(low, high) if step is None else step
     ticks = _ticks(low, high, unit)
     if step is None and len(ticks) < MIN_TICKS:

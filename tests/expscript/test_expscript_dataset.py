@@ -1,0 +1,139 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import csvcells
+from netesto.report.expscript.csvcells import IndexedCells, SplitCells
+
+
+def test_blank_lines_and_comments_of_a_csv_file_are_skipped(shown):
+    assert shown("", csv="\n# x\n#Path:a\nexp\n\n1.0\n  # y\n2.0\r\n") == ["1.0", "2.0"]
+
+
+def test_a_file_without_exp_is_wrong(run):
+    with pytest.raises(ScriptError, match="has no column 'exp'"):
+        run("File=exp", csv="Exp,ca\n1.0,bbr\n")
+
+
+def test_a_file_that_is_not_there_is_named(run):
+    with pytest.raises(ScriptError, match=r"csv file 'nothing.csv': No such file"):
+        run("File=nothing")
+
+
+def test_an_empty_file_is_wrong(run):
+    with pytest.raises(ScriptError, match="is empty"):
+        run("File=exp", csv="# nothing\n")
+
+
+def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
+    csv = 'exp,desc\n1.0,"a, ""b""\nc"\n'
+    assert run("File=exp\ndoTable", csv=csv).table == [["1.0", 'a, "b"\nc']]
+
+
+def test_short_rows_are_filled_and_long_ones_cut_and_told(run):
+    outcome = run("File=exp\ndoTable", csv="exp,a,b\n1.0,x\n2.0,x,y,z\n")
+    assert outcome.table == [["1.0", "x", ""], ["2.0", "x", "y"]]
+    assert outcome.warnings == [
+        "my.exp:1: exp.csv: row 1 has 2 cells, its header 3: blanks are added",
+        "my.exp:1: exp.csv: row 2 has 4 cells, its header 3: the others are left out",
+    ]
+
+
+def test_rows_with_the_same_id_are_all_kept_and_told(run):
+    outcome = run("File=exp\nSelect=a>0\ndoTable", csv="exp,a\n1.0,1\n1.0,2\n")
+    assert outcome.table == [["1.0", "1"], ["1.0", "2"]]
+    assert outcome.warnings == [
+        "my.exp:1: exp.csv: exp 1.0 on more than one row; all of them are kept"
+    ]
+
+
+def test_blanks_around_names_of_columns_do_not_count(run):
+    assert run("File=exp\nCols=ca\ndoTable", csv="exp, ca \n1.0,bbr\n").table == [["bbr"]]
+
+
+def test_a_column_that_is_there_twice_gets_another_name(run):
+    outcome = run("File=exp\ndoTable", csv="exp,a,a\n1.0,1,2\n")
+    assert outcome.headings == ["exp", "a", "a.2"]
+
+
+def test_a_second_File_starts_anew(run, tmp_path):
+    (tmp_path / "other.csv").write_text("exp,b:1\n9.0,2\n")
+    outcome = run("File=exp\nSelect=ca==bbr\nCols=ca\nFile=other\ndoTable")
+    assert (outcome.headings, outcome.table) == (["exp", "b"], [["9.00", "2.0"]])
+
+
+def test_read_takes_a_whole_file_name_and_starts_anew(run, tmp_path):
+    (tmp_path / "other.txt").write_text("b,exp\n2,9.0\n")
+    outcome = run("File=exp\nSelect=ca==bbr\nread=other.txt\ndoTable")
+    assert (outcome.headings, outcome.table) == (["b", "exp"], [["2", "9.0"]])
+
+
+def test_a_results_folder_means_its_exp_csv(run, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/exp.csv").write_text("exp\n5.0\n")
+    assert run("File=results\ndoTable").table == [["5.0"]]
+
+
+def test_commands_before_the_data_say_what_is_missing(run):
+    with pytest.raises(ScriptError, match="there is no data yet"):
+        run("Select=all")
+
+
+def test_append_numbers_rows_above_the_next_hundred_and_matches_columns(run, tmp_path):
+    (tmp_path / "more.csv").write_text("rate,extra,exp\n7,x,12.0\n8,x,12.1\n")
+    outcome = run("File=exp\nappend=more.csv\nSelect=rate<10\nCols=exp,ca,rate\ndoTable")
+    assert outcome.table == [["112.0", " ", "7"], ["112.1", " ", "8"]]
+    assert outcome.warnings == [
+        "my.exp:2: more.csv: columns left out, the first file has none of them: extra"
+    ]
+
+
+def test_appended_rows_are_selected_and_link_to_their_own_folder(run, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/exp.csv").write_text("exp\n12.0\n")
+    (block,) = run("File=exp\nRows=1.0\nappend=old/exp.csv\nCols=exp\ndoTable").blocks
+    cells = [(row.cells[0].text, row.cells[0].link) for row in block.table.rows]
+    assert cells == [("1.0", "./1/exp.html"), ("112.0", "old/12/exp.html")]
+
+
+def test_Join_keeps_all_columns_and_labels_the_rows(run, tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/exp.csv").write_text("exp,b\n1.0,7\n")
+    outcome = run("Join = old=exp, new=new\ndoTable", csv="exp,a\n1.0,5\n")
+    assert outcome.headings == ["source", "exp", "a", "b"]
+    assert outcome.table == [["old", "1.0", "5", ""], ["new", "1.0", "", "7"]]
+    assert outcome.warnings == []
+
+
+CELL = st.text(alphabet="ab1.e- _", max_size=6)
+
+
+@given(st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=8), st.data())
+def test_the_index_reads_what_splitting_reads(rows, data):
+    text = "".join(",".join(row) + "\n" for row in rows)
+    indexed = IndexedCells.of(memoryview(text.encode()), len(rows), 3)
+    assert indexed is not None
+    split = SplitCells(rows)
+    column = data.draw(st.integers(0, 2))
+    chosen = np.array(
+        data.draw(st.lists(st.integers(0, len(rows) - 1)) if rows else st.just([])), dtype=np.intp
+    )
+    assert indexed.texts(column, None) == split.texts(column, None)
+    assert indexed.texts(column, chosen) == split.texts(column, chosen)
+    for mine, theirs in zip(indexed.numbers(column, chosen), split.numbers(column, chosen)):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_an_uneven_file_has_no_index():
+    assert IndexedCells.of(memoryview(b"a,b\nc\nd,e,f\n"), 3, 2) is None
+
+
+def test_long_cells_are_read_as_well(tmp_path):
+    path = Path(tmp_path / "exp.csv")
+    path.write_text(f"exp,note\n1.0,{'x' * 500}\n2.0,ü\n")
+    _, cells = csvcells.load(path, warn=print)
+    assert cells.texts(1, None) == ["x" * 500, "ü"]

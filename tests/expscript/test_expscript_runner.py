@@ -1,0 +1,216 @@
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import ScriptError
+from netesto.report import expscript
+
+
+def test_an_error_tells_file_line_and_what_would_be_right(run):
+    with pytest.raises(ScriptError) as caught:
+        run("File=exp\n\nNewCol = x = speed / 2\n")
+    assert str(caught.value) == (
+        "my.exp:3:1: NewCol x: no column 'speed' for the expression 'speed / 2'\n"
+        "    NewCol = x = speed / 2\n"
+        "    ^^^^^^^^^^^^^^^^^^^^^^\n"
+        "there are: ca, exp, expName, group, instances, note, rate, rateMax, rateMin"
+    )
+
+
+def test_an_unknown_key_is_told_with_what_may_be_meant(run):
+    outcome = run("plotx=ca\nmystery=1")
+    assert outcome.warnings[0] == (
+        "my.exp:1: 'plotx' is neither a command nor an option; is 'plotX' or 'plotXLen' or "
+        "'plotY2' meant?"
+    )
+
+
+def test_strict_makes_a_warning_an_error(run):
+    with pytest.raises(ScriptError, match=r"my\.exp:1:1: 'plotx' is neither"):
+        run("plotx=ca", strict=True)
+
+
+def test_commands_are_known_in_any_case(run):
+    assert run("FILE=exp\nSELECT=ca==bbr\ncols=exp\nDOTABLE").table == [["2.0"], ["4.0"]]
+
+
+def test_words_of_the_web_form_are_known_and_do_nothing(run):
+    assert run("Path=.\nSaveStatic=\nMenu=on\n").warnings == []
+
+
+def test_end_stops_everything(run, tmp_path):
+    (tmp_path / "inner.exp").write_text("doTable\nend\ndoTable\n")
+    assert len(run("File=exp\nsource=inner.exp\ndoTable").tables) == 1
+
+
+def test_a_sourced_file_sees_only_the_variables_it_is_given(run, tmp_path):
+    (tmp_path / "inner.exp").write_text("Text=$a ${b}$$\n")
+    outcome = run("source=inner.exp, a = x=y", variables={"b": "outer"})
+    assert [block.text for block in outcome.blocks] == ["x=y ${b}$"]
+    assert outcome.warnings == [
+        "inner.exp:1: there is no variable $b, it stays as it is; $$ writes a dollar sign"
+    ]
+
+
+def test_variables_are_passed_on_by_name(run, tmp_path):
+    (tmp_path / "inner.exp").write_text("Text=$t\n")
+    outcome = run("source=inner.exp,t=$title", variables={"title": "Rates"})
+    assert [block.text for block in outcome.blocks] == ["Rates"]
+
+
+def test_sourced_commands_act_on_the_same_state(run, tmp_path):
+    (tmp_path / "inner.exp").write_text("Select=ca==bbr\nCols=exp\n")
+    assert run("File=exp\nsource=inner.exp\ndoTable").table == [["2.0"], ["4.0"]]
+
+
+def test_a_file_beside_the_script_is_found(run, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/outer.exp").write_text("source=inner.exp\n")
+    (tmp_path / "lib/inner.exp").write_text("Text=found\n")
+    assert [block.text for block in run("source=lib/outer.exp").blocks] == ["found"]
+
+
+def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
+    (tmp_path / "inner.exp").write_text("\ndoTable\n")
+    with pytest.raises(ScriptError) as caught:
+        run("source=inner.exp")
+    assert str(caught.value) == (
+        "inner.exp:2:1: there is no data yet\n"
+        "    doTable\n"
+        "    ^^^^^^^\n"
+        "File=bbr/exp must come first, it reads bbr/exp.csv\n"
+        "  in my.exp:1: source=inner.exp"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("source=nothing.exp", "cannot read the script 'nothing.exp'"),
+        ("source=my.exp,foo", "'foo' is not of the form name=value"),
+        ("source=my.exp", "my.exp sources itself"),
+        ("source=", "source names no file"),
+        ("doTable foo", "'doTable foo' lacks a value"),
+        ("=5", "there is no name before"),
+        ("For = x in 1,2\nText=$x", "'For = x in 1,2' has no end"),
+        ("For = x\nEndFor", "'x' is not of the form NAME in VALUES"),
+        ("EndIf", "EndIf stands alone"),
+        ("File=", "File names no file"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_an_error(run, script, message):
+    with pytest.raises(ScriptError, match=message):
+        run(script)
+
+
+# ---- loops and variables -----------------------------------------------------------------
+
+
+def texts(outcome) -> list[str]:
+    return [block.text for block in outcome.blocks]
+
+
+def test_a_loop_runs_for_each_value_and_nests(run):
+    script = "For = bw in 10, 100\nFor = ca in bbr,reno\nText=$ca $bw\nEndFor\nEndFor"
+    assert texts(run(script)) == ["bbr 10", "reno 10", "bbr 100", "reno 100"]
+
+
+def test_a_loop_runs_over_the_values_of_a_column(run):
+    script = "File=exp\nSelect=rate>45\nFor = n in distinct(note)\nText=$n\nEndFor"
+    assert texts(run(script)) == ["base", "x", "failed"]
+
+
+def test_a_default_yields_to_a_given_variable(run):
+    script = "Default = bw=10\nDefault = rtt=40\nText=$bw $rtt"
+    assert texts(run(script, variables={"bw": "100"})) == ["100 40"]
+
+
+def test_a_variable_can_be_set_and_set_again(run):
+    assert texts(run("Set = a=1\nSet = b=$a$a\nSet = a=2\nText=$a $b")) == ["2 11"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("$ca == bbr", "yes"),
+        ("$ca != bbr", "no"),
+        ("10 == 10.0", "yes"),
+        ("$ca", "yes"),
+        ("off", "no"),
+        ("", "no"),
+    ],
+)
+def test_an_if_chooses(run, condition, text):
+    script = f"If = {condition}\nText=yes\nElse\nText=no\nEndIf"
+    assert texts(run(script, variables={"ca": "bbr"})) == [text]
+
+
+def test_an_inner_else_belongs_to_the_inner_if(run):
+    script = "If = 1\nIf = 0\nText=a\nElse\nText=b\nEndIf\nElse\nText=c\nEndIf"
+    assert texts(run(script)) == ["b"]
+
+
+# ---- explaining --------------------------------------------------------------------------
+
+
+def test_explain_tells_the_rows_after_each_step(run):
+    outcome = run("File=exp\nSelect=exp[has].0\nSelect=ca==bbr,rate>85\ndoTable", explain=True)
+    assert outcome.steps == [
+        "my.exp:1: File=exp: 5 rows",
+        "my.exp:2: Select=exp[has].0: 4 rows",
+        "my.exp:3: Select=ca==bbr,rate>85: 1 row",
+    ]
+    assert "<li>Select=ca==bbr,rate&gt;85: 1 row</li>" in outcome.html
+
+
+def test_the_log_is_a_file_that_holds_steps_and_warnings(run):
+    outcome = run("log=my.log\nFile=exp\nSelect=foo\n")
+    assert outcome.files[Path("my.log")].decode() == (
+        "my.exp:2: File=exp: 5 rows\n"
+        "warning: my.exp:3: Select: 'foo' has no operator and is always true; "
+        "write column==value, or one of != > >= < <= <> [has] [hasnot] =~ in\n"
+        "my.exp:3: Select=foo: 5 rows\n"
+    )
+
+
+def test_a_log_of_null_is_no_file(run):
+    assert run("log=a\nlog=null\nFile=exp\n").files == {}
+
+
+# ---- from outside ------------------------------------------------------------------------
+
+
+def test_words_of_a_classic_command_line_run_from_left_to_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("exp.csv").write_text("exp,ca\n1.0,bbr\n2.0,cubic\n")
+    Path("my.exp").write_text("Select=ca==$ca\n")
+    words = ["File=exp", "--file=my.exp,ca=cubic", "Cols=ca", "doTable"]
+    assert ">cubic</td>" in expscript.run_words(words).html
+    assert ">bbr</td>" not in expscript.run_words(words).html
+
+
+def test_end_stops_the_remaining_words_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "<p>a</p>" in expscript.run_words(["Text=a", "end", "nonsense"]).html
+
+
+def test_a_wrong_word_is_told_by_its_number():
+    with pytest.raises(ScriptError, match=r"command line:2:1: '--help' lacks a value"):
+        expscript.run_words(["Text=a", "--help"])
+
+
+def test_no_words_make_an_empty_page():
+    assert "<h1>Experiments</h1>" in expscript.run_words([]).html
+
+
+def test_nothing_is_written_before_write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("exp.csv").write_text("exp,a\n1.0,5\n")
+    Path("my.exp").write_text("File=exp\nplotX=exp\nplotY1=a\nplotFormats=svg\ndoPlot=bars\n")
+    out = tmp_path / "pages" / "my.html"
+    report = expscript.run_script(Path("my.exp"), {}, out=out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exp.csv", "my.exp"]
+    report.write(out)
+    written = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
+    assert written == ["exp.csv", "my.exp", "pages/Plots/bars.svg", "pages/my.html"]
+    assert 'href="Plots/bars.svg"' in out.read_text()
