@@ -68,7 +68,7 @@ class Remains:
 
 
 class Journal:
-    """The journal of one agent at `path`. At most one process has it open (agent.state)."""
+    """The journal of one agent at `path`. At most one process has it open (recovery.claim)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -22,7 +22,8 @@ from pathlib import Path, PurePosixPath
 from netesto.errors import AgentError
 from netesto.model import FileEntry
 
-# One piece of a file on its way to the controller.
+# One piece of a file on its way to the controller: small enough that calls on the same connection
+# need not wait behind it.
 PIECE_BYTES = 256 * 1024
 
 # A run's name is a folder of ours; nothing else may come of it.

@@ -8,10 +8,7 @@ KEEPALIVE_ANSWER_S = 6.0
 # The other end must tolerate these pings; gRPC's own limit is one in five minutes.
 _MIN_PING_INTERVAL_S = 2.0
 
-# One piece of a file. Small enough that calls on the same connection need not wait behind it.
-PIECE_BYTES = 256 * 1024
-
-# Host statistics lists and large requests; pieces of files are far smaller.
+# Pieces of files have 256 KiB, lists of files are smaller still.
 _MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 
 COMMON_OPTIONS: tuple[tuple[str, int], ...] = (

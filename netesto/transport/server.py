@@ -81,8 +81,10 @@ def _remove_dead_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
-        except OSError:
+        except ConnectionRefusedError:
             path.unlink()
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
         else:
             raise UsageError(f"{path}: another agent listens there")
 

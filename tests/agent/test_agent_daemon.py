@@ -2,6 +2,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -329,6 +330,30 @@ def test_recover_leaves_a_living_agent_alone(start_daemon: StartDaemon):
     finished = process.run([*argv, "--state", str(daemon.state)], timeout=DEADLINE_S, check=False)
     said = f"netesto-agent: {daemon.state}: another agent has this folder\n"
     assert (finished.status, finished.stderr) == (3, said + "give each its own --state\n")
+
+
+async def test_frozen_agent_is_given_up(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    with pytest.raises(AgentError, match=r"^a: connection lost: "):
+        await freeze_while_held(daemon)
+
+
+async def freeze_while_held(daemon: Daemon) -> None:
+    """Stop the agent's process and read its events until they end."""
+    async with daemon.held() as a:
+        daemon.child.send_signal(signal.SIGSTOP)
+        try:
+            await events_until(a, "never")
+        finally:
+            daemon.child.send_signal(signal.SIGCONT)
+
+
+def test_service_manager_is_told_when_it_is_ready(start_daemon: StartDaemon, tmp_path: Path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(DEADLINE_S)
+        start_daemon("a", env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
+        assert manager.recv(100) == b"READY=1"
 
 
 async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
