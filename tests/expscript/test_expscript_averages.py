@@ -100,8 +100,10 @@ def test_without_a_known_column_everything_becomes_one_row_and_it_is_told(run):
     outcome = run("File=exp\nAverage=speed\nCols=avgCnt\ndoTable")
     assert outcome.table == [["5"]]
     assert outcome.warnings == [
-        "my.exp:2: Average: no column 'speed'; there are: exp, expName, group, ca, instances, "
-        "rate, rateMin, rateMax, note",
+        (
+            "my.exp:2: Average: no column 'speed'; there are: exp, expName, group, ca, instances, "
+            "rate, rateMin, rateMax, note"
+        ),
         "my.exp:2: Average: no column to tell rows apart, all selected rows become one",
     ]
 

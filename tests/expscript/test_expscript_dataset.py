@@ -60,7 +60,7 @@ def test_a_column_that_is_there_twice_gets_another_name(run):
     assert outcome.headings == ["exp", "a", "a.2"]
 
 
-def test_a_second_File_starts_anew(run, tmp_path):
+def test_a_second_file_starts_anew(run, tmp_path):
     (tmp_path / "other.csv").write_text("exp,b:1\n9.0,2\n")
     outcome = run("File=exp\nSelect=ca==bbr\nCols=ca\nFile=other\ndoTable")
     assert (outcome.headings, outcome.table) == (["exp", "b"], [["9.00", "2.0"]])
@@ -100,7 +100,7 @@ def test_appended_rows_are_selected_and_link_to_their_own_folder(run, tmp_path):
     assert cells == [("1.0", "./1/exp.html"), ("112.0", "old/12/exp.html")]
 
 
-def test_Join_keeps_all_columns_and_labels_the_rows(run, tmp_path):
+def test_join_keeps_all_columns_and_labels_the_rows(run, tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new/exp.csv").write_text("exp,b\n1.0,7\n")
     outcome = run("Join = old=exp, new=new\ndoTable", csv="exp,a\n1.0,5\n")
@@ -124,7 +124,9 @@ def test_the_index_reads_what_splitting_reads(rows, data):
     )
     assert indexed.texts(column, None) == split.texts(column, None)
     assert indexed.texts(column, chosen) == split.texts(column, chosen)
-    for mine, theirs in zip(indexed.numbers(column, chosen), split.numbers(column, chosen)):
+    for mine, theirs in zip(
+        indexed.numbers(column, chosen), split.numbers(column, chosen), strict=True
+    ):
         np.testing.assert_array_equal(mine, theirs)
 
 

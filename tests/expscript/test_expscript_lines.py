@@ -61,7 +61,7 @@ def test_one_pair_of_equal_quotes_is_removed(written, value):
     assert lines.unquoted(written) == value
 
 
-def test_doTable_stands_alone():
+def test_dotable_stands_alone():
     assert lines.command("DoTable", HERE) == Command("DoTable", None, HERE)
 
 

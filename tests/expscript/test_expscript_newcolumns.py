@@ -68,8 +68,10 @@ def test_a_missing_operand_makes_every_cell_a_star_and_is_told(run):
     outcome = run("File=exp\nNewCol = x = rateMax - -1\nCols=x\ndoTable", csv=CSV)
     assert outcome.table == [["*"]]
     assert outcome.warnings == [
-        "my.exp:2: NewCol x: nothing stands before '-' in 'rateMax - -1'; every cell is '*'; "
-        "write a negative number as (-1)"
+        (
+            "my.exp:2: NewCol x: nothing stands before '-' in 'rateMax - -1'; every cell is '*'; "
+            "write a negative number as (-1)"
+        )
     ]
 
 

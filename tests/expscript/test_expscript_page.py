@@ -1,6 +1,6 @@
 import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -124,7 +124,7 @@ def test_the_png_is_as_large_as_asked(run):
 
 def test_text_in_a_plot_is_text_as_written(run):
     script = f"File=exp\n{PLOT}plotTitle=A (b $$x$$ & c|sub\ndoPlot"
-    svg = ElementTree.fromstring(run(script).plots[0].svg)
+    svg = ET.fromstring(run(script).plots[0].svg)
     found = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"A (b $x$ & c", "sub", "cubic", "bbr", "instances", "rate"} <= set(found)
 

@@ -49,7 +49,7 @@ def labels(axis) -> list[str]:
 # ---- series and X ------------------------------------------------------------------------
 
 
-def test_bars_of_one_X_stand_beside_each_other(plan):
+def test_bars_of_one_x_stand_beside_each_other(plan):
     plot = plan(plotSeries="ca", xUniform="on")
     assert values(plot) == {"cubic": [(-0.2, 10), (0.8, 20)], "bbr": [(0.2, 40), (1.2, 30)]}
     assert plot.bar_width == pytest.approx(0.35)
@@ -64,7 +64,7 @@ def test_listed_series_come_in_the_order_of_the_list_with_labels(plan):
     assert list(plot.labels) == [("BBR v1", 0), ("cubic", 1)]
 
 
-def test_series_that_are_not_listed_count_for_Y_and_not_for_X(plan):
+def test_series_that_are_not_listed_count_for_y_and_not_for_x(plan):
     csv = CSV + "5.0,reno,8,1gbit,95,1,1\n"
     plot = plan(csv=csv, plotSeries="ca;cubic", xUniform="on")
     assert labels(plot.x) == ["1", "2"]
@@ -98,7 +98,7 @@ def test_numbers_are_spaced_as_they_are(plan):
 
 
 @pytest.mark.parametrize("off", ["off", "Off"])
-def test_only_off_switches_uniform_X_off(plan, off):
+def test_only_off_switches_uniform_x_off(plan, off):
     csv = "exp,n,rate\n1.0,1,1\n2.0,4,2\n"
     assert values(plan(csv=csv, xUniform=off)) == {"": [(1, 1), (4, 2)]}
     assert values(plan(csv=csv, xUniform="")) == {"": [(0, 1), (1, 2)]}
@@ -116,7 +116,7 @@ def test_one_number_is_a_plot_too(plan):
     assert (values(plot), labels(plot.x)) == ({"": [(5, 1)]}, ["5"])
 
 
-def test_rows_without_X_or_numbers_are_not_drawn(plan):
+def test_rows_without_x_or_numbers_are_not_drawn(plan):
     csv = "exp,n,rate\n1.0,1,1\n2.0,,2\n3.0,3,\n4.0,4,*\n5.0,5, \n6.0,6,nan\n7.0,7,7\n"
     assert values(plan(csv=csv, xUniform="on")) == {"": [(0, 1), (1, 7)]}
 
@@ -129,7 +129,7 @@ def test_nothing_to_draw_is_told(run):
     ]
 
 
-def test_a_plot_without_X_is_told(run):
+def test_a_plot_without_x_is_told(run):
     outcome = run("File=exp\nplotY1=rate\ndoPlot")
     assert outcome.warnings == [
         "my.exp:3: doPlot: plotX and plotY1 must be given; there is no plot"
@@ -145,8 +145,10 @@ def test_overlapping_bars_are_told(plan):
     told: list[str] = []
     plan(plotX="ca", warn=told.append)
     assert told == [
-        "doPlot: 2 bars overlap another of the same series and X; select fewer rows, use Average, "
-        "or plotRepeats=mean"
+        (
+            "doPlot: 2 bars overlap another of the same series and X; select fewer rows, use Average, "
+            "or plotRepeats=mean"
+        )
     ]
 
 
@@ -193,7 +195,7 @@ def test_equal_axes_have_the_range_of_both(plan):
     assert plot.left.scale.low == 0
 
 
-def test_Y1min_and_Y1max_bound_the_axis_in_shown_units(plan):
+def test_y1min_and_y1max_bound_the_axis_in_shown_units(plan):
     plot = plan(plotY1="rtt", plotSeries="ca", Y1Units="1000=ms", Y1min="0", Y1max="4")
     assert (plot.left.scale.low, plot.left.scale.high, labels(plot.left)) == (
         0, 4, ["1", "2", "3", "4"],
@@ -230,14 +232,14 @@ def test_a_title_has_subtitles_and_no_empty_parts(plan):
     assert plan(plotSeries="ca", plotTitle="A||b|c)").titles == ("A", "b", "c)")
 
 
-def test_PlotPercent_tells_the_change_from_the_first_series(plan):
+def test_plotpercent_tells_the_change_from_the_first_series(plan):
     plot = plan(plotSeries="ca", PlotPercent="Vertical")
     notes = [[mark.note for mark in trace.marks] for trace in plot.panels[0].traces]
     assert notes == [["", ""], ["+300.0%", "+50.0%"]]
     assert plot.style.vertical_notes
 
 
-def test_PlotRatio_tells_Y2_over_Y1_and_can_be_switched_off(plan):
+def test_plotratio_tells_y2_over_y1_and_can_be_switched_off(plan):
     plot = plan(plotSeries="ca", plotY2="rtt", PlotRatio="Horizontal")
     assert [mark.note for mark in plot.panels[0].traces[1].marks] == ["75.00", "133.33"]
     plot = plan(plotSeries="ca", plotY2="rtt", PlotRatio="Off")
@@ -254,7 +256,7 @@ def test_bars_that_do_not_begin_at_0_say_so(plan):
 # ---- what is new -------------------------------------------------------------------------
 
 
-def test_several_Y1_are_series_of_their_own(plan):
+def test_several_y1_are_series_of_their_own(plan):
     plot = plan(plotY1="rate,ratio", plotSeries="ca")
     assert [label for label, _ in plot.labels] == [
         "cubic, rate", "bbr, rate", "cubic, ratio", "bbr, ratio",

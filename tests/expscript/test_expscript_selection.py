@@ -62,8 +62,10 @@ def test_a_single_equals_sign_is_no_operator_and_is_told(run):
     outcome = run("File=exp\nSelect=ca=bbr\nCols=exp\ndoTable")
     assert outcome.column("exp") == ALL
     assert outcome.warnings == [
-        "my.exp:2: Select: 'ca=bbr' has no operator and is always true; "
-        "write column==value, or one of != > >= < <= <> [has] [hasnot] =~ in"
+        (
+            "my.exp:2: Select: 'ca=bbr' has no operator and is always true; "
+            "write column==value, or one of != > >= < <= <> [has] [hasnot] =~ in"
+        )
     ]
 
 

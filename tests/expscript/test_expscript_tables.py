@@ -36,7 +36,7 @@ def test_columns_can_have_titles(run):
     assert outcome.headings == ["exp", "Goodput (Mbit/s)"]
 
 
-def test_ALL_restores_every_column(run):
+def test_all_restores_every_column(run):
     outcome = run("File=exp\nCols=exp\nCols=ALL\ndoTable")
     assert len(outcome.headings) == 9
 
@@ -49,7 +49,7 @@ def test_columns_can_be_hidden_and_are_still_of_use(run):
     assert outcome.column("exp") == ["1.0"]
 
 
-def test_a_new_column_is_visible_until_the_next_Cols(run):
+def test_a_new_column_is_visible_until_the_next_cols(run):
     script = "File=exp\nCols=exp\nNewCol=x=1\ndoTable\nCols=ca\ndoTable"
     outcome = run(script)
     assert [len(table[0]) for table in outcome.tables] == [2, 1]
@@ -57,8 +57,8 @@ def test_a_new_column_is_visible_until_the_next_Cols(run):
 
 def test_an_unknown_column_is_told(run):
     outcome = run("File=exp\nCols=exp,Rate\ndoTable")
-    assert outcome.warnings == ["my.exp:2: Cols: no column 'Rate'; is 'rate' or 'rateMin' or "
-                                "'rateMax' meant?"]  # fmt: skip
+    assert outcome.warnings == [("my.exp:2: Cols: no column 'Rate'; is 'rate' or 'rateMin' or "
+                                "'rateMax' meant?")]  # fmt: skip
 
 
 # ---- numbers -----------------------------------------------------------------------------
@@ -113,12 +113,12 @@ def test_links_lead_from_where_the_page_will_be(run, tmp_path):
     assert links(outcome) == ["../1/exp.html"]
 
 
-def test_relPath_and_IterFile_make_the_link(run):
+def test_relpath_and_iterfile_make_the_link(run):
     script = "File=exp\nrelPath=http://lab/bbr\nIterFile=my.html\nRows=2.0\nCols=exp\ndoTable"
     assert links(run(script)) == ["http://lab/bbr/2/my.html"]
 
 
-def test_an_empty_relPath_means_no_links(run):
+def test_an_empty_relpath_means_no_links(run):
     assert links(run("File=exp\nrelPath=\nRows=2.0\nCols=exp\ndoTable")) == [""]
 
 
@@ -140,7 +140,7 @@ def test_cells_are_marked_by_the_number_as_shown(run):
     assert [cell.mark for cell in block.table.rows[0].cells] == ["", "rtt", "", "rate", ""]
 
 
-def test_rowColorChange_paints_a_change_across_tables(run):
+def test_rowcolorchange_paints_a_change_across_tables(run):
     csv = "exp,bw\n1.0,10\n2.0,10\n3.0,20\n4.0,30\n"
     script = "File=exp\nrowColorChange=bw\nRows=1.0,2.0,3.0\ndoTable\nRows=3.0,4.0\ndoTable"
     outcome = run(script, csv=csv)
@@ -148,20 +148,20 @@ def test_rowColorChange_paints_a_change_across_tables(run):
     assert painted == [["other", "other", "changed"], ["other", "changed"]]
 
 
-def test_rowColorChange_exp_paints_another_experiment(run):
+def test_rowcolorchange_exp_paints_another_experiment(run):
     csv = "exp\n1.0\n1.1\n2.0\n4.0\n"
     outcome = run("File=exp\nrowColorChange=exp\ndoTable", csv=csv)
     assert marks(outcome) == ["changed", "other", "other", "changed"]
 
 
-def test_a_column_Ver_paints_its_changes(run):
+def test_a_column_ver_paints_its_changes(run):
     assert marks(run("File=exp\ndoTable", csv="exp,Ver\n1.0,1\n2.0,2\n")) == ["other", "changed"]
 
 
 # ---- the percent table -------------------------------------------------------------------
 
 
-def test_PercentTable_adds_changes_from_the_first_row(run):
+def test_percenttable_adds_changes_from_the_first_row(run):
     csv = "exp,ca,rate,zero\n1.0,cubic,100,0\n2.0,bbr,50,7\n3.0,bbr,1234.6,x\n4.0,bbr,100,\n"
     outcome = run("File=exp\nPercentTable=1\ndoTable", csv=csv)
     assert outcome.tables[1] == [
@@ -172,7 +172,7 @@ def test_PercentTable_adds_changes_from_the_first_row(run):
     ]
 
 
-def test_PercentTable_is_on_when_empty_and_off_when_off(run):
+def test_percenttable_is_on_when_empty_and_off_when_off(run):
     script = "File=exp\nPercentTable=\ndoTable\nPercentTable=off\ndoTable"
     assert len(run(script).tables) == 3
 

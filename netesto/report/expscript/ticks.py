@@ -10,6 +10,8 @@ from netesto.report.expscript.lines import items
 LOG_RATIO = 100
 # Of a single tick no reader can tell a value.
 MIN_TICKS = 2
+# Below it a power of ten cannot be divided by any more; nothing measured is so small.
+TINY = 1e-200
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "K"))
 
 
@@ -63,8 +65,7 @@ def scale(low: float, high: float, *, log: str = "Auto", step: float | None = No
 
 def linear(low: float, high: float, *, step: float | None = None) -> Scale:
     """Ticks from the first above a round bottom to the first strictly above `high`."""
-    if high < low:
-        low, high = high, low
+    low, high = sorted(0.0 if abs(end) < TINY else end for end in (low, high))
     if low == high:
         # A bar of no height shows nothing: a lone value is drawn from 0.
         low, high = min(0.0, low), max(0.0, high) or float(low == 0)
