@@ -31,11 +31,12 @@ def parse_spec(spec: str) -> Topology:
 @contextlib.contextmanager
 def up(network: Topology) -> Iterator[Lab]:
     """The lab, for as long as the body runs."""
-    with netns.up(_plan(network)) as lab:
+    with netns.up(plan_of(network)) as lab:
         yield lab
 
 
-def _plan(network: Topology) -> plan.Plan:
+def plan_of(network: Topology) -> plan.Plan:
+    """The plan of a new lab on this machine."""
     return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER))
 
 
@@ -68,7 +69,7 @@ def lab(options: argparse.Namespace) -> int:
 
 def _bring_up(options: argparse.Namespace) -> int:
     network = parse_spec(options.spec)
-    built = netns.bring_up(_plan(network))
+    built = netns.bring_up(plan_of(network))
     print(f"lab {built.id} is up")
     _print_hosts(built)
     print(f"try: netesto lab exec {network.hosts[0]} ip address")

@@ -83,8 +83,9 @@ def _run(commands: _Commands) -> None:
     )
     run.add_argument(
         "--ground",
-        choices=["lab", "hosts"],
-        help="where it runs: a lab of namespaces on this machine, or the hosts of --hosts",
+        choices=["lab", "uml", "sim", "hosts"],
+        help="where it runs: namespaces on this machine's kernel, in a user-mode kernel, in"
+        " simulated time, or the hosts of --hosts (default: lab if it can do it, else uml)",
     )
     run.add_argument(
         "--hosts", type=Path, metavar="FILE", help="a TOML file with real hosts and their agents"
@@ -106,6 +107,12 @@ def _run(commands: _Commands) -> None:
     )
     run.add_argument(
         "--force", action="store_true", help="go on though the lab is not as it was asked for"
+    )
+    run.add_argument(
+        "--max-wall",
+        type=float,
+        metavar="S",
+        help="end a run on uml or sim that takes longer than S seconds of real time",
     )
     run.add_argument("--plain", action="store_true", help="no live display: lines with times")
     run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")

@@ -16,13 +16,14 @@ from pathlib import Path
 from rich.console import Console
 
 from netesto import __version__, log, paths, report
-from netesto.cli import labs, status, tables
+from netesto.cli import grounds, labs, status, tables
 from netesto.cli.display import Display
+from netesto.cli.grounds import Choice
 from netesto.controller import preflight, record
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import NetestoError, ScriptError, UsageError
-from netesto.lab import drawing, plan, probe, topology
+from netesto.lab import drawing, guest, kernels, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language import ports
@@ -153,7 +154,36 @@ def run(options: argparse.Namespace) -> int:
             "kernel": platform.release(),
         },
     )
-    return _Session(options, script, settings, rehearsal, run_record).run(out)
+    choice = grounds.choose(options, rehearsal, script.file)
+    if choice.ground in {"uml", "sim"} and guest.ground_inside() is None:
+        return _inside(choice, options, script=script, seed=settings.seed, out=out)
+    session = _Session(
+        options,
+        script=script,
+        settings=settings,
+        rehearsal=rehearsal,
+        run_record=run_record,
+        choice=choice,
+    )
+    return session.run(out)
+
+
+_GROUNDS: Mapping[str, str] = {
+    "lab": f"namespaces on this machine's kernel, {platform.release()}",
+    "uml": f"namespaces in a user-mode kernel, {platform.release()}",
+    "sim": f"namespaces in simulated time, kernel {platform.release()}",
+}
+
+
+def _inside(
+    choice: Choice, options: argparse.Namespace, *, script: Script, seed: int, out: Path
+) -> int:
+    """The whole run again, in a guest kernel of the kind chosen."""
+    kernel = kernels.need("uml" if choice.ground == "uml" else "sim")
+    if not options.quiet:
+        why = f"; {choice.reason}" if choice.reason else ""
+        print(f"ground {choice.ground}: starting kernel {kernel.version}{why}", file=sys.stderr)
+    return grounds.run_inside(kernel, options, out=out, seed=seed, script=script.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +202,19 @@ class _Session:
     def __init__(
         self,
         options: argparse.Namespace,
+        *,
         script: Script,
         settings: Settings,
         rehearsal: DryRun,
         run_record: RunRecord,
+        choice: Choice,
     ) -> None:
         self._options = options
         self._script = script
         self._settings = settings
         self._rehearsal = rehearsal
         self._record = run_record
+        self._choice = choice
         self._fields = fields.load(paths.fields_file())
         console = Console(stderr=True, highlight=False)
         self._display = Display(console, plain=options.plain, quiet=options.quiet)
@@ -251,21 +284,21 @@ class _Session:
             preflight.check_hosts(self._rehearsal.commands, inventory)
             yield inventory, Ground(kind="hosts")
             return
-        network = self._network()
+        network = grounds.network(self._options, self._rehearsal, self._script.file)
         named = Inventory(
             [Endpoint(host=name, agent="") for name in network.hosts], aliases=aliases
         )
         preflight.check_hosts(self._rehearsal.commands, named)
         self._display.doing("building the lab")
         with labs.up(network) as lab:
-            self._display.say(f"lab: namespaces on this machine's kernel, {platform.release()}")
+            self._display.say(f"{self._choice.ground}: {_GROUNDS[self._choice.ground]}")
             text = drawing.draw(network)
             self._display.say(text)
             for note in plan.notes(network):
                 self._display.say(note)
             inventory = Inventory(list(lab.endpoints.values()), aliases=aliases)
             measured = self._measure(lab, network, inventory)
-            yield inventory, Ground(kind="lab", topology=text, paths=measured)
+            yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)
 
     def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
         """Measure the paths that flows will take, before they do."""
@@ -291,21 +324,6 @@ class _Session:
             )
             for path in found
         )
-
-    def _network(self) -> Topology:
-        if self._options.lab:
-            return labs.parse_spec(self._options.lab)
-        request = self._rehearsal.lab_request
-        if request is None:
-            raise UsageError(
-                f"{self._script.file} does not say which network it needs",
-                remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
-                " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
-            )
-        try:
-            return topology.build(request.topology, request.settings)
-        except UsageError as error:
-            raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
 
     # ---- the script ----------------------------------------------------------------------
 

@@ -1,0 +1,110 @@
+"""Where a run happens: on real hosts, in this machine's kernel, or inside a guest kernel."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.cli import labs, status
+from netesto.collectors import capabilities
+from netesto.collectors.capabilities import Capabilities
+from netesto.controller import requests
+from netesto.errors import LabError, MissingError, ScriptError, UsageError
+from netesto.lab import guest, kernels, netns, topology
+from netesto.lab.kernels import Kernel
+from netesto.lab.topology import Topology
+from netesto.language import ports
+from netesto.language.dryrun import DryRun
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A ground, and in words why; the reason is empty where the user named the ground."""
+
+    ground: str
+    reason: str = ""
+
+
+def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choice:
+    """The ground of a run: what was asked for; else `lab` where this machine's kernel has what the
+    script needs, else `uml`. LabError or MissingError if neither can be."""
+    inside = guest.ground_inside()
+    if inside is not None:
+        return Choice(inside)
+    if options.hosts is not None:
+        if options.ground not in {None, "hosts"}:
+            raise UsageError("--hosts means real hosts; it does not go with --ground")
+        return Choice("hosts")
+    if options.ground == "hosts":
+        raise UsageError("--ground hosts needs --hosts FILE")
+    if options.ground is not None:
+        return Choice(options.ground)
+    try:
+        _check_lab(network(options, rehearsal, script), rehearsal.commands)
+    except (LabError, MissingError) as error:
+        if kernels.find("uml") is None:
+            missing = kernels.missing("uml")
+            remedy = f"{error.remedy}\nA user-mode kernel can do it: {missing.remedy}"
+            raise type(error)(error.message, remedy=remedy.strip()) from None
+        return Choice("uml", error.message)
+    return Choice("lab")
+
+
+def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topology:
+    """The lab that the command line, or else the script, asks for."""
+    if options.lab:
+        return labs.parse_spec(options.lab)
+    request = rehearsal.lab_request
+    if request is None:
+        raise UsageError(
+            f"{script} does not say which network it needs",
+            remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
+            " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
+        )
+    try:
+        return topology.build(request.topology, request.settings)
+    except UsageError as error:
+        raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
+
+
+def _check_lab(asked: Topology, commands: Sequence[ports.RemoteCommand]) -> None:
+    """LabError or MissingError if this machine's kernel cannot be the ground."""
+    netns.check(labs.plan_of(asked))
+    lacks = lacking(commands, capabilities.probe_blocking())
+    if lacks:
+        raise MissingError("; ".join(lacks))
+
+
+def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> list[str]:
+    """The qdiscs and congestion controls that commands need and a kernel lacks, in words."""
+    wanted: dict[str, None] = {}
+    for command in commands:
+        qdisc = requests.needed_qdisc(command)
+        if qdisc and kernel.qdiscs is not None and qdisc not in kernel.qdiscs:
+            wanted[f"qdisc {qdisc}"] = None
+        if isinstance(command, ports.DoClient) and command.ca not in kernel.congestion_controls:
+            wanted[f"congestion control {command.ca}"] = None
+    return [f"{thing}: not in this kernel ({kernel.kernel})" for thing in wanted]
+
+
+def run_inside(
+    kernel: Kernel, options: argparse.Namespace, *, out: Path, seed: int, script: str
+) -> int:
+    """Run the same command line again inside a guest; its exit status."""
+    out.mkdir(parents=True, exist_ok=True)
+    again = guest.command_for_run(
+        [*sys.argv[1:], "--seed", str(seed), "--out", str(out)], kernel=kernel
+    )
+    try:
+        return guest.run(
+            again.argv,
+            kernel=kernel,
+            writable=[out],
+            env=again.env,
+            stdin=script.encode() if options.script == "-" else b"",
+            max_wall_s=options.max_wall,
+            seed=seed,
+        )
+    except KeyboardInterrupt:
+        return status.INTERRUPTED
