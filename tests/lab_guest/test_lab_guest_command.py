@@ -48,6 +48,13 @@ def test_real_time_kernel_keeps_real_time(any_kernel):
     assert [word for word in argv if word.startswith("time-travel")] == []
 
 
+def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
+    argv = guest.command(
+        any_kernel, memory_mb=512, control=(5, 8), now_s=0, launcher=guest.FIXED_ADDRESSES
+    )
+    assert argv[3:7] == ["--", "setarch", "--addr-no-randomize", "/cache/linux"]
+
+
 def test_a_run_is_repeated_with_the_same_words_and_a_mark(any_kernel):
     rerun = guest.command_for_run(["run", "--ground", "sim", "a b.nts"], kernel=any_kernel)
     assert (rerun.argv, rerun.env["NETESTO_GROUND"]) == (

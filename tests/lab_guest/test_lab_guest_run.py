@@ -193,8 +193,9 @@ def test_a_process_that_spins_is_named(sim_kernel, inside):
         )
 
 
-# Random numbers of the kernel, losses of a link, Python's hashes, the ports that TCP chooses.
+# Random numbers of the kernel, its memory, losses of a link, Python's hashes, the ports of TCP.
 DICE = """
+grep MemTotal /proc/meminfo; cat /proc/sys/net/ipv4/tcp_mem
 head -c 16 /dev/urandom | od -An -tx1
 ip netns add far && ip link add here type veth peer name there netns far
 ip addr add 10.9.0.1/24 dev here && ip link set here up
