@@ -146,8 +146,8 @@ def test_overlapping_bars_are_told(plan):
     plan(plotX="ca", warn=told.append)
     assert told == [
         (
-            "doPlot: 2 bars overlap another of the same series and X; select fewer rows, use Average, "
-            "or plotRepeats=mean"
+            "doPlot: 2 bars overlap another of the same series and X; select fewer rows, "
+            "use Average, or plotRepeats=mean"
         )
     ]
 

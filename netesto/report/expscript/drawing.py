@@ -77,10 +77,12 @@ def _style(style: Style) -> Iterator[None]:
         mpl.rcParams["hatch.linewidth"] = 0.9
         mpl.rcParams["axes.titlelocation"] = "center"
         mpl.rcParams["grid.linestyle"] = (0, (1, 2))
+        mpl.rcParams["grid.linewidth"] = 0.8
+        mpl.rcParams["grid.color"] = palette.AXIS
+        mpl.rcParams["grid.alpha"] = 0.6
         if style.background is not None:
             grey = round(style.background * 255)
             mpl.rcParams["axes.facecolor"] = f"#{grey:02x}{grey:02x}{grey:02x}"
-            mpl.rcParams["grid.color"] = palette.AXIS
         yield
 
 
@@ -134,7 +136,8 @@ def _write_titles(figure: Figure, titles: Sequence[str], height: float) -> float
             va="top",
             fontsize=12 if number == 0 else 9.5,
             fontweight="bold" if number == 0 else "normal",
-            color=palette.INK if number == 0 else palette.AXIS,
+            color=palette.INK,
+            alpha=1.0 if number == 0 else 0.72,
         )
         top += TITLE_IN if number == 0 else SUBTITLE_IN
     return top
@@ -161,7 +164,7 @@ def _draw_panel(axes: Axes, panel: Panel, plot: Plot, width_in: float) -> None:
     right = _right_axes(axes, plot)
     for trace in panel.traces:
         _DRAW[plot.kind](axes, trace, plot)
-        _error_bars(axes, trace)
+        _error_bars(axes, trace, plot)
         _notes(axes, trace, plot)
         if right is not None:
             _right_marks(right, trace, plot)
@@ -329,7 +332,9 @@ _DRAW: Mapping[str, Callable[[Axes, Trace, Plot], None]] = {
 }
 
 
-def _error_bars(axes: Axes, trace: Trace) -> None:
+def _error_bars(axes: Axes, trace: Trace, plot: Plot) -> None:
+    """On bars they are dark; beside lines they have the line's colour, or nobody knew whose."""
+    color = palette.INK if plot.kind in BARS else _look(plot.style, trace.place).color
     ends = [
         (mark.x, mark.y, max(0.0, mark.y - mark.low), max(0.0, mark.high - mark.y))
         for mark in trace.marks
@@ -338,7 +343,7 @@ def _error_bars(axes: Axes, trace: Trace) -> None:
     if ends:
         places, values, below, above = (list(column) for column in zip(*ends, strict=True))
         axes.errorbar(
-            places, values, yerr=[below, above], fmt="none", ecolor=palette.INK, elinewidth=1.1,
+            places, values, yerr=[below, above], fmt="none", ecolor=color, elinewidth=1.1,
             capsize=3, zorder=4,
         )  # fmt: skip
 

@@ -121,6 +121,7 @@ def plan(view: View, request: Request) -> Plot | None:
         Panel(title, tuple(_trace(line, labels) for line in drawn if line.panel == title))
         for title in dict.fromkeys(line.panel for line in drawn)
     )
+    seconds = _seconds(times)
     least, most = request.number("Y1min"), request.number("Y1max")
     log = request.get("Y1LogScale")
     scale = ticks.scale(
@@ -131,13 +132,15 @@ def plan(view: View, request: Request) -> Plot | None:
     return Plot(
         kind="time",
         titles=tuple(items(request.get("plotTitle") or QUANTITIES[name].title, "|")),
-        x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", _seconds(times)),
+        x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", seconds),
         left=Axis(request.get("plotY1Title") or QUANTITIES[name].title, scale),
         right=None,
         panels=panels,
         legend_title=request.get("plotSeriesTitle"),
         bar_width=0.0,
         style=plotplan.style(request),
+        across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),
+        upright=plotplan.reference_lines(request, "plotVLines", seconds, numerals.drawable),
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals, options, samples, ticks
 from netesto.report.expscript.csvcells import Warn
-from netesto.report.expscript.plot import Axis, Kind
+from netesto.report.expscript.lines import items
+from netesto.report.expscript.plot import BARS, Axis, Kind
 from netesto.report.expscript.samples import Sample, Wanted
 from netesto.report.expscript.ticks import Scale, Tick
 
@@ -83,11 +84,11 @@ def x_places(frame: Frame) -> Places:
         index = {text: float(place) for place, text in enumerate(texts)}
         labels = tuple(Tick(place, text) for text, place in index.items())
         return Places(Scale(-0.6, len(texts) - 0.4, labels), index.__getitem__, 1.0)
-    return _numeric_places(values, logarithmic=min(values) > 0
-                           and max(values) / min(values) > ticks.LOG_RATIO)  # fmt: skip
+    far = min(values) > 0 and max(values) / min(values) > ticks.LOG_RATIO
+    return _numeric_places(values, logarithmic=far, is_bars=frame.kind in BARS)
 
 
-def _numeric_places(values: Sequence[float], *, logarithmic: bool) -> Places:
+def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool) -> Places:
     """Numbers on a scale; a logarithmic one holds powers of ten, so that bars stay equally wide."""
 
     def place(text: str) -> float:
@@ -97,7 +98,9 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool) -> Places:
     places = sorted({math.log10(value) if logarithmic else value for value in values})
     gaps = np.diff(places)
     spacing = float(gaps.min()) if len(gaps) else 1.0
-    low, high = places[0] - 0.6 * spacing, places[-1] + 0.6 * spacing
+    # Bars need room beside the outermost places, points only a little.
+    margin = max(0.6 * spacing if is_bars else 0.0, 0.03 * (places[-1] - places[0]))
+    low, high = places[0] - (margin or 1.0), places[-1] + (margin or 1.0)
     if logarithmic:
         decades = ticks.logarithmic(min(values), max(values)).ticks
         labels = [Tick(math.log10(tick.position), tick.label) for tick in decades]
@@ -134,8 +137,9 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     step = request.number(f"{name}step")
     if step is not None and step <= 0:
         raise ScriptError(f"{name}step: {step} is not above 0")
-    low = low if least is None else least
-    high = high if most is None else most
+    lines = _line_positions(frame, name)
+    low = min([low, *lines]) if least is None else least
+    high = max([high, *lines]) if most is None else most
     # With nothing of the data in view an axis is drawn all the same, for what was asked.
     high = max(low, high)
     log = request.get(f"{name}LogScale") if frame.kind != "stacked" else "Off"
@@ -144,6 +148,15 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
         kept = tuple(tick for tick in scale.ticks if tick.position <= most)
         scale = replace(scale, high=most, ticks=kept or scale.ticks[:1])
     return scale
+
+
+def _line_positions(frame: Frame, name: str) -> list[float]:
+    """Where reference lines stand on the axis of Y1; it must reach them."""
+    if name != "Y1":
+        return []
+    key = "plotVLines" if frame.kind == "cdf" else "plotHLines"
+    found = (numerals.drawable(item.partition("=")[0]) for item in items(frame.request.get(key)))
+    return [position for position in found if position is not None]
 
 
 def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vertical]:

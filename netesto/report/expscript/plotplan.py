@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import numerals, samples
+from netesto.report.expscript import numerals, samples, ticks
 from netesto.report.expscript.dataset import View
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.plot import (
@@ -136,10 +136,10 @@ def _over_x(frame: Frame) -> Plot:
         panels=panels,
         legend_title=frame.request.get("plotSeriesTitle"),
         bar_width=BAR_SHARE * places.spacing / side_by_side,
-        style=_style(frame.request),
+        style=style(frame.request),
         right_names=_right_names(frame),
-        across=_lines(frame.request, "plotHLines", numerals.drawable),
-        upright=_lines(frame.request, "plotVLines", _place_or_none(places)),
+        across=reference_lines(frame.request, "plotHLines", left.axis.scale, numerals.drawable),
+        upright=reference_lines(frame.request, "plotVLines", places.scale, _place_or_none(places)),
     )
     return replace(plot, remarks=_remarks(frame, plot))
 
@@ -210,8 +210,9 @@ def _stacked(traces: Sequence[Trace]) -> tuple[Trace, ...]:
 def _cdf(frame: Frame) -> Plot:
     """The share of rows at or below each value of Y1, one curve a series."""
     left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
-    round_scale = left.axis.scale
-    low = round_scale.low if round_scale.is_log else min(s.y for s in frame.samples) / left.divisor
+    scale = left.axis.scale
+    bottom = Tick(scale.low, ticks.label(scale.low, scale.ticks[0].position - scale.low))
+    scale = replace(scale, ticks=(bottom, *scale.ticks))
     shares = Scale(0.0, 1.0, tuple(Tick(part / 5, f"{part / 5:g}") for part in range(6)))
     panels = tuple(
         Panel(title, tuple(
@@ -220,7 +221,6 @@ def _cdf(frame: Frame) -> Plot:
         ))
         for title in frame.panels
     )  # fmt: skip
-    scale = replace(round_scale, low=min(low, round_scale.ticks[0].position))
     return Plot(
         kind="cdf",
         titles=_titles(frame),
@@ -230,9 +230,9 @@ def _cdf(frame: Frame) -> Plot:
         panels=panels,
         legend_title=frame.request.get("plotSeriesTitle"),
         bar_width=0.0,
-        style=_style(frame.request),
-        upright=_lines(frame.request, "plotVLines", numerals.drawable),
-        across=_lines(frame.request, "plotHLines", numerals.drawable),
+        style=style(frame.request),
+        upright=reference_lines(frame.request, "plotVLines", scale, numerals.drawable),
+        across=reference_lines(frame.request, "plotHLines", shares, numerals.drawable),
     )
 
 
@@ -270,8 +270,8 @@ def _boxes(frame: Frame) -> Plot:
         panels=panels,
         legend_title=frame.request.get("plotSeriesTitle"),
         bar_width=BAR_SHARE / len(frame.labels),
-        style=_style(frame.request),
-        across=_lines(frame.request, "plotHLines", numerals.drawable),
+        style=style(frame.request),
+        across=reference_lines(frame.request, "plotHLines", left.axis.scale, numerals.drawable),
         remarks=(BOX_REMARK,),
     )
 
@@ -290,7 +290,9 @@ def _box(x: float, values: Sequence[float]) -> Box:
     reach = 1.5 * (high - low)
     inside = [value for value in values if low - reach <= value <= high + reach]
     outside = tuple(value for value in values if not low - reach <= value <= high + reach)
-    return Box(x, min(inside), low, median, high, max(inside), outside)
+    # A whisker never ends within the box, as the last value inside may with few values.
+    ends = min(low, *inside), max(high, *inside)
+    return Box(x, ends[0], low, median, high, ends[1], outside)
 
 
 # ---- what all kinds have -----------------------------------------------------------------
@@ -309,15 +311,15 @@ def _right_names(frame: Frame) -> tuple[str, ...]:
     return (given or names[0], *names[1:]) if names else ()
 
 
-def _lines(
-    request: Request, key: str, place: Callable[[str], float | None]
+def reference_lines(
+    request: Request, key: str, scale: Scale, place: Callable[[str], float | None]
 ) -> tuple[ReferenceLine, ...]:
     """`50=fair share,100`; what has no place on the axis is told."""
     lines: list[ReferenceLine] = []
     for item in items(request.get(key)):
         written, _, text = item.partition("=")
         position = place(written.strip())
-        if position is None:
+        if position is None or not scale.low <= position <= scale.high:
             request.warn(f"{key}: {written.strip()!r} has no place on the axis, it is left out")
         else:
             lines.append(ReferenceLine(position, text.strip()))
@@ -325,11 +327,7 @@ def _lines(
 
 
 def style(request: Request) -> Style:
-    """The looks of a plot of any kind."""
-    return _style(request)
-
-
-def _style(request: Request) -> Style:
+    """The looks of a plot of any kind. ScriptError for a size that cannot be drawn."""
     width = request.number("plotXSize") or DEFAULT_SIZE_PX[0]
     height = request.number("plotYSize") or DEFAULT_SIZE_PX[1]
     axis = request.number("plotXLen") or DEFAULT_AXIS_IN

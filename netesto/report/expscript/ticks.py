@@ -72,7 +72,8 @@ def linear(low: float, high: float, *, step: float | None = None) -> Scale:
     unit = _step(low, high) if step is None else step
     ticks = _ticks(low, high, unit)
     if step is None and len(ticks) < MIN_TICKS:
-        unit /= 10
+        while (high - low) / unit < MIN_TICKS:
+            unit /= 10
         while (high - low) / unit > 10:
             unit *= 2
         ticks = _ticks(low, high, unit)
