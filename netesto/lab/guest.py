@@ -43,8 +43,8 @@ STALL_S = 120.0
 # After the wall-clock limit the command may still write what it has.
 LAST_WORDS_S = 20.0
 
-# How often the fact that the kernel has ended is looked at, should its pipe stay open.
-LOOK_S = 0.5
+# How soon what the command wrote is passed on: soon enough for the eye.
+LOOK_S = 0.05
 
 # They name things of the machine that the guest does not have.
 FOREIGN_VARIABLES = frozenset(
@@ -167,18 +167,17 @@ def command(
     kernel: Kernel,
     *,
     memory_mb: int,
-    control: tuple[int, int],
+    orders: int,
     now_s: int,
     launcher: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of a guest kernel; `control` are its ends of the two pipes: read, write.
+    """The command line of a guest kernel; `orders` is the file descriptor it gets orders from.
 
     It holds nothing that changes from run to run but the date; it is started in a folder of its
     own. The signal is sent by the kernel of this machine when the starter is gone, and a user-mode
     kernel ends its processes when it gets it (killed, it would leave them behind).
     `launcher` comes before the kernel: FIXED_ADDRESSES, or nothing.
     """
-    reading, writing = control
     simulated = ("time-travel=inf-cpu", f"time-travel-start={now_s * 1_000_000_000}")
     return [
         *("setpriv", "--pdeathsig", "TERM", "--"),
@@ -187,7 +186,7 @@ def command(
         f"mem={memory_mb}M",
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
         *("uml_dir=./", "umid=guest"),
-        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{reading},fd:{writing}"),
+        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{orders},null"),
         # A crash ends the guest instead of waiting for somebody to look at it.
         # Everything the kernel says is kept, for the report of a crash.
         *("quiet", "loglevel=7", "panic=1"),
@@ -210,13 +209,14 @@ class _Child(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Guest:
-    """A guest that was started: its process, its folder, our ends of the control pipes."""
+    """A guest that was started: its process, its folder, our end of the pipe for orders; `end` can
+    be read when it has ended."""
 
     kernel: Kernel
     child: _Child
     folder: Path
-    lines: int
     orders: int
+    end: int
 
     def order(self, text: str) -> None:
         """Pass an order in; a guest that has just ended does not mind."""
@@ -234,15 +234,16 @@ def _booted(
 ) -> Iterator[_Guest]:
     (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)))
     (folder / "stdin").write_bytes(stdin)
-    for name in ("stdout", "stderr", "status", "console"):
+    for name in ("stdout", "stderr", "clock", "status", "console"):
         (folder / name).touch()
     with contextlib.ExitStack() as stack:
-        reading, orders = _pipe(stack)
-        lines, writing = _pipe(stack)
+        theirs, ours = os.pipe()
+        stack.callback(os.close, theirs)
+        stack.callback(os.close, ours)
         argv = command(
             kernel,
             memory_mb=memory_mb,
-            control=(reading, writing),
+            orders=theirs,
             now_s=_now_s(),
             launcher=_launcher(kernel),
         )
@@ -258,7 +259,7 @@ def _booted(
                     stdout=folder / "console",
                     env=env,
                     cwd=folder,
-                    pass_fds=(reading, writing),
+                    pass_fds=(theirs,),
                 )
             )
         except ProcessError as error:
@@ -266,10 +267,9 @@ def _booted(
         # A crash is told by its last lines; nobody looks at its memory.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-        # Ours are closed, so that the guest's end is the end of its lines.
-        os.close(writing)
-        os.close(reading)
-        yield _Guest(kernel, child, folder, lines, orders)
+        end = os.pidfd_open(child.pid)
+        stack.callback(os.close, end)
+        yield _Guest(kernel, child, folder, ours, end)
 
 
 def _launcher(kernel: Kernel) -> Sequence[str]:
@@ -278,18 +278,6 @@ def _launcher(kernel: Kernel) -> Sequence[str]:
         return ()
     tried = process.run([*FIXED_ADDRESSES, "true"], timeout=5, check=False)
     return FIXED_ADDRESSES if tried.status == 0 else ()
-
-
-def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
-    ends = os.pipe()
-    for end in ends:
-        stack.callback(_close, end)
-    return ends
-
-
-def _close(number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.close(number)
 
 
 def _now_s() -> int:
@@ -407,24 +395,22 @@ class _Watch:
                         raise
                     self._was_interrupted = True
                     self._order(f"signal {int(signal.SIGINT)}")
-            self._pass_on()
         if self._is_over_time:
             raise self._over_time("its results so far are kept")
 
     def _look(self) -> bool:
-        """Wait for a sign from the guest, or for a moment; False when it has ended."""
-        ready, _, _ = select.select([self._guest.lines], [], [], LOOK_S)
-        if ready:
-            said = os.read(self._guest.lines, inside.CHUNK_BYTES)
-            if not said:
-                return False
-            self._last_sign = time.monotonic()
-            self._guest_time = said.split()[-1].decode() if said.split() else self._guest_time
-            self._pass_on()
+        """Pass on what there is, then wait a moment; False when the guest has ended."""
+        ended, _, _ = select.select([self._guest.end], [], [], LOOK_S)
+        now = time.monotonic()
+        guest_time = (self._guest.folder / "clock").read_text()
+        if guest_time != self._guest_time:
+            self._guest_time = guest_time
+            self._last_sign = now
             self._order()
-        elif self._guest.child.poll() is not None:
+        self._pass_on()
+        if ended:
             return False
-        self._check_clock(time.monotonic())
+        self._check_clock(now)
         return True
 
     def _order(self, *orders: str) -> None:

@@ -8,11 +8,13 @@ written, but only what is written under `Job.writable` reaches the machine.
     outside                                 inside (this file)
     job.json, stdin          ──────────►    read once, before anything else
     stdout, stderr (files)   ◄──────────    what the command writes, as it writes it
-    control (two pipes)      ◄─────────►    guest time out; `signal N`, `size R C`, `close X` in
+    clock (a file)           ◄──────────    guest time: that it still moves is the sign of life
+    orders (a pipe)          ──────────►    `signal N`, `size R C`, `close X`
     status (a file)          ◄──────────    the exit status, last of all
 
-Output goes through files and not through the pipe because a full pipe would stop the guest, and in
-simulated time the clock would run on meanwhile; a write to a file takes no guest time.
+What goes out goes through files, because a write to a file takes no guest time and answers nothing.
+A pipe that fills or empties interrupts the guest at a moment of the machine's own time, and then no
+two runs in simulated time are alike: the interrupt stirs the kernel's random numbers.
 """
 
 import ctypes
@@ -266,19 +268,22 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
 class _Guest:
     """The command while it runs: its output passed out, orders passed in, orphans reaped."""
 
-    def __init__(self, job: Job, pid: int, streams: Sequence[_Stream], control: int) -> None:
+    def __init__(
+        self, job: Job, pid: int, streams: Sequence[_Stream], *, orders: int, clock: int
+    ) -> None:
         self._beat_ms = job.beat_s * 1000
         self._pid = pid
         self._streams = {stream.our_end: stream for stream in streams}
-        self._control = control
-        self._orders = b""
+        self._orders = orders
+        self._clock = clock
+        self._heard = b""
         self._woken, wake = os.pipe()
         for end in (self._woken, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         self._poll = select.poll()
-        for number in (*self._streams, control, self._woken):
+        for number in (*self._streams, orders, self._woken):
             self._poll.register(number, select.POLLIN)
 
     def run(self) -> int:
@@ -297,7 +302,7 @@ class _Guest:
     def _answer(self, number: int) -> None:
         if number in self._streams:
             self._relay(number)
-        elif number == self._control:
+        elif number == self._orders:
             self._obey()
         else:
             os.read(self._woken, CHUNK_BYTES)
@@ -321,18 +326,14 @@ class _Guest:
         os.close(number)
 
     def _say_time(self) -> None:
-        try:
-            os.write(self._control, b"%.3f\n" % time.monotonic())
-        except OSError:
-            # Nobody reads at the moment; the next line says the same.
-            return
+        os.pwrite(self._clock, b"%.3f" % time.monotonic(), 0)
 
     def _obey(self) -> None:
         try:
-            self._orders += os.read(self._control, CHUNK_BYTES)
+            self._heard += os.read(self._orders, CHUNK_BYTES)
         except OSError:
             return
-        *orders, self._orders = self._orders.split(b"\n")
+        *orders, self._heard = self._heard.split(b"\n")
         for order in orders:
             self._carry_out(order.decode().split())
 
@@ -371,11 +372,11 @@ class _Guest:
                 return code if code >= 0 else 128 - code
 
 
-def _open_control() -> int:
-    control = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+def _open_orders() -> int:
+    orders = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     # What came before stays; the usual way to set it would throw it away.
-    tty.setraw(control, termios.TCSANOW)
-    return control
+    tty.setraw(orders, termios.TCSANOW)
+    return orders
 
 
 def _append(path: Path) -> int:
@@ -391,11 +392,12 @@ def main() -> None:
         job = Job(**json.loads((folder / "job.json").read_text()))
         stdin = os.open(folder / "stdin", os.O_RDONLY | os.O_CLOEXEC)
         files = {name: _append(folder / name) for name in ("stdout", "stderr")}
+        clock = os.open(folder / "clock", os.O_WRONLY | os.O_CLOEXEC)
         _set_up(job)
         streams = [_stream(name, file, job.terminals.get(name)) for name, file in files.items()]
-        control = _open_control()
+        orders = _open_orders()
         pid = _start(job, stdin, streams)
-        result = {"status": _Guest(job, pid, streams, control).run()}
+        result = {"status": _Guest(job, pid, streams, orders=orders, clock=clock).run()}
     except Exception:  # noqa: BLE001 - the top of a whole machine
         result = {"error": traceback.format_exc()}
     finally:

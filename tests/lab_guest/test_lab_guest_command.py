@@ -11,7 +11,7 @@ from netesto.lab import guest, inside, mconsole
 
 
 def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
-    argv = guest.command(any_kernel, memory_mb=512, control=(5, 8), now_s=1_800_000_000)
+    argv = guest.command(any_kernel, memory_mb=512, orders=5, now_s=1_800_000_000)
     assert argv == [
         "setpriv",
         "--pdeathsig",
@@ -28,7 +28,7 @@ def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
         "con=null",
         "con0=null,fd:1",
         "ssl=null",
-        "ssl0=fd:5,fd:8",
+        "ssl0=fd:5,null",
         "quiet",
         "loglevel=7",
         "panic=1",
@@ -44,13 +44,13 @@ def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
 
 def test_real_time_kernel_keeps_real_time(any_kernel):
     real = dataclasses.replace(any_kernel, kind="uml")
-    argv = guest.command(real, memory_mb=512, control=(5, 8), now_s=1_800_000_000)
+    argv = guest.command(real, memory_mb=512, orders=5, now_s=1_800_000_000)
     assert [word for word in argv if word.startswith("time-travel")] == []
 
 
 def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
     argv = guest.command(
-        any_kernel, memory_mb=512, control=(5, 8), now_s=0, launcher=guest.FIXED_ADDRESSES
+        any_kernel, memory_mb=512, orders=5, now_s=0, launcher=guest.FIXED_ADDRESSES
     )
     assert argv[3:7] == ["--", "setarch", "--addr-no-randomize", "/cache/linux"]
 
