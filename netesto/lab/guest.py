@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from netesto import process
 from netesto.errors import LabError, ProcessError, UsageError
@@ -200,20 +199,12 @@ def command(
 # --- the guest as a process -----------------------------------------------------------------------
 
 
-class _Child(Protocol):
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Guest:
     """A guest that was started: its process, its folder, our end of the pipe for orders; `end` can
     be read when it has ended."""
 
     kernel: Kernel
-    child: _Child
     folder: Path
     orders: int
     end: int
@@ -269,7 +260,7 @@ def _booted(
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
         end = os.pidfd_open(child.pid)
         stack.callback(os.close, end)
-        yield _Guest(kernel, child, folder, ours, end)
+        yield _Guest(kernel, folder, ours, end)
 
 
 def _launcher(kernel: Kernel) -> Sequence[str]:
@@ -338,21 +329,28 @@ class _Output:
         self.name = name
         self.sink = sink
         self._source = (folder / name).open("rb", buffering=0)
+        # Kept here, so that an interrupt between reading and writing loses nothing.
+        self._rest = b""
         self._is_closed = False
 
     def pass_on(self) -> bool:
         """Write what is new to our own output; False, once, if that is closed."""
-        while chunk := self._source.read(inside.CHUNK_BYTES):
-            rest = b"" if self._is_closed else chunk
-            while rest:
-                try:
-                    rest = rest[os.write(self.sink, rest) :]
-                except BlockingIOError:
-                    select.select([], [self.sink], [])
-                except BrokenPipeError:
-                    self._is_closed = True
-                    return False
+        while self._rest or self._read():
+            if self._is_closed:
+                self._rest = b""
+                continue
+            try:
+                self._rest = self._rest[os.write(self.sink, self._rest) :]
+            except BlockingIOError:
+                select.select([], [self.sink], [])
+            except BrokenPipeError:
+                self._is_closed = True
+                return False
         return True
+
+    def _read(self) -> bool:
+        self._rest = self._source.read(inside.CHUNK_BYTES) or b""
+        return bool(self._rest)
 
     def close(self) -> None:
         self._source.close()
