@@ -1,6 +1,7 @@
 """Where a run happens: on real hosts, in this machine's kernel, or inside a guest kernel."""
 
 import argparse
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
+
+# Qdiscs and congestion controls that a guest kernel has and another may lack.
+GUEST_FEATURES = frozenset(
+    module.partition("_")[2] for module in guest.MODULES if module.startswith(("tcp_", "sch_"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,21 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
         raise UsageError("--ground hosts needs --hosts FILE")
     if options.ground is not None:
         return Choice(options.ground)
+    needed = lacking(rehearsal.commands, capabilities.probe_blocking())
+    nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
+    if nowhere:
+        # A host's own check names the line that needs it, and what there is instead.
+        return Choice("lab")
     try:
-        _check_lab(network(options, rehearsal, script), rehearsal.commands)
+        netns.check(labs.plan_of(network(options, rehearsal, script)))
+        if needed:
+            raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
     except (LabError, MissingError) as error:
         if kernels.find("uml") is None:
             missing = kernels.missing("uml")
-            remedy = f"{error.remedy}\nA user-mode kernel can do it: {missing.remedy}"
+            remedy = f"{error.remedy}\nA user-mode kernel has it: {missing.remedy}"
             raise type(error)(error.message, remedy=remedy.strip()) from None
-        return Choice("uml", error.message)
+        return Choice("uml", error.message.partition(";")[0])
     return Choice("lab")
 
 
@@ -68,16 +81,8 @@ def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topo
         raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
 
 
-def _check_lab(asked: Topology, commands: Sequence[ports.RemoteCommand]) -> None:
-    """LabError or MissingError if this machine's kernel cannot be the ground."""
-    netns.check(labs.plan_of(asked))
-    lacks = lacking(commands, capabilities.probe_blocking())
-    if lacks:
-        raise MissingError("; ".join(lacks))
-
-
 def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> list[str]:
-    """The qdiscs and congestion controls that commands need and a kernel lacks, in words."""
+    """What commands need and a kernel lacks: "qdisc fq", "congestion control dctcp"."""
     wanted: dict[str, None] = {}
     for command in commands:
         qdisc = requests.needed_qdisc(command)
@@ -85,7 +90,7 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
             wanted[f"qdisc {qdisc}"] = None
         if isinstance(command, ports.DoClient) and command.ca not in kernel.congestion_controls:
             wanted[f"congestion control {command.ca}"] = None
-    return [f"{thing}: not in this kernel ({kernel.kernel})" for thing in wanted]
+    return list(wanted)
 
 
 def run_inside(

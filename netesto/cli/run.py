@@ -133,6 +133,9 @@ def run(options: argparse.Namespace) -> int:
         shown = DryRun(print, form=options.dry_run, counter=counter)
         script.run(settings.interpreter(shown))
         shown.finish()
+        for warning in shown.warnings:
+            place = f"{warning.place.file}:{warning.place.line}"
+            print(f"warning: {place}: {warning.message}", file=sys.stderr)
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
     resolved: list[str] = []
@@ -222,9 +225,11 @@ class _Session:
     def run(self, out: Path) -> int:
         """The exit status. Errors before the first experiment are raised."""
         configure_log(self._options.verbose)
+        self._fields.check_extra(self._rehearsal.columns)
         end = _End(status.FAILED)
         with Store(out) as results:
             results.check_columns(self._fields)
+            self._tell_of_missing_rows(results)
             results.write_run(self._record)
             try:
                 with self._display:
@@ -239,6 +244,16 @@ class _Session:
                 results.write_run(self._ended(end))
         self._tell(out, end)
         return end.status
+
+    def _tell_of_missing_rows(self, results: Store) -> None:
+        """A run that was killed between an experiment's folder and its rows left this."""
+        missing = results.without_rows()
+        if missing:
+            numbers = ", ".join(map(str, missing))
+            self._display.warn(
+                f"experiments without rows in exp.csv: {numbers};"
+                f" netesto report {results.folder} adds them"
+            )
 
     def _ended(self, end: _End) -> RunRecord:
         return replace(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netesto.controller.experiment import Experiment, Group
 from netesto.controller.host import HostConnection
-from netesto.model import SocketSample
+from netesto.results import flows
 from netesto.results.evidence import OK, ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
@@ -140,7 +140,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
 
 
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
-    sender = sender_samples(record.request.test, seen)
+    sender = flows.sender_samples(record.request.test, seen)
     controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
     sizes = [sample.mss_bytes for sample in sender if sample.mss_bytes is not None]
     times = sorted({sample.time_s for sample in sender})
@@ -152,11 +152,6 @@ def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence
         effective_mss_bytes=sizes[-1] if sizes else None,
         achieved_interval_ms=round(statistics.median(gaps) * 1000, 3) if gaps else None,
     )
-
-
-def sender_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
-    """The samples at the end that sends the data: the server's in a reverse test."""
-    return flow.server_samples if test == "TCP_MAERTS" else flow.client_samples
 
 
 def _flow_warnings(manifest: Manifest) -> Iterator[str]:

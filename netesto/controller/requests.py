@@ -127,13 +127,14 @@ def missing(
     if not isinstance(command, ports.DoClient):
         return []
     lacks = []
-    if command.ca not in info.congestion_controls:
-        has = ", ".join(info.congestion_controls)
-        lacks.append(
-            f"{host}: congestion control {command.ca}: not in this kernel ({info.kernel}),"
-            f" which has {has}"
-        )
     server = endpoints[command.server]
+    sender = infos[server.host] if command.test == "TCP_MAERTS" else info
+    if command.ca not in sender.congestion_controls:
+        has = ", ".join(sender.congestion_controls)
+        lacks.append(
+            f"{sender.host}: congestion control {command.ca}: not in this kernel"
+            f" ({sender.kernel}), which has {has}"
+        )
     try:
         group_request(
             command,

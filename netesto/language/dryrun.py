@@ -54,6 +54,8 @@ class DryRun:
         self.requirements: list[ports.Requirement] = []
         self.lab_request: ports.LabRequest | None = None
         self.warnings: list[Warned] = []
+        # The names of the columns that OTHER and SWEEP fill.
+        self.columns: dict[str, None] = {}
 
     @property
     def commands(self) -> tuple[ports.RemoteCommand, ...]:
@@ -124,6 +126,7 @@ class DryRun:
 
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
         self._experiments += 1
+        self.columns.update(dict.fromkeys(notes.columns))
         self._ends_s.pop(exp, None)
         arguments = {"exp": str(exp), "expName": notes.exp_name}
         if notes.description:

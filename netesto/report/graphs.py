@@ -35,8 +35,7 @@ RATES = Graph(
     "rates",
     "Goodput",
     "Mbit/s",
-    "What each flow's application wrote or read, as its tool tells while it runs; filling a "
-    "sender's socket buffer counts.",
+    "What each flow's receiver got.",
 )
 GRAPHS: tuple[Graph, ...] = (
     RATES,
@@ -194,6 +193,17 @@ def is_crowded(entries: Sequence[Entry]) -> bool:
     return sum(len(entry.flows) for entry in entries) > MAX_LINES_WITH_NAMES
 
 
+# Where goodput is not what the receiver's socket got (results.series.RateSeries).
+_OTHER_SOURCES: Mapping[str, str] = {
+    "tool": "as its tool tells, which may count what is still in the sender's buffer",
+    "bytes acked": "what was acknowledged to the sender",
+}
+
+
+def _names(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
+
+
 def caption(graph: Graph, series: Series) -> str:
     """A few words for the reader of a graph, with what is special in this experiment."""
     parts = [graph.caption]
@@ -204,10 +214,11 @@ def caption(graph: Graph, series: Series) -> str:
         parts.append("Thick lines are the median of each group, thin ones single flows.")
     if graph is not RATES:
         return " ".join(parts)
-    other = [flow.label for flow in series.flows if flow.goodput.source == "bytes acked"]
-    if other:
-        names = ", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else "")
-        parts.append(f"The tool told no intervals of {names}: shown is what was acknowledged.")
+    parts += [
+        f"{_names(labels)}: {what}."
+        for source, what in _OTHER_SOURCES.items()
+        if (labels := [flow.label for flow in series.flows if flow.goodput.source == source])
+    ]
     if sum(bool(flow.goodput.time_s) for flow in series.flows) > 1:
         parts.append("The uncoloured line is their sum.")
     if any(map(retransmissions, series.flows)):

@@ -23,6 +23,11 @@ def sender_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...
     return flow.server_samples if is_reverse(test) else flow.client_samples
 
 
+def receiver_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
+    """Samples at the end that receives the data."""
+    return flow.client_samples if is_reverse(test) else flow.server_samples
+
+
 def steady_samples(test: str, flow: InstanceEvidence, *, omit_s: float) -> tuple[SocketSample, ...]:
     """The sender's samples without those of the first `omit_s` seconds, which the script leaves
     out of the result."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import cattrs
 
 from netesto.errors import ResultsError
-from netesto.model import SocketSample
+from netesto.model import STREAM_TESTS, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 
@@ -29,8 +29,11 @@ Column = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSeries:
-    """Mbit/s, each at the middle of the time it is the mean of. `source`: "tool", or "bytes acked"
-    where the tool tells no intervals, or "" if neither is known."""
+    """Mbit/s, each at the middle of the time it is the mean of.
+
+    `source`: "bytes received" by the receiver's socket; else the "tool"; else "bytes acked" at the
+    sender's; "" if nothing is known.
+    """
 
     source: str
     time_s: tuple[float, ...] = ()
@@ -170,7 +173,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         status=" ".join(flow.status.split()),
         start_s=_since(flow.started_s, zero_s),
         end_s=_since(flow.ended_s, zero_s),
-        goodput=_goodput(flow, sockets, zero_s),
+        goodput=_goodput(request.test, flow, sockets, zero_s),
         sockets=sockets,
     )
 
@@ -179,7 +182,19 @@ def _since(time_s: float | None, zero_s: float) -> float | None:
     return None if time_s is None else round(time_s - zero_s, 3)
 
 
-def _goodput(flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float) -> RateSeries:
+def _goodput(
+    test: str, flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float
+) -> RateSeries:
+    """What the receiver got, where its socket was seen; a tool at the sender counts what it handed
+    to TCP, which runs ahead by the socket's buffer. Requests are only counted by the tool."""
+    if test in STREAM_TESTS:
+        received = flows.connections(flows.receiver_samples(test, flow))
+        if len(received) == 1:
+            rates = _rates(received[0], lambda sample: sample.bytes_received)
+            times = tuple(sample.time_s - zero_s for sample in received[0])
+            found = _between("bytes received", times, rates)
+            if found.time_s:
+                return found
     intervals = flow.result.intervals if flow.result is not None else ()
     if intervals:
         return RateSeries(
@@ -189,14 +204,18 @@ def _goodput(flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: fl
         )
     if len(sockets) != 1:
         return RateSeries(source="")
-    times, rates = sockets[0].time_s, sockets[0].acked_mbit_per_s
+    return _between("bytes acked", sockets[0].time_s, sockets[0].acked_mbit_per_s)
+
+
+def _between(source: str, times: Sequence[float], rates: Column) -> RateSeries:
+    """Rates that belong to the time between two samples, at its middle; empty if none is known."""
     known = [
         (round((times[i - 1] + times[i]) / 2, 3), rate)
         for i, rate in enumerate(rates)
         if rate is not None
     ]
     return RateSeries(
-        source="bytes acked" if known else "",
+        source=source if known else "",
         time_s=tuple(time_s for time_s, _ in known),
         mbit_per_s=tuple(rate for _, rate in known),
     )
@@ -225,9 +244,13 @@ def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool
 
 
 def _acked_rates(samples: Sequence[SocketSample]) -> Column:
-    """Mbit/s between each sample and the one before."""
+    return _rates(samples, lambda sample: sample.bytes_acked)
+
+
+def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
+    """Mbit/s of a counter of bytes, between each sample and the one before."""
     column: list[float | None] = [None] if samples else []
-    steps = _steps(samples, lambda sample: sample.bytes_acked)[1:]
+    steps = _steps(samples, get)[1:]
     for size, (before, after) in zip(steps, itertools.pairwise(samples), strict=True):
         gap_s = after.time_s - before.time_s
         column.append(_figures(size * 8e-6 / gap_s) if size is not None and gap_s > 0 else None)

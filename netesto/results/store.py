@@ -146,6 +146,12 @@ class Store:
         """Add an experiment's rows to exp.csv, all or none."""
         csvfile.append(self.folder / TABLE, rows)
 
+    def without_rows(self) -> list[int]:
+        """Whole experiments that exp.csv does not tell of."""
+        rows = csvfile.read(self.folder / TABLE)
+        told = {row.get("exp", "").partition(".")[0] for row in rows}
+        return [exp for exp in self.experiments() if str(exp) not in told]
+
     def rewrite(self, fields: Fields, rows: Sequence[Mapping[str, str]]) -> None:
         """Make exp.csv anew from the rows of all experiments."""
         csvfile.rewrite(self.folder / TABLE, fields.names, rows)

@@ -132,7 +132,7 @@ def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
     silent = replace(flow, result=TransferResult(rate_bps=4e7, elapsed_s=8.0))
     groups = (evidence.groups[0], replace(evidence.groups[1], instances=(silent,)))
     text = read(publish(replace(evidence, groups=groups))).text
-    assert "told no intervals of bbr client2→server1 #1: shown is what was acknowledged" in text
+    assert "bbr client2→server1 #1: what was acknowledged to the sender." in text
 
 
 def test_page_of_an_experiment_still_partial_can_be_made(store, publish, read):

@@ -42,6 +42,15 @@ def test_socket_series_has_differences_and_momentary_values():
     )
 
 
+def test_goodput_of_a_stream_is_what_the_receivers_socket_got():
+    flow = replace(
+        instance(client_samples=()),
+        server_samples=(at(1.0, bytes_received=0), at(1.2, bytes_received=250_000)),
+    )
+    found = series.build(experiment(group(flow))).flows[0]
+    assert found.goodput == RateSeries(source="bytes received", time_s=(1.1,), mbit_per_s=(10.0,))
+
+
 def test_goodput_is_what_the_tool_tells_at_the_middle_of_its_intervals():
     told = TransferResult(
         rate_bps=1e6, elapsed_s=1.0, intervals=(Interval(BEGIN_S + 1, BEGIN_S + 1.2, 5e6),)
