@@ -1,0 +1,2 @@
+" Scripts and macro libraries of Netesto.
+autocmd BufNewFile,BufRead *.nts,inlib,inlib.* setfiletype nts
