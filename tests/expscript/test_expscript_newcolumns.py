@@ -159,9 +159,9 @@ def test_the_older_spelling_gives(run, first, operator, second, cells):
 
 
 def test_the_older_spelling_cuts_by_size(run):
-    csv = "exp,a\n1.0,99.999\n2.0,999.99\n3.0,1234.567\n4.0,-1.999\n"
+    csv = "exp,a\n1.0,99.999\n1.5,9.2\n2.0,999.99\n3.0,1234.567\n4.0,-1.999\n"
     script = f"File=exp\n{older('a', '+', '0')}Cols=x\ndoTable"
-    assert run(script, csv=csv).column("x") == ["99.99", "999.9", "1234.0", "-1.99"]
+    assert run(script, csv=csv).column("x") == ["99.99", "9.2", "999.9", "1234.0", "-1.99"]
 
 
 def test_the_older_spelling_with_formatting_rounds(run):

@@ -1,6 +1,7 @@
 """What counts as a number in a report script, and how numbers are written."""
 
 import math
+from decimal import ROUND_DOWN, Context, Decimal
 
 from netesto.errors import ScriptError
 
@@ -11,6 +12,11 @@ NOT_A_NUMBER = "*"
 DIVIDED_BY_ZERO = "**"
 # Written by Average where the members of a group differ.
 DIFFERENT = "..."
+# Signs in the place of a number.
+SIGNS = frozenset({NOT_A_NUMBER, DIVIDED_BY_ZERO, DIFFERENT})
+
+# Enough digits for the largest float and its decimals.
+_WIDE = Context(prec=330)
 
 
 def parse(text: str) -> float | None:
@@ -43,11 +49,9 @@ def truncated(value: float) -> float:
     """
     if not math.isfinite(value):
         return value
-    if abs(value) <= 100:
-        return math.trunc(value * 100) / 100
-    if abs(value) <= 1000:
-        return math.trunc(value * 10) / 10
-    return float(math.trunc(value))
+    decimals = 2 if abs(value) <= 100 else 1 if abs(value) <= 1000 else 0
+    # Of the digits as written, not of a product: 9.2 * 100 is 919.9…, and 9.2 is not 9.19.
+    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_DOWN, _WIDE))
 
 
 def fixed(text: str, decimals: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netesto.errors import ScriptError
+from netesto.report.expscript import numerals
 from netesto.report.expscript.dataset import Column, View
 from netesto.report.expscript.lines import items
 
@@ -31,7 +32,7 @@ def parse(text: str, names: tuple[str, ...]) -> tuple[Key, ...]:
 def sort(view: View, text: str) -> View:
     """Order the selection; equal rows keep their order. ScriptError for an unknown column.
 
-    Numbers come before texts; missing cells come last, upwards and downwards.
+    Numbers come before texts; missing cells, `*` and `...` come last, upwards and downwards.
     """
     rows = view.rows
     for key in reversed(parse(text, view.data.names)):
@@ -45,9 +46,9 @@ def _order(column: Column, *, descending: bool) -> np.ndarray[tuple[int], np.dty
     texts = column.texts
     ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
     by_text = np.array([ranks[text] for text in texts], dtype=np.float64)
-    missing = np.array([not text.strip() for text in texts], dtype=np.bool_) | (
-        column.numeric & np.isnan(column.numbers)
-    )
+    missing = np.array(
+        [not text.strip() or text in numerals.SIGNS for text in texts], dtype=np.bool_
+    ) | (column.numeric & np.isnan(column.numbers))
     value = np.where(column.numeric, column.numbers, by_text) * sign
     kind = np.where(column.numeric, 0, 1) * sign
     return np.lexsort((np.where(missing, 0, value), np.where(missing, 0, kind), missing))

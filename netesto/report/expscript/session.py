@@ -96,6 +96,11 @@ class Session:
         }  # fmt: skip
         self._by_word = {name.lower(): do for name, do in self._commands.items()}
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands, in their usual spelling."""
+        return tuple(self._commands)
+
     def do(self, key: str, value: str) -> None:
         """Run a command, or remember an option. ScriptError, without a place, if it is wrong."""
         word = key.lower()
@@ -104,7 +109,7 @@ class Session:
         elif word in OLDER_NEW_COLUMN:
             self._options[word] = value
         else:
-            options.check(key, tuple(self._commands), warn=self._warn)
+            options.check(key, self.commands, warn=self._warn)
             self._options[key] = value
 
     # ---- the data ------------------------------------------------------------------------

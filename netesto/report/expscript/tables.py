@@ -110,7 +110,7 @@ def _is_numeric(view: View, name: str) -> bool:
     if name == NOTES:
         return False
     column = view.data.columns[name]
-    signs = {"", numerals.NOT_A_NUMBER, numerals.DIVIDED_BY_ZERO, numerals.DIFFERENT}
+    signs = numerals.SIGNS | {""}
     numeric = column.numeric[view.rows]
     texts = (column.texts[row] for row in view.rows[~numeric].tolist())
     return bool(numeric.any()) and all(text.strip() in signs for text in texts)
