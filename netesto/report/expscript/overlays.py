@@ -12,7 +12,7 @@ from netesto.report.expscript import numerals, plotplan, samples, ticks
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.plot import Axis, Mark, Panel, Plot, Trace
-from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.plotaxes import Request, line_positions
 from netesto.report.expscript.ticks import Scale, Tick
 from netesto.results import series
 from netesto.results.series import FlowSeries, Series, SocketSeries
@@ -116,6 +116,7 @@ def plan(view: View, request: Request) -> Plot | None:
         return None
     times = [time for line in drawn for time, _ in line.points]
     values = [value for line in drawn for _, value in line.points]
+    values += line_positions(request, "plotHLines")
     labels = tuple(dict.fromkeys(line.label for line in drawn))
     panels = tuple(
         Panel(title, tuple(_trace(line, labels) for line in drawn if line.panel == title))

@@ -137,7 +137,9 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     step = request.number(f"{name}step")
     if step is not None and step <= 0:
         raise ScriptError(f"{name}step: {step} is not above 0")
-    lines = _line_positions(frame, name)
+    lines: list[float] = []
+    if name == "Y1":
+        lines = line_positions(request, "plotVLines" if frame.kind == "cdf" else "plotHLines")
     low = min([low, *lines]) if least is None else least
     high = max([high, *lines]) if most is None else most
     # With nothing of the data in view an axis is drawn all the same, for what was asked.
@@ -150,12 +152,9 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     return scale
 
 
-def _line_positions(frame: Frame, name: str) -> list[float]:
-    """Where reference lines stand on the axis of Y1; it must reach them."""
-    if name != "Y1":
-        return []
-    key = "plotVLines" if frame.kind == "cdf" else "plotHLines"
-    found = (numerals.drawable(item.partition("=")[0]) for item in items(frame.request.get(key)))
+def line_positions(request: Request, key: str) -> list[float]:
+    """Where the reference lines of plotHLines or plotVLines stand; the axis must reach them."""
+    found = (numerals.drawable(item.partition("=")[0]) for item in items(request.get(key)))
     return [position for position in found if position is not None]
 
 

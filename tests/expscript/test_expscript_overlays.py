@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import pytest
+
+from netesto.errors import ScriptError
+from netesto.report.expscript import dataset, overlays
+from netesto.report.expscript.dataset import View
+from netesto.report.expscript.plotaxes import Request
+from netesto.results import series
+from netesto.results.series import CpuSeries, FlowSeries, PingSeries, RateSeries, SocketSeries
+
+CSV = "exp,ca\n1.0,cubic\n1.1,cubic\n1.2,bbr\n2.0,bbr\n3.0,reno\n"
+
+
+def flow(group: int, ca: str, *, status: str = "ok") -> FlowSeries:
+    return FlowSeries(
+        group=group, instance=0, test="TCP_STREAM", ca=ca, host="a", server="b", number=str(group),
+        status=status, start_s=0.0, end_s=2.0,
+        goodput=RateSeries(source="tool", time_s=(0.5, 1.5), mbit_per_s=(10.0 * group, 20.0)),
+        sockets=(
+            SocketSeries(
+                time_s=(0.5, 1.0), acked_mbit_per_s=(None, 9.0), cwnd=(10, 20), unacked=(5, 6),
+                rtt_ms=(1.0, None), min_rtt_ms=(1.0, 1.0), retransmits=(None, 3),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """The lines over time, label and points, for the rows with these ids."""
+    (tmp_path / "exp.csv").write_text(CSV)
+    experiments = {
+        1: (flow(1, "cubic"), flow(2, "bbr")),
+        2: (flow(1, "bbr"), flow(2, "bbr", status="could not connect")),
+    }
+    for number, flows in experiments.items():
+        (tmp_path / str(number)).mkdir()
+        one = series.Series(
+            exp=number, duration_s=2.0, flows=flows,
+            pings=(PingSeries(group=1, host="a", server="b", time_s=(0.1,), rtt_ms=(40.0,)),),
+            cpu=(CpuSeries(host="a", time_s=(0.0,), mean_percent=(5.0,), busiest_percent=(9.0,)),),
+        )  # fmt: skip
+        series.write(one, tmp_path / str(number) / "series.json")
+    view = View.of(dataset.load(Path(tmp_path / "exp.csv"), decimals=None, warn=pytest.fail))
+
+    def planned(*rows: int, warn=pytest.fail, **options: str):
+        chosen = View(view.data, view.rows[list(rows)], view.visible)
+        return overlays.plan(chosen, Request({"plotY1": "rate", **options}, warn))
+
+    return planned
+
+
+def lines(plot) -> list[tuple[str, list[tuple[float, float]]]]:
+    return [
+        (trace.label, [(mark.x, mark.y) for mark in trace.marks])
+        for panel in plot.panels
+        for trace in panel.traces
+    ]
+
+
+def test_a_whole_experiment_brings_all_its_flows(plan):
+    assert lines(plan(0)) == [
+        (flow(1, "cubic").label, [(0.5, 10), (1.5, 20)]),
+        (flow(2, "bbr").label, [(0.5, 20), (1.5, 20)]),
+    ]
+
+
+def test_a_group_brings_its_own_flows(plan):
+    assert [label for label, _ in lines(plan(2))] == [flow(2, "bbr").label]
+
+
+def test_experiments_are_told_apart_and_failed_flows_have_no_line(plan):
+    assert [label for label, _ in lines(plan(1, 3))] == [
+        f"1: {flow(1, 'cubic').label}", f"2: {flow(1, 'bbr').label}",
+    ]  # fmt: skip
+
+
+def test_series_give_their_label_to_all_their_lines(plan):
+    plot = plan(1, 2, 3, plotSeries="ca;cubic=CUBIC,bbr=BBR")
+    assert [label for label, _ in lines(plot)] == ["CUBIC", "BBR", "BBR"]
+    assert plot.labels == (("CUBIC", 0), ("BBR", 1))
+
+
+def test_panels_divide_the_lines(plan):
+    plot = plan(1, 2, plotFacet="ca")
+    assert [(panel.title, len(panel.traces)) for panel in plot.panels] == [("cubic", 1), ("bbr", 1)]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "points"),
+    [
+        ("acked_rate", [(1.0, 9.0)]),
+        ("cwnd", [(0.5, 10), (1.0, 20)]),
+        ("rtt", [(0.5, 1.0)]),
+        ("retrans", [(1.0, 3)]),
+        ("ping", [(0.1, 40.0)]),
+        ("cpu", [(0.0, 5.0)]),
+    ],
+)
+def test_what_is_not_known_is_no_point(plan, quantity, points):
+    ((_, found),) = lines(plan(1, plotY1=quantity))
+    assert found == points
+
+
+def test_an_experiment_without_series_is_told(plan):
+    told: list[str] = []
+    assert plan(4, warn=told.append) is None
+    assert [line.split(":")[0] for line in told] == ["doPlot", "doPlot"]
+    assert told[1] == "doPlot: no series.json of the 1 selected rows has rate; there is no plot"
+
+
+def test_a_quantity_that_there_is_not_is_an_error(plan):
+    with pytest.raises(ScriptError, match="plotY1: 'speed' is not known over time"):
+        plan(0, plotY1="speed")
+
+
+def test_time_and_values_begin_at_0(plan):
+    plot = plan(0, plotHLines="30=half")
+    assert (plot.x.scale.low, plot.left.scale.low) == (0, 0)
+    assert [line.label for line in plot.across] == ["half"]
