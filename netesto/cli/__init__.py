@@ -86,6 +86,14 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import folders
 
             return folders.show(chosen)
+        case "exp":
+            from netesto.cli import reports
+
+            return reports.exp(chosen)
+        case "kernel":
+            from netesto.cli import guests
+
+            return guests.kernel(chosen)
         case "lab" | "clean":
             from netesto.cli import labs
 

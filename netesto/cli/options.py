@@ -35,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     _format(commands)
     _report(commands)
     _show(commands)
+    _exp(commands)
     _lab(commands)
+    _kernel(commands)
     _add(
         commands,
         "clean",
@@ -181,6 +183,37 @@ def _show(commands: _Commands) -> None:
     )
     show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
+
+
+def _exp(commands: _Commands) -> None:
+    exp = _add(
+        commands,
+        "exp",
+        "run a report script: tables and plots from many experiments, as one page",
+        "netesto exp -o report.html figure-8.exp bw=100mbit",
+    )
+    exp.add_argument("script", type=Path, metavar="SCRIPT")
+    exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
+    exp.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="the page (default: standard output)"
+    )
+    exp.add_argument("--strict", action="store_true", help="warnings are errors")
+    exp.add_argument("--explain", action="store_true", help="how many rows each step leaves")
+
+
+def _kernel(commands: _Commands) -> None:
+    kernel = _add(
+        commands,
+        "kernel",
+        "kernels that run as a process, for the grounds uml and sim",
+        "netesto kernel build",
+    )
+    actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = actions.add_parser("build", help="build the kernel for simulated time")
+    build.add_argument(
+        "--source", type=Path, metavar="DIR", help="a kernel source tree (default: Debian's)"
+    )
+    actions.add_parser("list", help="what is there")
 
 
 def _lab(commands: _Commands) -> None:

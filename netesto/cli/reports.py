@@ -1,0 +1,42 @@
+"""Report scripts for the command line: `netesto exp`."""
+
+import argparse
+import sys
+
+from netesto.cli import status
+from netesto.errors import UsageError
+from netesto.report import expscript
+from netesto.report.expscript import Report
+
+
+def exp(options: argparse.Namespace) -> int:
+    """Run a report script; its page goes to a file or to standard output."""
+    variables: dict[str, str] = {}
+    for word in options.variables:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"{word}: not NAME=VALUE", remedy="example: bw=100mbit")
+        variables[name] = value
+    made = expscript.run_script(
+        options.script,
+        variables,
+        strict=options.strict,
+        explain=options.explain,
+        out=options.out,
+        warn=_to_stderr,
+        tell=_to_stderr,
+    )
+    _deliver(made, options)
+    return status.OK
+
+
+def _deliver(made: Report, options: argparse.Namespace) -> None:
+    made.write(options.out)
+    if options.out is None:
+        sys.stdout.write(made.html)
+    else:
+        print(f"page  {options.out}")
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
