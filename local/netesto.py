@@ -13,8 +13,11 @@ import contextlib
 import sys
 from pathlib import Path
 
-from netesto import cli
-from netesto.controller.inventory import AGENT_PORT
+# This file has the package's name: its own folder is not where to look for the package.
+sys.path.pop(0)
+
+from netesto import cli  # noqa: E402
+from netesto.controller.inventory import AGENT_PORT  # noqa: E402
 
 
 def main() -> int:
