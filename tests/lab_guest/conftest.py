@@ -2,12 +2,16 @@
 ground."""
 
 import os
-from collections.abc import Callable, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import netesto
+from netesto import process
 from netesto.lab import guest, kernels
 from netesto.lab.kernels import Kernel, Kind
 
@@ -73,5 +77,48 @@ def inside(tmp_path: Path) -> Callable[..., Ended]:
                 **options,  # type: ignore[arg-type] # what a test passes is run()'s own
             )
         return Ended(status, out.read_bytes(), err.read_bytes())
+
+    return run
+
+
+@pytest.fixture
+def user_folder() -> Iterator[Path]:
+    """A folder of user nobody, with one named `results`; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="netesto-test-"))
+    (folder / "results").mkdir()
+    for path in (folder, folder / "results"):
+        shutil.chown(path, "nobody")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_nobody(user_folder: Path) -> Callable[..., process.Finished]:
+    """Run a command in a guest as an ordinary user without any right, started by the
+    distribution's Python: root's own may be closed to others."""
+    kernel = kernel_or_reason("uml")
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user already: every test here says the same")
+    starter = str(Path(__file__).with_name("starter.py"))
+    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/usr/bin/python3")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(user_folder),
+        "PYTHONPATH": str(Path(netesto.__file__).parent.parent),
+    }
+    tried = process.run(
+        [*user, "-c", "import netesto.lab.guest"], env=environment, timeout=60, check=False
+    )
+    if tried.status != 0:
+        pytest.skip(f"user nobody cannot read this checkout: {tried.last_lines(1)}")
+
+    def run(*argv: str) -> process.Finished:
+        return process.run(
+            [*user, starter, kernel.kind, *argv],
+            env=environment,
+            cwd=user_folder / "results",
+            timeout=60,
+            check=False,
+        )
 
     return run

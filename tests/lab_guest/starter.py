@@ -1,10 +1,13 @@
-"""Starts a guest as a program of its own would, to be interrupted or killed: GROUND ARGV…"""
+"""Starts a guest as a program of its own would: GROUND ARGV… What the command writes in the working
+folder remains, if that is named `results`."""
 
 import sys
+from pathlib import Path
 
 from netesto.lab import guest, kernels
 
 if __name__ == "__main__":
     ground, *argv = sys.argv[1:]
     kind = "sim" if ground == "sim" else "uml"
-    sys.exit(guest.run(argv, kernel=kernels.need(kind)))
+    writable = [Path.cwd()] if Path.cwd().name == "results" else []
+    sys.exit(guest.run(argv, kernel=kernels.need(kind), writable=writable))

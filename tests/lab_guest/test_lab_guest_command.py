@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.lab import guest, inside, mconsole
+from netesto.lab import guest, inside, mconsole, watch
 
 
 def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
@@ -75,12 +75,12 @@ def test_a_writable_folder_must_exist(any_kernel, tmp_path):
 
 def test_crash_is_told_from_the_panic_on():
     console = "booting\nmore\nKernel panic - not syncing: oops\nCPU: 0\n"
-    assert guest.crash_report(console) == "Kernel panic - not syncing: oops\nCPU: 0"
+    assert watch.crash_report(console) == "Kernel panic - not syncing: oops\nCPU: 0"
 
 
 def test_crash_without_a_panic_is_told_by_the_end():
     console = "\n".join(str(number) for number in range(100))
-    assert guest.crash_report(console).split() == [str(number) for number in range(85, 100)]
+    assert watch.crash_report(console).split() == [str(number) for number in range(85, 100)]
 
 
 def test_modules_are_loaded_after_what_they_need():

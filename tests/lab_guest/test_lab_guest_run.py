@@ -119,6 +119,16 @@ def test_a_lab_needs_no_root_of_this_machine(kernel, inside):
     assert (ended.status, 20 <= shortest < 30) == (0, True)
 
 
+@pytest.mark.uml
+def test_an_ordinary_user_runs_a_lab_too(as_nobody, user_folder):
+    script = "id -u; ip netns add far; ip netns list; echo lost > ../lost; echo kept > kept"
+    ended = as_nobody("sh", "-c", script)
+    kept = user_folder / "results" / "kept"
+    assert (ended.status, ended.stdout, ended.stderr) == (0, "0\nfar\n", "")
+    assert (kept.read_text(), kept.owner()) == ("kept\n", "nobody")
+    assert not (user_folder / "lost").exists()
+
+
 def test_every_congestion_control_is_there(kernel, inside):
     path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
     offered = set(inside(kernel, ["cat", path]).stdout.decode().split())
