@@ -16,8 +16,8 @@ from pathlib import Path
 # This file has the package's name: its own folder is not where to look for the package.
 sys.path.pop(0)
 
-from netesto import cli  # noqa: E402
-from netesto.controller.inventory import AGENT_PORT  # noqa: E402
+from netesto import cli
+from netesto.controller.inventory import AGENT_PORT
 
 
 def main() -> int:
