@@ -9,6 +9,9 @@ script is wrong. `netesto exp` is the same with options of its own.
 
 import sys
 
+# netesto.py beside this file has the package's name: this folder is not where to look for it.
+sys.path.pop(0)
+
 from netesto.cli import status
 from netesto.errors import NetestoError
 from netesto.report import expscript

@@ -18,4 +18,4 @@ def test_exp_py_makes_a_page_of_the_words_given_to_it(tmp_path: Path):
     (tmp_path / "exp.csv").write_text("exp,rate\n1.0,94.5\n")
     argv = [sys.executable, str(LOCAL / "exp.py"), "File=exp", "doTable"]
     done = process.run(argv, timeout=30, cwd=tmp_path)
-    assert ("94.5" in done.stdout, done.stdout.startswith("<!doctype html>")) == (True, True)
+    assert ("94.5" in done.stdout, done.stdout.startswith("<!DOCTYPE html>")) == (True, True)
