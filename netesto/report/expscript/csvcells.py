@@ -172,7 +172,7 @@ class IndexedCells:
         written = self._padded(column, rows)
         if written is None or self._has_underscore(written):
             return parse_all(self.texts(column, rows))
-        numeric = np.strings.str_len(np.strings.strip(written)) > 0
+        numeric = np.char.str_len(np.char.strip(written)) > 0
         values = np.full(len(written), np.nan)
         try:
             values[numeric] = written[numeric].astype(np.float64)

@@ -4,6 +4,7 @@ Every picture can be read in black and white: bars have hatches, lines have dash
 """
 
 import io
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,7 +71,9 @@ def render(plot: Plot, formats: Sequence[str]) -> dict[str, bytes]:
 @contextmanager
 def _style(style: Style) -> Iterator[None]:
     """matplotlib's settings for one plot; they are put back."""
-    with mpl.rc_context(fname=STYLE):
+    with mpl.rc_context(fname=STYLE), warnings.catch_warnings():
+        # A label too long for its space, a letter the font lacks: the plot is drawn all the same.
+        warnings.simplefilter("ignore", UserWarning)
         # Fonts as outlines of TrueType: what printers and publishers ask for.
         mpl.rcParams["pdf.fonttype"] = 42
         mpl.rcParams["hatch.color"] = PAPER

@@ -16,6 +16,8 @@ from netesto.report.expscript.ticks import Scale, Tick
 
 # More categories than this, and their labels are left to a round scale.
 LABELLED_VALUES = 12
+# Ticks that somebody may ask for.
+MAX_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,6 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     request = frame.request
     least, most = request.number(f"{name}min"), request.number(f"{name}max")
     step = request.number(f"{name}step")
-    if step is not None and step <= 0:
-        raise ScriptError(f"{name}step: {step} is not above 0")
     lines: list[float] = []
     if name == "Y1":
         lines = line_positions(request, "plotVLines" if frame.kind == "cdf" else "plotHLines")
@@ -144,6 +144,11 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     high = max([high, *lines]) if most is None else most
     # With nothing of the data in view an axis is drawn all the same, for what was asked.
     high = max(low, high)
+    if step is not None and not 0 < (high - low) / MAX_STEPS <= step:
+        raise ScriptError(
+            f"{name}step: steps of {step:g} do not fit an axis from {low:g} to {high:g}",
+            remedy=f"above 0, and not more than {MAX_STEPS} of them",
+        )
     log = request.get(f"{name}LogScale") if frame.kind != "stacked" else "Off"
     scale = ticks.scale(low, high, log=log if log in {"On", "Off"} else "Auto", step=step)
     if most is not None:

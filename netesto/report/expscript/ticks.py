@@ -12,6 +12,8 @@ LOG_RATIO = 100
 MIN_TICKS = 2
 # Below it a power of ten cannot be divided by any more; nothing measured is so small.
 TINY = 1e-200
+# More labels on a logarithmic axis cannot be read; some decades then go without one.
+DECADES_MAX = 16
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "K"))
 
 
@@ -132,6 +134,8 @@ def label(value: float, step: float) -> str:
 
 
 def _plain(value: float) -> str:
+    if value and not 1e-10 < abs(value) < 1e16:
+        return f"{value:g}"
     text = f"{value:.10f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
@@ -140,5 +144,8 @@ def logarithmic(low: float, high: float) -> Scale:
     """A label for each decade, from the one above `low` to the one at or above `high`."""
     first = math.floor(_clean(math.log10(low))) + 1
     last = max(math.ceil(_clean(math.log10(high))), first)
-    ticks = tuple(Tick(10.0**power, _plain(10.0**power)) for power in range(first, last + 1))
+    stride = -(-(last - first + 1) // DECADES_MAX)
+    ticks = tuple(
+        Tick(10.0**power, _plain(10.0**power)) for power in range(first, last + 1, stride)
+    )
     return Scale(10.0 ** (first - 1), 10.0**last, ticks, is_log=True)
