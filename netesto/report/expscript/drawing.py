@@ -4,10 +4,10 @@ Every picture can be read in black and white: bars have hatches, lines have dash
 """
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import matplotlib as mpl
@@ -20,45 +20,28 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
 
 from netesto.report import palette
+from netesto.report.expscript import looks
+from netesto.report.expscript.looks import Look
 from netesto.report.expscript.plot import BARS, Panel, Plot, Style, Trace
 from netesto.report.expscript.ticks import Scale
 from netesto.report.plots import STYLE
 
 FORMATS = ("svg", "pdf", "png")
 
-# The classic tool's colours of series, repeating after ten, and of its right axis.
-CLASSIC_COLORS = (
-    "#000080", "#800000", "#6b8c24", "#008000", "#99804d", "#9933cc", "#664d80", "#808080",
-    "#cc0000", "#000000",
-)  # fmt: skip
-CLASSIC_RIGHT = "#00cc00"
-GREYS = ("#404040", "#a6a6a6", "#737373", "#d0d0d0", "#1a1a1a", "#8c8c8c")
-# Light, with a dark edge: it stands out on every bar and on paper.
-RIGHT_COLOR = "#f0e442"
-# Both stay what they are on a dark page: they stand on bars.
-PAPER, BLACK = "#ffffff", "#000000"
-
-HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "oo", "++")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
 # Inches: beside the axes for the labels of both of them, and for a legend at the right.
 LABELS_IN, LEGEND_IN = 1.3, 1.2
 TITLE_IN, SUBTITLE_IN, TITLE_PAD_IN = 0.25, 0.19, 0.08
 # Inches that a character of a tick label takes; labels that need more than there is are turned.
 CHARACTER_IN = 0.075
+# Inches of the axis that a label takes when it is turned, and when it is upright.
+TURNED_LABEL_IN, UPRIGHT_LABEL_IN = 0.3, 0.15
 PANELS_ABREAST = 3
+# Characters of a legend's text that its handle takes.
+LEGEND_HANDLE = 7
 # A line of more points is drawn without markers.
 MARKED_POINTS = 40
 # Each series' colour and dashes in a plot over time belong to an entry; more lines are paler.
 MANY_LINES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    color: str
-    hatch: str
-    marker: str
-    dashes: tuple[float, ...]
 
 
 def render(plot: Plot, formats: Sequence[str]) -> dict[str, bytes]:
@@ -76,7 +59,7 @@ def _style(style: Style) -> Iterator[None]:
         warnings.simplefilter("ignore", UserWarning)
         # Fonts as outlines of TrueType: what printers and publishers ask for.
         mpl.rcParams["pdf.fonttype"] = 42
-        mpl.rcParams["hatch.color"] = PAPER
+        mpl.rcParams["hatch.color"] = looks.PAPER
         mpl.rcParams["hatch.linewidth"] = 0.9
         mpl.rcParams["axes.titlelocation"] = "center"
         mpl.rcParams["grid.linestyle"] = (0, (1, 2))
@@ -87,16 +70,6 @@ def _style(style: Style) -> Iterator[None]:
             grey = round(style.background * 255)
             mpl.rcParams["axes.facecolor"] = f"#{grey:02x}{grey:02x}{grey:02x}"
         yield
-
-
-def _look(style: Style, place: int) -> _Look:
-    colors = {"classic": CLASSIC_COLORS, "grey": GREYS}.get(style.palette, palette.COLORS)
-    return _Look(
-        color=colors[place % len(colors)],
-        hatch=HATCHES[place % len(HATCHES)],
-        marker=MARKERS[place % len(MARKERS)],
-        dashes=palette.DASHES[place % len(palette.DASHES)],
-    )
 
 
 # ---- the figure --------------------------------------------------------------------------
@@ -181,11 +154,16 @@ def _scale_x(axes: Axes, plot: Plot, width_in: float) -> None:
         axes.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(scale.low, scale.high)
-    labels = [tick.label for tick in scale.ticks]
+    # Where even upright labels would touch, only some ticks have one.
+    stride = max(1, math.ceil(len(scale.ticks) * UPRIGHT_LABEL_IN / width_in))
+    shown = scale.ticks[::stride]
+    labels = [tick.label for tick in shown]
     turned = sum(len(label) + 2 for label in labels) * CHARACTER_IN > width_in
-    axes.xaxis.set_major_locator(FixedLocator([tick.position for tick in scale.ticks]))
+    angle = 90 if len(labels) * TURNED_LABEL_IN > width_in else 35
+    axes.xaxis.set_major_locator(FixedLocator([tick.position for tick in shown]))
     axes.set_xticklabels(
-        labels, rotation=35 if turned else 0, ha="right" if turned else "center",
+        labels, rotation=angle if turned else 0, ha="right" if turned else "center",
+        va="center" if turned and angle == 90 else "top",
         rotation_mode="anchor" if turned else "default",
     )  # fmt: skip
     if plot.kind in BARS or plot.kind == "box":
@@ -217,7 +195,7 @@ def _right_axes(axes: Axes, plot: Plot) -> Axes | None:
 
 
 def _draw_bars(axes: Axes, trace: Trace, plot: Plot) -> None:
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     scale = plot.left.scale
     foot = scale.low if scale.is_log or scale.low > 0 else min(0.0, scale.high)
     bases = [foot if mark.base is None else mark.base for mark in trace.marks]
@@ -238,7 +216,7 @@ def _draw_bars(axes: Axes, trace: Trace, plot: Plot) -> None:
 
 
 def _draw_line(axes: Axes, trace: Trace, plot: Plot) -> None:
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     (line,) = axes.plot(
         [mark.x for mark in trace.marks],
         [mark.y for mark in trace.marks],
@@ -252,7 +230,7 @@ def _draw_line(axes: Axes, trace: Trace, plot: Plot) -> None:
 
 
 def _draw_time(axes: Axes, trace: Trace, plot: Plot) -> None:
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     many = sum(len(panel.traces) for panel in plot.panels) > MANY_LINES
     (line,) = axes.plot(
         [mark.x for mark in trace.marks],
@@ -266,7 +244,7 @@ def _draw_time(axes: Axes, trace: Trace, plot: Plot) -> None:
 
 
 def _draw_scatter(axes: Axes, trace: Trace, plot: Plot) -> None:
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     axes.plot(
         [mark.x for mark in trace.marks],
         [mark.y for mark in trace.marks],
@@ -275,7 +253,7 @@ def _draw_scatter(axes: Axes, trace: Trace, plot: Plot) -> None:
         marker=look.marker,
         markersize=5,
         alpha=0.8,
-        markeredgecolor=PAPER,
+        markeredgecolor=looks.PAPER,
         markeredgewidth=0.5,
     )
 
@@ -283,7 +261,7 @@ def _draw_scatter(axes: Axes, trace: Trace, plot: Plot) -> None:
 def _draw_cdf(axes: Axes, trace: Trace, plot: Plot) -> None:
     if not trace.marks:
         return
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     first = trace.marks[0]
     (line,) = axes.plot(
         [first.x, *(mark.x for mark in trace.marks)],
@@ -297,7 +275,7 @@ def _draw_cdf(axes: Axes, trace: Trace, plot: Plot) -> None:
 
 
 def _draw_boxes(axes: Axes, trace: Trace, plot: Plot) -> None:
-    look = _look(plot.style, trace.place)
+    look = looks.look(plot.style, trace.place)
     for box in trace.boxes:
         axes.bxp(
             [
@@ -337,7 +315,7 @@ _DRAW: Mapping[str, Callable[[Axes, Trace, Plot], None]] = {
 
 def _error_bars(axes: Axes, trace: Trace, plot: Plot) -> None:
     """On bars they are dark; beside lines they have the line's colour, or nobody knew whose."""
-    color = palette.INK if plot.kind in BARS else _look(plot.style, trace.place).color
+    color = palette.INK if plot.kind in BARS else looks.look(plot.style, trace.place).color
     ends = [
         (mark.x, mark.y, max(0.0, mark.y - mark.low), max(0.0, mark.high - mark.y))
         for mark in trace.marks
@@ -357,8 +335,8 @@ def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
             axes.annotate(
                 mark.note, (mark.x, mark.y), (0, -3), textcoords="offset points", ha="center",
                 va="top", fontsize=7.5, rotation=90 if plot.style.vertical_notes else 0,
-                color=BLACK, zorder=6,
-                bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
+                color=looks.BLACK, zorder=6,
+                bbox={"facecolor": looks.PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
             )  # fmt: skip
 
 
@@ -369,20 +347,16 @@ def _right_marks(axes: Axes, trace: Trace, plot: Plot) -> None:
         return
     axes.plot(
         [mark.x for mark in marked], [mark.right[0] for mark in marked], linestyle="none",
-        marker="D", markersize=6.5, markerfacecolor=_right_color(plot.style),
-        markeredgecolor=BLACK, markeredgewidth=0.8, zorder=5,
+        marker="D", markersize=6.5, markerfacecolor=looks.right_color(plot.style),
+        markeredgecolor=looks.BLACK, markeredgewidth=0.8, zorder=5,
     )  # fmt: skip
     second = [mark for mark in marked if len(mark.right) > 1]
     half = plot.bar_width / 2
-    for width, color in ((3.4, BLACK), (1.8, PAPER)):
+    for width, color in ((3.4, looks.BLACK), (1.8, looks.PAPER)):
         axes.hlines(
             [mark.right[1] for mark in second], [mark.x - half for mark in second],
             [mark.x + half for mark in second], colors=color, linewidths=width, zorder=5,
         )  # fmt: skip
-
-
-def _right_color(style: Style) -> str:
-    return {"classic": CLASSIC_RIGHT, "grey": PAPER}.get(style.palette, RIGHT_COLOR)
 
 
 def _reference_lines(axes: Axes, plot: Plot) -> None:
@@ -410,13 +384,13 @@ def _handles(plot: Plot) -> list[Artist]:
     entries = [entry for entry in plot.labels if entry[0]]
     handles: list[Artist] = []
     if len(entries) > 1 or (entries and plot.kind == "time"):
-        handles += [_handle(label, _look(plot.style, place), plot) for label, place in entries]
+        handles += [_handle(label, looks.look(plot.style, place), plot) for label, place in entries]
     for number, name in enumerate(plot.right_names):
         handles.append(_right_handle(name, number, plot.style))
     return handles
 
 
-def _handle(label: str, look: _Look, plot: Plot) -> Artist:
+def _handle(label: str, look: Look, plot: Plot) -> Artist:
     if plot.kind in BARS or plot.kind == "box":
         return Patch(facecolor=look.color, hatch=look.hatch, linewidth=0, label=label)
     if plot.kind == "scatter":
@@ -430,7 +404,7 @@ def _handle(label: str, look: _Look, plot: Plot) -> Artist:
 
 def _right_handle(name: str, number: int, style: Style) -> Artist:
     marker, size = ("D", 6.5) if number == 0 else ("_", 11.0)
-    color = _right_color(style) if number == 0 else palette.INK
+    color = looks.right_color(style) if number == 0 else palette.INK
     return Line2D(
         [], [], linestyle="none", marker=marker, markersize=size, markerfacecolor=color,
         markeredgecolor=palette.INK, label=_wrapped(name),
@@ -457,7 +431,9 @@ _LEGEND_PLACES: Mapping[
 
 
 def _place_legend(figure: Figure, handles: Sequence[Artist], plot: Plot) -> None:
-    columns = 1 if plot.style.legend == "right" else min(len(handles), 5)
+    longest = max(len(str(handle.get_label())) for handle in handles) + LEGEND_HANDLE
+    abreast = int(figure.get_size_inches()[0] / (longest * CHARACTER_IN))
+    columns = 1 if plot.style.legend == "right" else max(1, min(len(handles), abreast))
     legend = figure.legend(
         handles=list(handles),
         loc=_LEGEND_PLACES[plot.style.legend],
@@ -486,7 +462,7 @@ def _save(figure: Figure, form: str, style: Style) -> bytes:
         data,
         format=form,
         dpi=style.width_px / figure.get_size_inches()[0],
-        facecolor="none" if form == "svg" else PAPER,
+        facecolor="none" if form == "svg" else looks.PAPER,
         metadata=dict.fromkeys(nothing[form]),
     )
     return data.getvalue()
