@@ -5,6 +5,7 @@ import re
 import pytest
 from library_runs import LIBRARY, dry_run, echoed, experiments
 
+from netesto.errors import ScriptError
 from netesto.language.check import check
 
 HEAD = """\
@@ -122,6 +123,12 @@ def test_server_may_be_called_server():
 def test_description_ends_with_the_test():
     text = "RUN tcpCA23 tcpCA23_vs1=1\nRUN OneFlowStream server=s client=c1 ca=bbr\n"
     assert ran(text)[-1].description == ""
+
+
+def test_a_server_of_an_earlier_run_is_not_taken():
+    text = HEAD.replace("SET server1=s\n", "")
+    with pytest.raises(ScriptError, match="undefined variable .server1"):
+        dry_run(f"{text}RUN tcpCA23 tcpCA23_baseline=1 server1=s\nRUN tcpCA23 tcpCA23_baseline=1\n")
 
 
 def test_it_brings_inlib_with_it():

@@ -5,6 +5,7 @@ import re
 import pytest
 from library_runs import LIBRARY, dry_run, experiments, names
 
+from netesto.errors import ScriptError
 from netesto.language.check import check
 
 HEAD = """\
@@ -89,6 +90,12 @@ def test_arguments_reach_the_flows():
         ),
         "1s2c2fsvs | c1:S dur=5 instances=6 reply=1, c2:S dur=5 instances=6 reply=1",
     ]
+
+
+def test_a_server_of_an_earlier_run_is_not_taken():
+    text = HEAD.replace("SET server1=s\n", "")
+    with pytest.raises(ScriptError, match="undefined variable .server1"):
+        dry_run(f"{text}RUN ExpVs ExpVsOne=1 server1=s\nRUN ExpVs ExpVsOne=1\n")
 
 
 def test_it_brings_inlib_with_it():
