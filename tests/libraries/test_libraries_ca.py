@@ -127,7 +127,7 @@ def test_description_ends_with_the_test():
 
 def test_a_server_of_an_earlier_run_is_not_taken():
     text = HEAD.replace("SET server1=s\n", "")
-    with pytest.raises(ScriptError, match="undefined variable .server1"):
+    with pytest.raises(ScriptError, match=r"undefined variable \$server1"):
         dry_run(f"{text}RUN tcpCA23 tcpCA23_baseline=1 server1=s\nRUN tcpCA23 tcpCA23_baseline=1\n")
 
 

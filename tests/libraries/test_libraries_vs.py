@@ -94,7 +94,7 @@ def test_arguments_reach_the_flows():
 
 def test_a_server_of_an_earlier_run_is_not_taken():
     text = HEAD.replace("SET server1=s\n", "")
-    with pytest.raises(ScriptError, match="undefined variable .server1"):
+    with pytest.raises(ScriptError, match=r"undefined variable \$server1"):
         dry_run(f"{text}RUN ExpVs ExpVsOne=1 server1=s\nRUN ExpVs ExpVsOne=1\n")
 
 
