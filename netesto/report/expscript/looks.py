@@ -23,6 +23,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 @dataclass(frozen=True, slots=True)
 class Look:
+    """How one series is drawn, whether as bars or as lines. `dashes` are matplotlib's."""
+
     color: str
     hatch: str
     marker: str
@@ -30,6 +32,7 @@ class Look:
 
 
 def look(style: Style, place: int) -> Look:
+    """Of the series in that place of the legend."""
     colors = {"classic": CLASSIC_COLORS, "grey": GREYS}.get(style.palette, palette.COLORS)
     # Colours that come again come with other hatches.
     turn = place + place // len(colors)
@@ -42,4 +45,5 @@ def look(style: Style, place: int) -> Look:
 
 
 def right_color(style: Style) -> str:
+    """Of the diamonds that belong to the right axis."""
     return {"classic": CLASSIC_RIGHT, "grey": PAPER}.get(style.palette, RIGHT_COLOR)
