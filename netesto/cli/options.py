@@ -108,6 +108,11 @@ def _run(commands: _Commands) -> None:
         "--seed", type=int, metavar="N", help="for everything random (default: chosen, and told)"
     )
     run.add_argument(
+        "--resume",
+        action="store_true",
+        help="pass over the cells of a SWEEP that an earlier run finished in this results folder",
+    )
+    run.add_argument(
         "--force", action="store_true", help="go on though the lab is not as it was asked for"
     )
     run.add_argument(

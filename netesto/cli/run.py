@@ -281,6 +281,8 @@ class _Session:
                 render=page.write,
                 index=index.write,
                 name=self._record.name,
+                script=self._script.name,
+                resume=self._options.resume,
                 family=self._options.family,
             )
             controller.set_ground(ground)

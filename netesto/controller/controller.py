@@ -36,7 +36,9 @@ class Controller:
     """Satisfies language.ports.Port. Its methods run in the script's thread.
 
     Use it with `with`: leaving it lets every agent go, and each puts its host back.
-    `render` makes the page of an experiment's folder, `index` that of the results folder.
+    `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
+    is the run's, `script` the script's. With `resume`, SWEEP cells that an earlier run of the
+    script finished well in this results folder are passed over.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class Controller:
         render: Callable[[Path], None],
         index: Callable[[Path], None],
         name: str,
+        script: str = "",
+        resume: bool = False,
         family: int = 4,
     ) -> None:
         self.failures: list[str] = []
@@ -59,6 +63,9 @@ class Controller:
         self._render = render
         self._index = index
         self._name = name
+        self._script = script
+        self._resume = resume
+        self._cell_failed = False
         self._family = family
         self._inventory = inventory
         self._ground = Ground(kind="hosts")
@@ -160,11 +167,12 @@ class Controller:
         self._observer.warn(f"{place.file}:{place.line}: assertion failed: {message}")
 
     def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        del cell
-        return False
+        return self._resume and self._store.is_cell_done(self._script, cell)
 
     def cell_finished(self, cell: Mapping[str, str]) -> None:
-        del cell
+        if not self._cell_failed:
+            self._store.note_cell(self._script, cell)
+        self._cell_failed = False
 
     def echo(self, text: str) -> None:
         self._observer.echo(text)
@@ -201,7 +209,7 @@ class Controller:
             topology=self._ground.topology,
             paths=self._ground.paths,
             description=notes.description,
-            columns=notes.columns,
+            columns=_columns(notes),
             ended_s=self._run.clock.now(),
         )
         evidence = digest.evidence(folder, asked)
@@ -214,6 +222,13 @@ class Controller:
         self._store.append(rows)
         self._index(self._store.folder)
         if found.status != OK:
+            self._cell_failed = True
             self.failures.append(f"experiment {experiment.exp}: {found.status}")
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         return rows[0] if rows else {}
+
+
+def _columns(notes: ports.ExperimentNotes) -> dict[str, str]:
+    """What the script says the columns are: OTHER, the factors of a SWEEP, and its repetition."""
+    repetition = {"rep": notes.cell["rep"]} if "rep" in notes.cell else {}
+    return {**notes.columns, **repetition}

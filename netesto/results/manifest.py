@@ -10,6 +10,7 @@ import cattrs
 
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
+from netesto.results import durable
 
 # Its place in an experiment's folder.
 NAME = "manifest.json"
@@ -115,9 +116,9 @@ def _converter() -> cattrs.Converter:
 
 
 def write(manifest: Manifest, path: Path) -> None:
-    """Write `path`, readable by people."""
+    """Write `path`, readable by people. ResultsError if the disk does not take it."""
     value = _converter().unstructure(manifest)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)
 
 
 def read(path: Path) -> Manifest:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from netesto.results.fields import Fields
 TABLE = "exp.csv"
 _COUNTER = "counter"
 _LOCK = ".lock"
+_CELLS = "cells.jsonl"
 _PARTIAL = ".partial"
 _FACTS = frozenset({"0", "1"})
 
@@ -30,6 +32,7 @@ class Store:
         self.folder = folder
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
+        self._cells: frozenset[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +139,20 @@ class Store:
         """The numbers of the whole experiments, in order."""
         return experiments(self.folder)
 
+    # ---- SWEEP cells -----------------------------------------------------------------------
+
+    def note_cell(self, script: str, cell: Mapping[str, str]) -> None:
+        """A script's SWEEP cell was finished well; a later run may pass it over."""
+        durable.append(self.folder / _CELLS, _cell_line(script, cell))
+
+    def is_cell_done(self, script: str, cell: Mapping[str, str]) -> bool:
+        """True if `note_cell` was told of the cell, in whatever run."""
+        if self._cells is None:
+            path = self.folder / _CELLS
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            self._cells = frozenset(text.splitlines(keepends=True))
+        return _cell_line(script, cell) in self._cells
+
     # ---- tables and runs -------------------------------------------------------------------
 
     def check_columns(self, fields: Fields) -> None:
@@ -176,6 +193,10 @@ def counter(folder: Path) -> int:
             remedy="Write the number of the folder's last experiment into it.",
         )
     return int(text)
+
+
+def _cell_line(script: str, cell: Mapping[str, str]) -> str:
+    return json.dumps({"script": script, "cell": dict(cell)}, sort_keys=True) + "\n"
 
 
 def experiments(folder: Path) -> list[int]:

@@ -247,8 +247,17 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
 def _with_transactions(result: TransferResult, values: _Values) -> TransferResult:
     rate = values.number("TRANSACTION_RATE")
     told = replace(result, transactions_per_s=rate)
-    # No transaction was completed: the zeros that netperf prints are no latencies.
-    return _with_latencies(told, values) if rate else told
+    if not rate:
+        # No transaction was completed: the zeros that netperf prints are no latencies.
+        return told
+    told = _with_latencies(told, values)
+    # Nor are those of a histogram with too few transactions in it.
+    return replace(
+        told,
+        p50_latency_us=told.p50_latency_us or None,
+        p90_latency_us=told.p90_latency_us or None,
+        p99_latency_us=told.p99_latency_us or None,
+    )
 
 
 def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
