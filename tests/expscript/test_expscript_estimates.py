@@ -50,3 +50,47 @@ def test_one_value_has_no_interval():
 def test_equal_data_give_equal_intervals():
     values = np.arange(30.0)
     assert estimates.percentile_interval(values, 90) == estimates.percentile_interval(values, 90)
+
+
+# ---- two groups --------------------------------------------------------------------------
+
+# The example of SciPy's documentation of mannwhitneyu: U = 17, exact p 1/9, approximated 0.1113.
+MALES = np.array([19.0, 22.0, 16.0, 29.0, 24.0])
+FEMALES = np.array([20.0, 11.0, 17.0, 12.0])
+
+
+def test_a_rank_test_of_few_values_is_exact():
+    assert estimates.rank_test(MALES, FEMALES) == pytest.approx(1 / 9)
+
+
+def test_a_rank_test_of_many_values_is_approximated(monkeypatch):
+    monkeypatch.setattr(estimates, "ARRANGEMENTS_MAX", 0)
+    assert estimates.rank_test(MALES, FEMALES) == pytest.approx(0.11134688653314041)
+
+
+def test_values_that_are_all_equal_do_not_differ():
+    assert estimates.rank_test(np.ones(4), np.ones(5)) == 1
+    assert estimates.rank_test(np.ones(40), np.ones(50)) == 1
+
+
+@pytest.mark.parametrize(("base", "new", "p"), [(3, 3, 0.1), (4, 4, 2 / 70), (1, 1, 1.0)])
+def test_few_values_cannot_have_a_small_p(base, new, p):
+    assert estimates.least_rank_p(base, new) == pytest.approx(p)
+    apart = estimates.rank_test(np.arange(base) * 1.0, np.arange(new) + 100.0)
+    assert apart == pytest.approx(p)
+
+
+def test_holm_corrects_step_by_step():
+    assert estimates.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert estimates.holm([]) == []
+
+
+def test_the_interval_of_a_difference():
+    interval = estimates.welch_interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
+    assert interval is not None
+    # se = sqrt(1/3 + 4/3), 2.9 degrees of freedom, rounded down; t(0.975, 2) = 4.3027
+    assert (round(interval.low, 3), round(interval.high, 3)) == (-3.555, 7.555)
+
+
+def test_a_difference_of_single_values_has_no_interval():
+    assert estimates.welch_interval(np.array([1.0]), np.array([1.0, 2.0])) is None
