@@ -100,9 +100,10 @@ def run(
 ) -> int:
     """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
 
-    The guest reads all files of the machine; of what it writes, only that within the folders
-    `writable` (they exist) remains. `stdout` and `stderr` are file descriptors; a terminal there is
-    one inside, too. `seed` sets every random number of a guest in simulated time.
+    The guest reads all files of the machine but those below /run, /dev, /proc and /sys, which are
+    its own; of what it writes, only that within the folders `writable` (they exist) remains.
+    `stdout` and `stderr` are file descriptors; a terminal there is one inside, too. `seed` sets
+    every random number of a guest in simulated time.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second one
     ends the guest and is raised. LabError if the guest cannot start, crashes (with the kernel's
@@ -127,7 +128,7 @@ def run(
         seed=seed if kernel.kind == "sim" else None,
         beat_s=BEAT_S[kernel.kind],
     )
-    base = _base()
+    base = base_folder()
     owned.remove_abandoned(base)
     with owned.folder(base) as folder, _booted(job, kernel, memory_mb, folder, stdin) as guest:
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
@@ -137,12 +138,12 @@ def run(
 
 def leftovers() -> list[Path]:
     """Folders of guests whose starter was killed. The next `run` removes them, too."""
-    return owned.abandoned(_base())
+    return owned.abandoned(base_folder())
 
 
 def remove_leftovers() -> list[Path]:
     """Remove exactly these; what was removed."""
-    return owned.remove_abandoned(_base())
+    return owned.remove_abandoned(base_folder())
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -262,17 +263,9 @@ def _memory_folder(memory_mb: int, folder: Path) -> Path:
     )
 
 
-def _base() -> Path:
-    """The folder of this user's guests, private; what is in it are guests, and nothing else."""
-    path = Path(tempfile.gettempdir()) / f"netesto-{os.getuid()}"
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise LabError(f"{path}: {error.strerror}") from error
-    facts = path.stat(follow_symlinks=False)
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or not path.is_dir():
-        raise LabError(f"{path}: not a private folder of this user; remove it")
-    return path
+def base_folder() -> Path:
+    """Where each guest has its private folder while it runs."""
+    return Path(tempfile.gettempdir())
 
 
 def _check_folders(writable: Sequence[Path]) -> None:

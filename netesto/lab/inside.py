@@ -246,7 +246,7 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
         os.read(begun, 1)
         os.close(begun)
         return pid
-    failure = NOT_EXECUTABLE
+    failure, culprit = NOT_EXECUTABLE, job.cwd
     try:
         os.setsid()
         os.dup2(stdin, 0)
@@ -256,10 +256,11 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
         for sign in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(sign, signal.SIG_DFL)
         os.chdir(job.cwd)
+        culprit = job.argv[0]
         # process.py cannot be imported here, and process 1 must fork for itself anyway.
         os.execvpe(job.argv[0], list(job.argv), dict(job.env))  # noqa: S606
     except OSError as error:
-        os.write(2, f"{job.argv[0]}: {error.strerror}\n".encode())
+        os.write(2, f"{culprit}: {error.strerror}\n".encode())
         failure = NOT_FOUND if error.errno == errno.ENOENT else NOT_EXECUTABLE
     finally:
         os._exit(failure)

@@ -172,7 +172,12 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
     _check_tools()
     given = _newest_package() if source is None else _source_folder(source)
     kernels = cache_folder()
-    kernels.mkdir(parents=True, exist_ok=True)
+    try:
+        kernels.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"{kernels}: {error.strerror}", remedy="XDG_CACHE_HOME names another place"
+        ) from error
     key = cache_key(_identity(given), kernelconfig.recipe())
     folder = kernels / key
     if (folder / "kernel.json").is_file():

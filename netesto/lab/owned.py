@@ -1,17 +1,18 @@
 """Folders that belong to a running process, and are recognised when it is gone.
 
-Their name is the record: `running-PID-START-…`. One whose process no longer runs was left by a
-killed one, and only such a one is removed.
+Their name is the record: `netesto-running-PID-START-…`. One of this user whose process no longer
+runs was left by a killed one, and only such a one is removed.
 """
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-PREFIX = "running-"
+PREFIX = "netesto-running-"
 
 
 @contextlib.contextmanager
@@ -41,7 +42,7 @@ def start_ticks(pid: int) -> int | None:
 
 def abandoned(base: Path) -> list[Path]:
     """Folders in `base` that a killed process left behind."""
-    return [path for path in sorted(base.glob(f"{PREFIX}*")) if not _is_owned(path.name)]
+    return [path for path in sorted(base.glob(f"{PREFIX}*")) if _is_abandoned(path)]
 
 
 def remove_abandoned(base: Path) -> list[Path]:
@@ -52,6 +53,12 @@ def remove_abandoned(base: Path) -> list[Path]:
     return left
 
 
-def _is_owned(name: str) -> bool:
-    pid, start, *_ = name.removeprefix(PREFIX).split("-")
-    return start_ticks(int(pid)) == int(start)
+def _is_abandoned(path: Path) -> bool:
+    named = re.fullmatch(rf"{PREFIX}(\d+)-(\d+)-.*", path.name)
+    if named is None:
+        return False
+    try:
+        is_ours = path.stat(follow_symlinks=False).st_uid == os.getuid()
+    except FileNotFoundError:
+        return False
+    return is_ours and start_ticks(int(named[1])) != int(named[2])

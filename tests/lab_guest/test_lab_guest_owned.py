@@ -15,14 +15,15 @@ def test_folder_of_a_running_process_is_not_abandoned(tmp_path):
 
 
 def test_folder_of_a_process_that_is_gone_is_removed(tmp_path):
-    left = tmp_path / f"running-{os.getpid()}-1-left"
+    left = tmp_path / f"{owned.PREFIX}{os.getpid()}-1-left"
     left.mkdir()
     assert (owned.remove_abandoned(tmp_path), left.exists()) == ([left], False)
 
 
 def test_what_is_not_ours_stays(tmp_path):
-    (tmp_path / "results").mkdir()
-    assert (owned.remove_abandoned(tmp_path), (tmp_path / "results").is_dir()) == ([], True)
+    other = tmp_path / "netesto-running-shoes"
+    other.mkdir()
+    assert (owned.remove_abandoned(tmp_path), other.is_dir()) == ([], True)
 
 
 def test_a_process_that_does_not_run_has_no_start():

@@ -144,7 +144,7 @@ def test_nothing_is_left_behind(kernel, inside, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     inside(kernel, ["true"])
     ours = f"{owned.PREFIX}{os.getpid()}-*"
-    assert (list(guest.leftovers()), list(Path("/tmp").glob(f"netesto-*/{ours}"))) == ([], [])
+    assert (list(guest.leftovers()), list(guest.base_folder().glob(ours))) == ([], [])
     assert not (tmp_path / "home").exists()
 
 
@@ -173,7 +173,7 @@ def test_a_killed_starter_leaves_no_process(kernel, tmp_path):
     out = tmp_path / "out"
     out.touch()
     with started(kernel, ["sh", "-c", "echo up; sleep 1000000"], out) as child:
-        [folder] = Path("/tmp").glob(f"netesto-{os.getuid()}/{owned.PREFIX}{child.pid}-*")
+        [folder] = guest.base_folder().glob(f"{owned.PREFIX}{child.pid}-*")
         leader = int((folder / "guest" / "pid").read_text())
         before = session(leader)
         os.kill(child.pid, signal.SIGKILL)
