@@ -23,7 +23,7 @@ def test_a_sweep_fills_its_columns_and_is_not_run_twice(tmp_path: Path):
     assert (first.status, again.status, len(first.rows)) == (0, 0, 8)
     assert [cell for cell in cells if cell[0].endswith(".0")] == [
         ("1.0", "reno", "1"),
-        ("2.0", "reno", "2"),
-        ("3.0", "cubic", "1"),
+        ("2.0", "cubic", "1"),
+        ("3.0", "reno", "2"),
         ("4.0", "cubic", "2"),
     ]
