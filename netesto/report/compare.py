@@ -266,7 +266,7 @@ def _row(factors: Sequence[str], one: Difference) -> Row:
         _figure(one.base_mean),
         _figure(one.new_mean),
         "" if change is None else f"{change:+.1f}%",
-        "" if interval is None else f"{interval.low:+.4g} … {interval.high:+.4g}",
+        "" if interval is None else f"{_signed(interval.low)} … {_signed(interval.high)}",
         "" if one.verdict in {Verdict.TOO_FEW, Verdict.LOST} else f"{one.p:.3g}",
         f"{len(one.base)}/{len(one.new)}",
         f"{one.failed[0]}/{one.failed[1]}" if any(one.failed) else "",
@@ -279,6 +279,11 @@ def _row(factors: Sequence[str], one: Difference) -> Row:
 
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.5g}"
+
+
+def _signed(value: float) -> str:
+    """Four digits, or all before the point."""
+    return f"{value:+.0f}" if abs(value) >= 1000 else f"{value:+.4g}"
 
 
 def summary(comparison: Comparison) -> str:

@@ -80,7 +80,7 @@ def _load_quoted(path: Path, text: str, *, warn: Warn) -> tuple[list[str], Cells
         records = [
             row
             for row in csv.reader(io.StringIO(text, newline=""))
-            if any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
+            if ",".join(row).strip() and not row[0].lstrip().startswith("#")
         ]
     except csv.Error as error:
         raise ScriptError(f"csv file {str(path)!r}: {error}") from error

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from netesto.report import embed, rendering
 from netesto.report.expscript.blocks import Block, Heading, PlotBlock, TableBlock
+from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.tables import Cell, Table
 
 # A page of nothing has a title all the same.
@@ -53,5 +54,5 @@ def _cell_class(table: Table, place: int, cell: Cell) -> Markup:
 def _hint(table: Table) -> str:
     """What one could write into a filter, with names that this table has."""
     numeric = [heading.name for heading in table.headings if heading.is_numeric]
-    known = "rate" if "rate" in numeric else (numeric[-1] if numeric else "")
+    known = "rate" if "rate" in numeric else next((name for name in numeric if name != EXP), "")
     return f"bbr {known}>10" if known and " " not in known else "bbr"
