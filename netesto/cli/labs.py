@@ -28,6 +28,16 @@ def parse_spec(spec: str) -> Topology:
     return topology.build(name, settings)
 
 
+def unfetched(lab: Lab) -> dict[str, Path]:
+    """The folders with what hosts measured and no controller has fetched, by host."""
+    folders = {host: Path(lab.record.files) / host / "spool" for host in lab.record.hosts}
+    return {
+        host: folder
+        for host, folder in folders.items()
+        if any(path.is_file() for path in folder.rglob("*"))
+    }
+
+
 @contextlib.contextmanager
 def up(network: Topology) -> Iterator[Lab]:
     """The lab, for as long as the body runs."""

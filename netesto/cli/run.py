@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import secrets
+import shutil
 import signal
 import sys
 import time
@@ -167,8 +168,9 @@ def run(options: argparse.Namespace) -> int:
         rehearsal=rehearsal,
         run_record=run_record,
         choice=choice,
+        out=out,
     )
-    return session.run(out)
+    return session.run()
 
 
 _GROUNDS: Mapping[str, str] = {
@@ -211,6 +213,7 @@ class _Session:
         rehearsal: DryRun,
         run_record: RunRecord,
         choice: Choice,
+        out: Path,
     ) -> None:
         self._options = options
         self._script = script
@@ -218,16 +221,17 @@ class _Session:
         self._rehearsal = rehearsal
         self._record = run_record
         self._choice = choice
+        self._out = out
         self._fields = fields.load(paths.fields_file())
         console = Console(stderr=True, highlight=False)
         self._display = Display(console, plain=options.plain, quiet=options.quiet)
 
-    def run(self, out: Path) -> int:
+    def run(self) -> int:
         """The exit status. Errors before the first experiment are raised."""
         configure_log(self._options.verbose)
         self._fields.check_extra(self._rehearsal.columns)
         end = _End(status.FAILED)
-        with Store(out) as results:
+        with Store(self._out) as results:
             results.check_columns(self._fields)
             self._tell_of_missing_rows(results)
             results.write_run(self._record)
@@ -242,7 +246,7 @@ class _Session:
                 raise
             finally:
                 results.write_run(self._ended(end))
-        self._tell(out, end)
+        self._tell(end)
         return end.status
 
     def _tell_of_missing_rows(self, results: Store) -> None:
@@ -315,7 +319,21 @@ class _Session:
                 self._display.say(note)
             inventory = Inventory(list(lab.endpoints.values()), aliases=aliases)
             measured = self._measure(lab, network, inventory)
-            yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)
+            try:
+                yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)
+            finally:
+                self._keep_unfetched(lab)
+
+    def _keep_unfetched(self, lab: Lab) -> None:
+        """What a killed agent had measured would go away with the lab: bring it home."""
+        for host, folder in labs.unfetched(lab).items():
+            place = self._out / "runs" / f"{self._record.name}-unfetched" / host
+            try:
+                shutil.copytree(folder, place)
+            except OSError as error:
+                self._display.warn(f"{host}: what it measured is lost: {error}")
+                continue
+            self._display.warn(f"{host}: what it measured and could not deliver is in {place}")
 
     def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
         """Measure the paths that flows will take, before they do."""
@@ -373,14 +391,14 @@ class _Session:
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
         )
 
-    def _tell(self, out: Path, end: _End) -> None:
+    def _tell(self, end: _End) -> None:
         if self._display.rows and not self._options.quiet:
             print()
             tables.print_rows(self._display.rows)
             print()
             if len(self._display.pages) == 1:
                 print(f"page     {self._display.pages[0]}")
-            print(f"results  {out}/exp.html")
+            print(f"results  {self._out}/exp.html")
         for failure in end.failures:
             print(f"netesto: {failure}", file=sys.stderr)
         if end.status == status.INTERRUPTED:

@@ -53,6 +53,8 @@ def test_a_killed_agent_fails_its_flow_and_the_run_ends(tmp_path: Path):
         "",
     )
     assert outcome.rows[2]["status"].startswith("client2: agent lost")
+    kept = [path.name for path in (tmp_path / "out" / "runs").rglob("client2/**/client2.snmp")]
+    assert kept == ["client2.snmp"]
     assert "client1" not in namespaces()
 
 
