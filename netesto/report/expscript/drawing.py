@@ -342,13 +342,17 @@ def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
 
 def _right_marks(axes: Axes, trace: Trace, plot: Plot) -> None:
     """Diamonds for the first column of the right axis, short white bars for the second."""
+    assert plot.right is not None
+    scale = plot.right.scale
+    # Not clipped, or a diamond at the end of the axis would lose its half.
     marked = [mark for mark in trace.marks if mark.right]
+    marked = [mark for mark in marked if scale.low <= mark.right[0] <= scale.high]
     if not marked:
         return
     axes.plot(
         [mark.x for mark in marked], [mark.right[0] for mark in marked], linestyle="none",
         marker="D", markersize=6.5, markerfacecolor=looks.right_color(plot.style),
-        markeredgecolor=looks.BLACK, markeredgewidth=0.8, zorder=5,
+        markeredgecolor=looks.BLACK, markeredgewidth=0.8, zorder=5, clip_on=False,
     )  # fmt: skip
     second = [mark for mark in marked if len(mark.right) > 1]
     half = plot.bar_width / 2

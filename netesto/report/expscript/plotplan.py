@@ -358,7 +358,8 @@ def _remarks(frame: Frame, plot: Plot) -> tuple[str, ...]:
         start = f"{low:.10g}"
         remarks.append(f"Bars begin at {start}, not at 0; Y1min=0 makes their lengths comparable.")
     how = frame.request.chosen("plotRepeats", "each", "mean", "median")
-    if how != "each":
+    marks = [mark for panel in plot.panels for trace in panel.traces for mark in trace.marks]
+    if how != "each" and any(mark.low is not None for mark in marks):
         method = "Student's t" if how == "mean" else "bootstrap"
         remarks.append(f"Repeats are shown as their {how} with its 95 % interval ({method}).")
     elif frame.wanted.errors:

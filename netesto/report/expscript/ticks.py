@@ -12,6 +12,8 @@ LOG_RATIO = 100
 MIN_TICKS = 2
 # Below it a power of ten cannot be divided by any more; nothing measured is so small.
 TINY = 1e-200
+# Values so close, relative to their size, are one value: floats have no ticks between them.
+NARROW = 1e-9
 # More labels on a logarithmic axis cannot be read; some decades then go without one.
 DECADES_MAX = 16
 _SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "K"))
@@ -68,7 +70,7 @@ def scale(low: float, high: float, *, log: str = "Auto", step: float | None = No
 def linear(low: float, high: float, *, step: float | None = None) -> Scale:
     """Ticks from the first above a round bottom to the first strictly above `high`."""
     low, high = sorted(0.0 if abs(end) < TINY else end for end in (low, high))
-    if low == high:
+    if high - low <= NARROW * max(-low, high):
         # A bar of no height shows nothing: a lone value is drawn from 0.
         low, high = min(0.0, low), max(0.0, high) or float(low == 0)
     unit = _step(low, high) if step is None else step
