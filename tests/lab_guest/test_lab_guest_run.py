@@ -144,7 +144,7 @@ def test_nothing_is_left_behind(kernel, inside, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     inside(kernel, ["true"])
     ours = f"{owned.PREFIX}{os.getpid()}-*"
-    assert (list(guest.leftovers()), list(guest.base_folder().glob(ours))) == ([], [])
+    assert list(guest.base_folder().glob(ours)) == []
     assert not (tmp_path / "home").exists()
 
 
@@ -179,7 +179,9 @@ def test_a_killed_starter_leaves_no_process(kernel, tmp_path):
         os.kill(child.pid, signal.SIGKILL)
         gone = process.wait_until(lambda: session(leader) == [], timeout=PATIENCE_S)
     assert (leader in before, gone) == (True, True)
-    assert folder in guest.remove_leftovers()
+    # Any later guest of this user may have removed it before.
+    guest.remove_leftovers()
+    assert not folder.exists()
 
 
 def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
