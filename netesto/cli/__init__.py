@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from netesto.cli import options, status
-from netesto.errors import NetestoError
+from netesto.errors import NetestoError, ScriptError
 
 __all__ = ["main"]
 
@@ -28,7 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NetestoError as error:
         if debug:
             traceback.print_exc()
-        print(f"netesto: {error}", file=sys.stderr)
+        # An error with a place begins with it, as editors expect.
+        placed = isinstance(error, ScriptError) and error.place is not None
+        print(error if placed else f"netesto: {error}", file=sys.stderr)
         return status.of(error)
     except KeyboardInterrupt:
         print("netesto: interrupted", file=sys.stderr)
@@ -86,10 +88,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import folders
 
             return folders.show(chosen)
-        case "exp":
+        case "exp" | "compare":
             from netesto.cli import reports
 
-            return reports.exp(chosen)
+            return reports.exp(chosen) if chosen.command == "exp" else reports.compare(chosen)
         case "kernel":
             from netesto.cli import guests
 

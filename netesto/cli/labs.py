@@ -8,7 +8,7 @@ from pathlib import Path
 from netesto import process
 from netesto.cli import status
 from netesto.errors import UsageError
-from netesto.lab import leftovers, netns, plan, records, topology
+from netesto.lab import guest, leftovers, netns, plan, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 
@@ -133,7 +133,7 @@ def _down(options: argparse.Namespace) -> int:
 def clean(options: argparse.Namespace) -> int:
     """`netesto clean`."""
     del options
-    removed = leftovers.clean()
+    removed = [*leftovers.clean(), *map(str, guest.remove_leftovers())]
     for thing in removed:
         print(f"removed {thing}")
     if not removed:

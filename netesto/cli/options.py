@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     _report(commands)
     _show(commands)
     _exp(commands)
+    _compare(commands)
     _lab(commands)
     _kernel(commands)
     _add(
@@ -204,6 +205,38 @@ def _exp(commands: _Commands) -> None:
     )
     exp.add_argument("--strict", action="store_true", help="warnings are errors")
     exp.add_argument("--explain", action="store_true", help="how many rows each step leaves")
+
+
+def _compare(commands: _Commands) -> None:
+    compare = _add(
+        commands,
+        "compare",
+        "compare two results folders, cell by cell; exit status 1 if the new one is worse",
+        "netesto compare results/base results/new --threshold 5% -o compare.html",
+    )
+    compare.add_argument("base", type=Path, metavar="BASE")
+    compare.add_argument("new", type=Path, metavar="NEW")
+    compare.add_argument(
+        "--metric",
+        dest="measures",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="what to compare (default: rate and others that both have)",
+    )
+    compare.add_argument(
+        "--threshold",
+        type=_percent,
+        default=5.0,
+        metavar="P%",
+        help="differences below this do not matter (default 5%%)",
+    )
+    compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
+
+
+def _percent(text: str) -> float:
+    """ "5%" and "5" are 5.0."""
+    return float(text.removesuffix("%"))
 
 
 def _kernel(commands: _Commands) -> None:

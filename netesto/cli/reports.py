@@ -1,12 +1,13 @@
-"""Report scripts for the command line: `netesto exp`."""
+"""Report scripts and comparisons for the command line: `netesto exp`, `netesto compare`."""
 
 import argparse
 import sys
 
 from netesto.cli import status
 from netesto.errors import UsageError
+from netesto.report import compare as comparing
 from netesto.report import expscript
-from netesto.report.expscript import Report
+from netesto.report.expscript import Report, tables
 
 
 def exp(options: argparse.Namespace) -> int:
@@ -28,6 +29,22 @@ def exp(options: argparse.Namespace) -> int:
     )
     _deliver(made, options)
     return status.OK
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compare two results folders; 1 if the new one is worse in something."""
+    found = comparing.compare(
+        options.base,
+        options.new,
+        measures=options.measures,
+        threshold_percent=options.threshold,
+    )
+    print(tables.as_text(comparing.table(found, found.differences)))
+    print(comparing.summary(found))
+    if options.out is not None:
+        Report(comparing.render(found), {}).write(options.out)
+        print(f"page  {options.out}")
+    return status.FAILED if found.regressions else status.OK
 
 
 def _deliver(made: Report, options: argparse.Namespace) -> None:

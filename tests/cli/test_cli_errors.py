@@ -29,7 +29,7 @@ def test_an_unknown_command_is_shown_with_a_caret_and_the_nearest_one(script, ca
     assert run(capsys, "run", script("LAB pair\nDO_CLEINT host=a\n")) == (
         2,
         (
-            "netesto: a.nts:2:1: DO_CLEINT is not a command\n"
+            "a.nts:2:1: DO_CLEINT is not a command\n"
             "    DO_CLEINT host=a\n"
             "    ^^^^^^^^^\n"
             "Did you mean DO_CLIENT?\n"
@@ -41,7 +41,7 @@ def test_an_undefined_variable_is_shown_where_it_stands(script, capsys):
     assert run(capsys, "run", script("LAB pair\nWAIT $pause\n")) == (
         2,
         (
-            "netesto: a.nts:2:6: undefined variable $pause\n"
+            "a.nts:2:6: undefined variable $pause\n"
             "    WAIT $pause\n"
             "         ^^^^^^\n"
             "Set it before: SET pause=value; or pass it to the macro: pause=value.\n"
@@ -76,7 +76,7 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
     assert run(capsys, "run", "--plain", script(text)) == (
         2,
         (
-            "netesto: a.nts:2:1: there is no host c\n"
+            "a.nts:2:1: there is no host c\n"
             "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
             "    ^^^^^^^^^\n"
             "The hosts are: a, b\n"
