@@ -2,6 +2,7 @@
 
 import argparse
 import platform
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,8 +49,8 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
         return Choice(options.ground)
     needed = lacking(rehearsal.commands, capabilities.probe_blocking())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
-    if nowhere:
-        # A host's own check names the line that needs it, and what there is instead.
+    if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
+        # No kernel helps there: the lab's own checks name what is missing, and who needs it.
         return Choice("lab")
     try:
         netns.check(labs.plan_of(network(options, rehearsal, script)))
