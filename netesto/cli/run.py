@@ -365,18 +365,19 @@ class _Session:
     def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> _End:
         outcome = status.OK
         failures: tuple[str, ...] = ()
+        interpreter = self._settings.interpreter(controller)
         try:
-            self._script.run(self._settings.interpreter(controller))
+            self._script.run(interpreter)
         except KeyboardInterrupt:
             self._display.say("interrupted: keeping what was measured, putting hosts back")
             with _deaf():
-                controller.interrupt("interrupted")
+                controller.interrupt("interrupted", interpreter.notes())
             outcome = status.INTERRUPTED
         except NetestoError as error:
             if not controller.has_open_experiments:
                 raise
             with _deaf():
-                controller.interrupt(error.message)
+                controller.interrupt(error.message, interpreter.notes())
             self._display.error(str(error))
             # What was measured is on disk, with the reason: a failed measurement, unless the
             # script itself is to blame.

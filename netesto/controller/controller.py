@@ -187,14 +187,14 @@ class Controller:
         """True while an experiment has begun and is not processed."""
         return bool(self._run.experiments)
 
-    def interrupt(self, reason: str, notes: ports.ExperimentNotes | None = None) -> None:
+    def interrupt(self, reason: str, notes: ports.ExperimentNotes) -> None:
         """End everything now and keep what was measured: each open experiment stays partial."""
         self._background.call(self._run.abort())
         for experiment in list(self._run.experiments.values()):
             experiment.reasons.append(reason)
             try:
                 self._background.call(self._run.bring_rest(experiment))
-                self._process(experiment, notes or ports.ExperimentNotes())
+                self._process(experiment, notes)
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
 

@@ -79,6 +79,16 @@ class Interpreter:
         files = (*self._inputs, *self._files.values())
         return Facts(files, self._machine.seed, self._machine.iterations)
 
+    def notes(self) -> ports.ExperimentNotes:
+        """What the script says of the experiment that runs now, should it end before its time."""
+        notes = self._machine.notes
+        return ports.ExperimentNotes(
+            exp_name=self._machine.remote.exp_name,
+            description=notes.description,
+            columns=notes.columns(),
+            cell=notes.cell(),
+        )
+
     def _run(self, text: str, file: str) -> None:
         try:
             self._machine.run(self._compiler.compile(parse(text, file=file).body), {})
@@ -95,7 +105,7 @@ class Interpreter:
         except OSError as error:
             raise MisuseError(f"cannot read {path}: {error.strerror}", near=(name,)) from error
         self._files[key] = SourceFile(str(path), text)
-        self._machine.stack.append(Level(row, f"SOURCE {name}", {}))
+        self._machine.stack.append(Level(row, "SOURCE", name, {}))
         try:
             # A file sourced inside of a macro does not see the macro's arguments.
             self._machine.run(self._compiler.compile(parse(text, file=str(path)).body), {})
