@@ -1,0 +1,75 @@
+"""What the samples add to a manifest, and what it warns of."""
+
+from dataclasses import replace
+
+from netesto.controller import record
+from netesto.model import CpuSample
+from netesto.results.manifest import PathRecord
+from results import samples
+
+
+def found(evidence, **values):
+    """The manifest of `evidence`, with nothing of it known before."""
+    asked = samples.manifest(evidence, **values)
+    groups = tuple(
+        replace(
+            group,
+            instances=tuple(
+                replace(
+                    flow,
+                    effective_congestion_control="",
+                    effective_mss_bytes=None,
+                    achieved_interval_ms=None,
+                )
+                for flow in group.instances
+            ),
+        )
+        for group in asked.groups
+    )
+    return record.with_evidence(replace(asked, groups=groups), evidence)
+
+
+def test_effective_congestion_control_is_what_the_samples_tell():
+    groups = found(samples.two_flows()).groups
+    flows = [flow for group in groups for flow in group.instances]
+    assert [flow.effective_congestion_control for flow in flows] == ["cubic", "bbr"]
+
+
+def test_the_achieved_interval_is_the_median_distance_of_samples():
+    flow = found(samples.two_flows()).groups[0].instances[0]
+    assert abs((flow.achieved_interval_ms or 0) - 200.0) < 10.0
+
+
+def test_a_run_as_asked_warns_of_nothing():
+    assert found(samples.two_flows()).warnings == ()
+
+
+def test_another_congestion_control_than_asked_is_warned_of():
+    evidence = samples.with_other_control(samples.two_flows(), "reno")
+    assert "congestion control reno, asked was" in " ".join(found(evidence).warnings)
+
+
+def test_a_busy_processor_is_warned_of():
+    evidence = samples.two_flows()
+    busy = (CpuSample(evidence.started_s + 1, (10.0, 97.0)),)
+    groups = (replace(evidence.groups[0], client_cpu=busy), evidence.groups[1])
+    assert found(replace(evidence, groups=groups)).warnings == (
+        "client1: a CPU was 97 % busy; it may have limited the flows",
+    )
+
+
+def test_a_path_away_from_what_was_asked_is_warned_of():
+    path = PathRecord(
+        source="client1", destination="server1", asked_rtt_ms=40.0, measured_rtt_ms=44.0
+    )
+    assert found(samples.two_flows(), paths=(path,)).warnings == (
+        "path client1→server1: 44 ms RTT, asked was 40",
+    )
+
+
+def test_an_experiment_with_a_failed_flow_is_partial():
+    assert found(samples.partial()).status == "partial"
+
+
+def test_an_experiment_whose_flows_all_failed_is_failed():
+    assert found(samples.all_failed()).status == "failed"
