@@ -298,9 +298,7 @@ class _Checker:
                 callee = self._spelled(call.macro)
                 if callee is not None and not call.is_guarded:
                     needs |= self._needs_through(call, callee)
-            self._needs[name] = {
-                key: use for key, use in needs.items() if key not in self._assigned
-            }
+            self._needs[name] = needs
         return self._needs[name]
 
     def _needs_through(self, call: Call, callee: str) -> dict[str, Use]:

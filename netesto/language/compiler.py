@@ -124,7 +124,7 @@ class Compiler:
             values = local.values_of(" ".join([text(frame) for text in texts_of]), near=near)
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}
-            machine.stack.append(Level(statement.row, f"FOR {name}", shown))
+            machine.stack.append(Level(statement.row, "FOR", name, shown))
             try:
                 for value in values:
                     machine.spend()
@@ -151,7 +151,7 @@ class Compiler:
         factors = {name: value for name, value in cell.items() if name != REPETITION}
         notes.cells.append(cell)
         notes.factors.append(factors)
-        machine.stack.append(Level(row, "SWEEP", cell))
+        machine.stack.append(Level(row, "SWEEP", "", cell))
         try:
             if not machine.port.is_cell_done(notes.cell()):
                 machine.scope.variables.update(factors)
@@ -201,7 +201,7 @@ class Compiler:
         for _ in range(repetitions):
             for variant in variants:
                 machine.spend()
-                stack.append(Level(row, f"RUN {name}", variant))
+                stack.append(Level(row, "RUN", name, variant))
                 try:
                     run(steps, variant)
                 finally:

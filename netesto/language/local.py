@@ -261,7 +261,7 @@ def values_of(text: str, *, near: str) -> Sequence[str] | range:
             f"the range {text.strip()} cannot end",
             near=(near,),
             remedy=f"From {first} to {last} the step must be "
-            + ("negative: 10..1,-1" if last < first else "positive."),
+            + (f"negative: {first}..{last},-1" if last < first else "positive."),
         )
     return range(first, last + (1 if step > 0 else -1), step)
 

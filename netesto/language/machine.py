@@ -3,12 +3,20 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from netesto.errors import ScriptError
 from netesto.language import ast, ports
+from netesto.language.nearest import hint
 from netesto.language.remote import Remote
-from netesto.language.scope import Frame, MisuseError, Scope
+from netesto.language.scope import (
+    Frame,
+    MisuseError,
+    Scope,
+    UndefinedError,
+    references,
+    refers,
+)
 
 Step: TypeAlias = Callable[[Frame], None]
 Steps: TypeAlias = Sequence[tuple[Step, ast.Row]]
@@ -28,10 +36,14 @@ class EndOfScript(Exception):  # noqa: N818 - END is not an error
 
 @dataclass(slots=True)
 class Level:
-    """One step of the chain RUN → SOURCE → FOR that led to a command, and its values now."""
+    """One step of the chain RUN → SOURCE → FOR that led to a command, and its values now.
+
+    `name` is what the command runs: a macro, a file, a loop variable; SWEEP has none.
+    """
 
     row: ast.Row
-    what: str
+    command: Literal["RUN", "SOURCE", "FOR", "SWEEP"]
+    name: str
     values: Mapping[str, str]
 
     def __str__(self) -> str:
@@ -42,7 +54,13 @@ class Level:
         if len(self.values) > SHOWN_VALUES:
             shown.append("…")
         values = f" ({', '.join(shown)})" if shown else ""
-        return f"{self.row.line.file}:{self.row.line.number}: {self.what}{values}"
+        what = f"{self.command} {self.name}".rstrip()
+        return f"{self.row.line.file}:{self.row.line.number}: {what}{values}"
+
+    def passes_on(self, variable: str) -> bool:
+        """Whether this RUN hands a variable of its caller on under its own name: `ca=$ca`."""
+        own = [f"{variable}={reference}" for reference in references(variable)]
+        return any(word.text.replace('"', "") in own for word in self.row.words)
 
 
 @dataclass(slots=True)
@@ -129,20 +147,60 @@ class Machine:
                 "If not: --max-iterations.",
             )
 
-    def chain(self) -> tuple[str, ...]:
-        """What led here, outermost first."""
-        return tuple([str(level) for level in self.stack])
+    def chain(self, depth: int | None = None) -> tuple[str, ...]:
+        """What led here (or to `depth` of the stack), outermost first."""
+        return tuple([str(level) for level in self.stack[:depth]])
 
     def warn(self, message: str, row: ast.Row, *near: str) -> None:
         self.port.warn(message, row.place(*near))
 
     def _blame(self, error: ScriptError, row: ast.Row) -> None:
+        if isinstance(error, UndefinedError):
+            self._blame_undefined(error, row)
+            return
         if error.place is None:
             # What a command finds wrong may stand in a variable's value: then point at that one.
             near = (*error.near, "$") if isinstance(error, MisuseError) and error.near else ()
             error.place = row.place(*near)
         if not error.chain:
             error.chain = self.chain()
+
+    def _blame_undefined(self, error: UndefinedError, row: ast.Row) -> None:
+        """Point at the RUN that passed the variable, if one did: the slip is there, and not in the
+        macro (of a library, perhaps) that needed the value."""
+        if error.place is not None:
+            return
+        depth = self._passed_at(error.name, row)
+        if depth is None:
+            error.place, error.chain = row.place(*error.near, "$"), self.chain()
+            return
+        level = self.stack[depth]
+        error.place = level.row.place(*references(error.name))
+        error.chain = self.chain(depth)
+        remedy = hint(error.name, self.scope.variables, otherwise=error.remedy)
+        needed_at = f"{row.line.file}:{row.line.number}"
+        error.remedy = f"{remedy}\nThe macro {level.name} needs its value at {needed_at}."
+
+    def _passed_at(self, variable: str, row: ast.Row) -> int | None:
+        """Where on the stack the outermost RUN is that wrote an undefined variable which `row`
+        needs; None if it did not come by way of a RUN."""
+        found: int | None = None
+        is_written = refers(row.line.text, variable)
+        for depth in reversed(range(len(self.stack))):
+            level = self.stack[depth]
+            if level.command == "SOURCE":
+                break  # a file does not see the arguments of the macro that it is sourced in
+            if level.command != "RUN":
+                continue
+            if is_written:
+                if not level.passes_on(variable):
+                    break
+                found = depth
+            elif refers(level.row.line.text, variable):
+                found, is_written = depth, True
+            elif not any(refers(value, variable) for value in level.values.values()):
+                break
+        return found
 
     def _trace(self, row: ast.Row, frame: Frame) -> None:
         text = self.scope.fill(row.line.text, frame)

@@ -40,6 +40,18 @@ class MisuseError(ScriptError):
         self.near = tuple(near)
 
 
+class UndefinedError(MisuseError):
+    """A command needs the value of the variable `name`, and nothing defines it."""
+
+    def __init__(self, name: str, *, near: Sequence[str] = ()) -> None:
+        super().__init__(
+            f"undefined variable ${name}",
+            near=(*references(name), *near),
+            remedy=f"Set it before: SET {name}=value; or pass it to the macro: {name}=value.",
+        )
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a word: literal text, or the variable `name` and how it was written."""
@@ -96,15 +108,21 @@ def is_undefined(text: str) -> bool:
 
 
 def needed(text: str, *, near: Sequence[str] = ()) -> str:
-    """`text` for a command that needs its value. MisuseError if a variable in it is undefined."""
+    """`text` for a command that needs its value. UndefinedError if a variable in it has none."""
     name = undefined(text)
     if name is not None:
-        raise MisuseError(
-            f"undefined variable ${name}",
-            near=(f"${name}", f"${{{name}}}", *near),
-            remedy=f"Set it before: SET {name}=value; or pass it to the macro: {name}=value.",
-        )
+        raise UndefinedError(name, near=near)
     return plain(text)
+
+
+def references(name: str) -> tuple[str, str]:
+    """How a text may refer to a variable."""
+    return f"${name}", f"${{{name}}}"
+
+
+def refers(text: str, name: str) -> bool:
+    """Whether `text` refers to the variable `name` itself, not by way of another."""
+    return "$" in text and any(name in match.groups()[1:] for match in REFERENCE.finditer(text))
 
 
 def check_name(name: str) -> str:

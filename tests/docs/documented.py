@@ -22,7 +22,10 @@ class Shown:
 
     @property
     def is_error(self) -> bool:
-        return re.search(r"^netesto: |: error: ", self.output, re.MULTILINE) is not None
+        return (
+            re.search(r"^(netesto|[\w.]+:\d+:\d+): (?!warning: )", self.output, re.MULTILINE)
+            is not None
+        )
 
 
 @dataclass

@@ -95,6 +95,26 @@ def test_undefined_argument_is_reported_at_the_run(findings):
     assert findings == ["4:9: error: undefined variable $u: nothing sets it"]
 
 
+def test_undefined_argument_is_reported_though_a_global_has_its_name(findings):
+    """
+    BEGIN m
+    WAIT $t
+    END m
+    SET t=1
+    RUN m t=$u
+    """
+    assert findings == ["5:9: error: undefined variable $u: nothing sets it"]
+
+
+def test_slip_in_an_argument_is_not_blamed_on_the_library(findings):
+    """
+    SOURCE inlib
+    SET length=5
+    RUN OneFlowStream server=b client=a ca=cubic dur=$lenght
+    """
+    assert findings == ["3:50: error: undefined variable $lenght"]
+
+
 def test_definitions_count_as_set(findings):
     """
     WAIT $given

@@ -198,6 +198,7 @@ def test_impossible_range_is_an_error(asked):
     DONE
     """
     assert asked.message == "1:10: the range 3..1 cannot end"
+    assert asked.error.remedy == "From 3 to 1 the step must be negative: 3..1,-1"
 
 
 def test_impossible_range_is_an_error_without_a_body_too(asked):

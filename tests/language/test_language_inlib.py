@@ -194,6 +194,35 @@ def test_scripts_own_defaults_win_over_the_librarys():
     assert [each.duration_s for each in port.commands if isinstance(each, ports.DoClient)] == [7]
 
 
+def test_scripts_own_default_holds_after_a_macro_has_run():
+    port = Asked()
+    run(
+        "SOURCE inlib\nRUN OneFlowStream server=s client=c ca=bbr dur=3\nDEFAULT dur=60\n"
+        "DEFAULT instances=2\nRUN OneFlowStream server=s client=c ca=bbr\n",
+        port,
+    )
+    started = [each for each in port.commands if isinstance(each, ports.DoClient)]
+    assert [(each.duration_s, each.instances) for each in started] == [(3, 1), (60, 2)]
+
+
+def test_what_is_neither_passed_nor_set_has_its_default():
+    port = Asked()
+    run("SOURCE inlib\nRUN OneFlowRR server=s client=c ca=bbr req=5\n", port)
+    flow = next(each for each in port.commands if isinstance(each, ports.DoClient))
+    assert (flow.exp_name, flow.duration_s, flow.instances, flow.reply_bytes) == ("Exp", 20, 1, 1)
+    assert [mean for _, mean in port.waited] == [0.05]
+
+
+def test_defaults_of_the_macros_are_no_globals():
+    port = Asked()
+    run(
+        "SOURCE inlib\nRUN OneFlowRR server=s client=c ca=bbr req=5\n"
+        "ECHO $expName $dur $instances $reply $randDelay\n",
+        port,
+    )
+    assert port.echoed == ["$expName $dur $instances $reply $randDelay"]
+
+
 def test_library_itself_is_sound():
     assert check([LIBRARY / "inlib"], library_path=[LIBRARY], definitions={}) == []
 

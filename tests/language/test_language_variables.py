@@ -228,7 +228,84 @@ def test_argument_that_is_undefined_is_not_passed(asked):
     END m
     RUN m t=$t
     """
+    assert asked.message == "4:9: undefined variable $t"
+
+
+def test_undefined_variable_is_reported_where_a_run_passed_it(asked):
+    """
+    BEGIN inner
+    SET seconds=$t
+    WAIT $seconds
+    END inner
+    BEGIN outer
+    FOR i IN 1 DO
+    RUN inner t=$dur
+    DONE
+    END outer
+    SET length=5
+    RUN outer dur=$lenght
+    """
+    assert str(asked.error) == (
+        "test.nts:11:15: undefined variable $lenght\n"
+        "    RUN outer dur=$lenght\n"
+        "                  ^^^^^^^\n"
+        "Did you mean length?\n"
+        "The macro outer needs its value at test.nts:3."
+    )
+
+
+def test_undefined_variable_is_traced_through_macros_that_hand_it_on(asked):
+    """
+    BEGIN inner
+    WAIT $t
+    END inner
+    BEGIN outer
+    RUN inner t=${t}
+    END outer
+    FOR i IN 1 DO
+    RUN outer t="$t"
+    DONE
+    """
+    assert asked.message == "8:14: undefined variable $t"
+    assert asked.error.chain == ("test.nts:7: FOR i (i=1)",)
+
+
+def test_undefined_variable_that_no_run_passed_is_reported_where_it_stands(asked):
+    """
+    BEGIN inner
+    WAIT $t
+    END inner
+    BEGIN outer
+    RUN inner x=$t
+    END outer
+    RUN outer
+    """
     assert asked.message == "2:6: undefined variable $t"
+    assert asked.error.chain == ("test.nts:7: RUN outer", "test.nts:5: RUN inner (x=$t)")
+
+
+def test_undefined_variable_of_a_macro_is_not_blamed_on_another_of_its_name(asked):
+    """
+    BEGIN inner
+    WAIT $t
+    END inner
+    BEGIN outer
+    RUN inner t=$x
+    END outer
+    RUN outer y=$x
+    """
+    assert asked.message == "5:13: undefined variable $x"
+
+
+def test_undefined_variable_in_a_global_is_reported_where_it_is_needed(asked):
+    """
+    BEGIN m
+    WAIT $late
+    END m
+    SET late=$never
+    RUN m x=1
+    """
+    assert asked.message == "2:6: undefined variable $never"
 
 
 def test_body_is_filled_in_each_time_it_runs(asked):

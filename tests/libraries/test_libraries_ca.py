@@ -142,3 +142,9 @@ def test_the_example_in_the_comment_is_sound(tmp_path):
     path = tmp_path / "example.nts"
     path.write_text("SOURCE inlib.caTest\n" + re.sub(r"\\\n# +", " ", call) + "\n")
     assert check([path], library_path=[LIBRARY], definitions={}) == []
+
+
+def test_defaults_are_no_globals():
+    head = HEAD.replace("SET dur=60\n", "")
+    said = echoed(f"{head}RUN tcpCA23 tcpCA23_vs1=1\nECHO $dur $delay $netemLimit $netemLoss\n")
+    assert said[0] == "# $dur $delay $netemLimit $netemLoss"

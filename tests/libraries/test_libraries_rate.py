@@ -201,3 +201,11 @@ def test_the_example_in_the_comment_is_sound(tmp_path):
     path = tmp_path / "example.nts"
     path.write_text("SOURCE inlib.rateTest\n" + re.sub(r"\\\n# +", " ", call) + "\n")
     assert check([path], library_path=[LIBRARY], definitions={}) == []
+
+
+def test_defaults_are_no_globals():
+    said = echoed(
+        "SOURCE inlib.rateTest\nRUN ExpRate servers1=s clients1=c1 ca=bbr rate1=1\n"
+        "ECHO $dur $instances $reply $reqs1F $reqs1\n"
+    )
+    assert said[0] == "# $dur $instances $reply $reqs1F $reqs1"

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from library_runs import LIBRARY, dry_run, experiments, names
+from library_runs import LIBRARY, dry_run, echoed, experiments, names
 
 from netesto.errors import ScriptError
 from netesto.language.check import check
@@ -109,3 +109,11 @@ def test_the_example_in_the_comment_is_sound(tmp_path):
     path = tmp_path / "example.nts"
     path.write_text("SOURCE inlib.vsTest\n" + re.sub(r"\\\n# +", " ", call) + "\n")
     assert check([path], library_path=[LIBRARY], definitions={}) == []
+
+
+def test_defaults_are_no_globals():
+    said = echoed(
+        "SOURCE inlib.vsTest\nRUN ExpVs server1=s client1=c1 client2=c2 client3=c3 ca1=bbr "
+        "ca2=reno\nECHO $dur $instances $reply\n"
+    )
+    assert said[0] == "# $dur $instances $reply"
