@@ -2,6 +2,7 @@
 
     python -m netesto.lab.train receive ADDRESS         prints its port, later what arrived
     python -m netesto.lab.train send ADDRESS PORT RATE_BPS SECONDS FRAME_BYTES
+                                                        prints what it sent, and when
 
 Imports nothing of ours but this file, so that it starts fast.
 """
@@ -9,6 +10,7 @@ Imports nothing of ours but this file, so that it starts fast.
 import json
 import select
 import socket
+import struct
 import sys
 import time
 
@@ -16,11 +18,16 @@ import time
 SILENCE_S = 0.1
 FIRST_PACKET_S = 5.0
 
-# socket(7); Python has no name for it. Unlike SO_RCVBUF it may go beyond net.core.rmem_max.
-SO_RCVBUFFORCE = 33
+# socket(7); Python has no names for them. The first two may go beyond net.core.wmem_max and
+# rmem_max; the third makes the kernel note when a packet came, however late it is read.
+SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35
 
-# Enough for what arrives while the receiver is not scheduled.
-RECEIVE_BUFFER_BYTES = 8_000_000
+# A struct timespec.
+_TIMESTAMP = struct.Struct("@ll")
+
+# Enough for what arrives while the receiver is not scheduled, and for the sender never to wait:
+# the queue of the link shall be full, not the socket.
+BUFFER_BYTES = 8_000_000
 
 # Between two looks of the sender at how much it is behind.
 PACE_S = 0.001
@@ -32,15 +39,17 @@ OVERHEAD_BYTES = {4: 14 + 20 + 8, 6: 14 + 40 + 8}
 def receive(address: str) -> None:
     """Print the port, then for every packet of one train the instant it came and its size."""
     with _socket(address) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         sock.bind((address, 0))
         _say({"port": sock.getsockname()[1]})
+        overhead = OVERHEAD_BYTES[_family(address)]
         arrivals: list[tuple[float, int]] = []
         sock.settimeout(FIRST_PACKET_S)
         try:
             while True:
-                size = len(sock.recv(65_535))
-                arrivals.append((time.monotonic(), size + OVERHEAD_BYTES[_family(address)]))
+                data, notes, _, _ = sock.recvmsg(65_535, socket.CMSG_SPACE(_TIMESTAMP.size))
+                arrivals.append((_instant(notes), len(data) + overhead))
                 if len(arrivals) == 1:
                     sock.settimeout(SILENCE_S)
         except TimeoutError:
@@ -48,18 +57,32 @@ def receive(address: str) -> None:
 
 
 def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: int) -> None:
-    """Send frames of one size at a steady rate; late ones are made up for."""
+    """Send frames of one size at a steady rate; late ones are made up for. Print them as `receive`
+    does, those sent in one go as one."""
     payload = bytes(frame_bytes - OVERHEAD_BYTES[_family(address)])
     with _socket(address) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
         sock.connect((address, port))
+        departures: list[tuple[float, int]] = []
         sent = 0
         begin = time.monotonic()
         while (elapsed := time.monotonic() - begin) < seconds:
             due = int(rate_bps / 8 * elapsed / frame_bytes) + 1
             for _ in range(due - sent):
                 sock.send(payload)
-            sent = max(sent, due)
+            departures.append((elapsed, (due - sent) * frame_bytes))
+            sent = due
             select.select([], [], [], PACE_S)
+        _say({"departures": departures})
+
+
+def _instant(notes: list[tuple[int, int, bytes]]) -> float:
+    """When the kernel took a packet in, in seconds of its clock."""
+    for level, kind, data in notes:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+            seconds, nanoseconds = _TIMESTAMP.unpack(data)
+            return float(seconds + nanoseconds / 1e9)
+    return time.time()
 
 
 def _family(address: str) -> int:

@@ -44,6 +44,11 @@ def test_a_path_in_words():
     assert path().describe() == words
 
 
+def test_a_rate_that_was_not_measured_in_words():
+    words = "client1 → server1: RTT 40.1 ms (asked 40 ms), rate not measured (asked 10 Mbit/s)"
+    assert path(measured_rate_bps=None).describe() == words
+
+
 def test_five_percent_is_worth_a_warning():
     [warning] = probe.warnings([path(), path(measured_rtt_ms=43.0)])
     assert warning.endswith("RTT 43 ms (asked 40 ms), 9.99 Mbit/s (asked 10 Mbit/s): 8% off")
@@ -76,3 +81,29 @@ def test_a_train_that_did_not_arrive_has_no_rate():
 
 def test_a_train_that_came_all_at_once_has_no_rate():
     assert probe.rate_of([(100.0, 1000)] * 50) is None
+
+
+def test_a_sender_that_keeps_ahead_keeps_the_link_busy():
+    # 1300 bytes every millisecond into a link of 8 Mbit/s.
+    departures = [(i / 1000, 1300) for i in range(200)]
+    assert probe.busy_share(departures, rate_bps=8e6, queue_bytes=50_000) == pytest.approx(1.0)
+
+
+def test_a_sender_that_is_too_slow_leaves_the_link_idle():
+    departures = [(i / 1000, 500) for i in range(200)]
+    assert probe.busy_share(departures, rate_bps=8e6, queue_bytes=50_000) == pytest.approx(0.5)
+
+
+def test_what_a_late_sender_makes_up_for_does_not_fit_into_the_queue():
+    # 13000 bytes every 10 ms, into a queue that holds 5 ms.
+    departures = [(i / 100, 13_000) for i in range(200)]
+    assert probe.busy_share(departures, rate_bps=8e6, queue_bytes=5_000) == pytest.approx(0.5)
+
+
+def test_a_queue_bridges_the_gaps_of_a_late_sender():
+    departures = [(i / 100, 13_000) for i in range(200)]
+    assert probe.busy_share(departures, rate_bps=8e6, queue_bytes=50_000) == pytest.approx(1.0)
+
+
+def test_a_train_of_one_packet_keeps_nothing_busy():
+    assert probe.busy_share([(0.0, 1000)], rate_bps=8e6, queue_bytes=5_000) == 0.0
