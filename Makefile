@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format proto bench setup packages clean
+.PHONY: help demo test check format proto completions bench setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -31,6 +31,9 @@ format: $(VENV)/.dev ## put the form right
 
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. netesto/proto/agent.proto
+
+completions: $(VENV)/.dev ## generate the shells' completions from the command line's options
+	@for kind in bash:netesto.bash zsh:_netesto; do $(BIN)/shtab --shell=$${kind%%:*} netesto.cli.options.parser >completions/$${kind##*:} || exit 1; done
 
 bench: $(VENV)/.dev ## the benchmarks, as ratios
 	@for bench in bench/*/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

@@ -1,6 +1,7 @@
 """The command line: every command, its options, an example for each."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -18,6 +19,16 @@ class _Parser(argparse.ArgumentParser):
 
 # argparse gives the collection of sub-commands no public name.
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
+
+# How a shell completes an argument that names a file or a folder: the functions that shtab calls
+# in completions/, which `make completions` makes from this module.
+_FILES: Mapping[str, str] = {"bash": "_shtab_compgen_files", "zsh": "_files"}
+_FOLDERS: Mapping[str, str] = {"bash": "_shtab_compgen_dirs", "zsh": "_files -/"}
+
+
+def _completed(by: Mapping[str, str], *arguments: argparse.Action) -> None:
+    for argument in arguments:
+        argument.complete = dict(by)  # type: ignore[attr-defined]  # read by shtab, not argparse
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,7 +80,7 @@ def _run(commands: _Commands) -> None:
     run = _add(
         commands, "run", "run an experiment script", "netesto run -D dur=60 scripts/two-flows.nts"
     )
-    run.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
+    script = run.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
     _language(run)
     run.add_argument(
         "-n",
@@ -81,7 +92,7 @@ def _run(commands: _Commands) -> None:
         help="print every remote command with its arguments, in order, and run nothing;"
         " --dry-run=json or -n=json: one JSON object a line",
     )
-    run.add_argument(
+    out = run.add_argument(
         "-o", "--out", type=Path, metavar="DIR", help="results folder (default results/SCRIPT)"
     )
     run.add_argument(
@@ -90,9 +101,11 @@ def _run(commands: _Commands) -> None:
         help="where it runs: namespaces on this machine's kernel, in a user-mode kernel, in"
         " simulated time, or the hosts of --hosts (default: lab if it can do it, else uml)",
     )
-    run.add_argument(
+    hosts = run.add_argument(
         "--hosts", type=Path, metavar="FILE", help="a TOML file with real hosts and their agents"
     )
+    _completed(_FILES, script, hosts)
+    _completed(_FOLDERS, out)
     run.add_argument(
         "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
     )
@@ -136,7 +149,7 @@ def _language(command: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="set a variable before the script begins (a script says DEFAULT where this may win)",
     )
-    command.add_argument(
+    libraries = command.add_argument(
         "--lib",
         dest="libraries",
         action="append",
@@ -145,6 +158,7 @@ def _language(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where SOURCE looks after the script's folder and before the installed libraries",
     )
+    _completed(_FOLDERS, libraries)
     command.add_argument(
         "--max-iterations",
         type=int,
@@ -161,14 +175,18 @@ def _check(commands: _Commands) -> None:
         "report every error that can be found without running",
         "netesto check scripts/*.nts",
     )
-    check.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
-    check.add_argument("--hosts", type=Path, metavar="FILE", help="names that scripts may use")
+    scripts = check.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    hosts = check.add_argument(
+        "--hosts", type=Path, metavar="FILE", help="names that scripts may use"
+    )
+    _completed(_FILES, scripts, hosts)
     _language(check)
 
 
 def _format(commands: _Commands) -> None:
     form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
-    form.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    scripts = form.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    _completed(_FILES, scripts)
     form.add_argument("-w", "--write", action="store_true", help="change the files in place")
 
 
@@ -179,7 +197,8 @@ def _report(commands: _Commands) -> None:
         "rebuild tables and pages from the raw data",
         "netesto report results/two-flows 3",
     )
-    report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    folder = report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    _completed(_FOLDERS, folder)
     report.add_argument("experiments", nargs="*", type=int, metavar="N", help="only these")
 
 
@@ -187,7 +206,8 @@ def _show(commands: _Commands) -> None:
     show = _add(
         commands, "show", "show the table of a results folder", "netesto show results/two-flows"
     )
-    show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    folder = show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    _completed(_FOLDERS, folder)
     show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
 
 
@@ -198,11 +218,12 @@ def _exp(commands: _Commands) -> None:
         "run a report script: tables and plots from many experiments, as one page",
         "netesto exp -o report.html figure-8.exp bw=100mbit",
     )
-    exp.add_argument("script", type=Path, metavar="SCRIPT")
+    script = exp.add_argument("script", type=Path, metavar="SCRIPT")
     exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
-    exp.add_argument(
+    out = exp.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help="the page (default: standard output)"
     )
+    _completed(_FILES, script, out)
     exp.add_argument("--strict", action="store_true", help="warnings are errors")
     exp.add_argument("--explain", action="store_true", help="how many rows each step leaves")
 
@@ -214,8 +235,9 @@ def _compare(commands: _Commands) -> None:
         "compare two results folders, cell by cell; exit status 1 if the new one is worse",
         "netesto compare results/base results/new --threshold 5% -o compare.html",
     )
-    compare.add_argument("base", type=Path, metavar="BASE")
-    compare.add_argument("new", type=Path, metavar="NEW")
+    base = compare.add_argument("base", type=Path, metavar="BASE")
+    new = compare.add_argument("new", type=Path, metavar="NEW")
+    _completed(_FOLDERS, base, new)
     compare.add_argument(
         "--metric",
         dest="measures",
@@ -231,7 +253,8 @@ def _compare(commands: _Commands) -> None:
         metavar="P%",
         help="differences below this do not matter (default 5%%)",
     )
-    compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
+    out = compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
+    _completed(_FILES, out)
 
 
 def _percent(text: str) -> float:
@@ -248,9 +271,10 @@ def _kernel(commands: _Commands) -> None:
     )
     actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="build the kernel for simulated time")
-    build.add_argument(
+    source = build.add_argument(
         "--source", type=Path, metavar="DIR", help="a kernel source tree (default: Debian's)"
     )
+    _completed(_FOLDERS, source)
     actions.add_parser("list", help="what is there")
 
 
@@ -263,7 +287,10 @@ def _lab(commands: _Commands) -> None:
     )
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
     up = actions.add_parser("up", help="build a lab and leave it up")
-    up.add_argument("spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file")
+    spec = up.add_argument(
+        "spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file"
+    )
+    _completed(_FILES, spec)
     actions.add_parser("status", help="what is up, with names and addresses")
     execute = actions.add_parser("exec", help="run a command on a host of the lab")
     execute.add_argument("--name", metavar="LAB", help="which lab, if several are up")
