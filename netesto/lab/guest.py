@@ -227,6 +227,10 @@ def _booted(
         # A crash is told by its last lines; nobody looks at its memory.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+            # hostfs keeps a file open for every one the guest has looked at; importing a Python
+            # program looks at more than the usual limit of 1024.
+            _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (most, most))
         end = os.pidfd_open(child.pid)
         stack.callback(os.close, end)
         yield Guest(kernel.kind, folder, ours, end)
