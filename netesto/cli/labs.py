@@ -8,7 +8,7 @@ from pathlib import Path
 from netesto import process
 from netesto.cli import status
 from netesto.errors import UsageError
-from netesto.lab import guest, leftovers, netns, plan, records, topology
+from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 
@@ -47,7 +47,8 @@ def up(network: Topology) -> Iterator[Lab]:
 
 def plan_of(network: Topology) -> plan.Plan:
     """The plan of a new lab on this machine."""
-    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER))
+    burst_s = queueing.burst_s(guest.ground_inside())
+    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
 
 
 def parse_map(text: str) -> Mapping[str, str]:

@@ -31,14 +31,19 @@ SMALLEST_DEFAULT_QUEUE_PACKETS = 10
 # Queueing disciplines that a link may ask for, and what their limit counts.
 QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
     "bfifo": "bytes",
+    "cake": "bytes",
     "codel": "packets",
     "fq": "packets",
     "fq_codel": "packets",
     "fq_pie": "packets",
     "pfifo": "packets",
     "pie": "packets",
+    "red": "bytes",
     "sfq": "packets",
 }
+
+# Those that mark by how long a packet has queued (`ce_threshold`).
+MARKING_QDISCS = frozenset({"codel", "fq_codel"})
 
 LINK_SETTINGS: Mapping[str, str] = {
     "rate": "as in tc: 10mbit, 1gbit",
@@ -48,6 +53,7 @@ LINK_SETTINGS: Mapping[str, str] = {
     "loss": "percent of the packets in each direction: 0.1",
     "limit": "of the queue: 100K (bytes), 50p (packets), bdp(1.5)",
     "qdisc": f"of the queue: {', '.join(QDISC_COUNTS)}",
+    "mark": "with qdisc=codel or fq_codel: ECN, of packets that queued longer than so many ms: 1",
     "mtu": "bytes: 1500, 9000",
     "offload": "on or off",
 }
@@ -69,7 +75,7 @@ class QueueLimit:
 class LinkSettings:
     """A link's limits, the same in each of its two directions. `delay_ms` is one way.
 
-    `limit` None: nobody chose one, see `queue`.
+    `limit` None: nobody chose one, see `queue`. `mark_ms` None: no marking of its own.
     """
 
     rate_bps: float | None = None
@@ -78,6 +84,7 @@ class LinkSettings:
     loss_percent: float = 0.0
     limit: QueueLimit | None = None
     qdisc: str = ""
+    mark_ms: float | None = None
     mtu: int = DEFAULT_MTU
     offload: bool = True
 
@@ -105,6 +112,7 @@ class LinkSettings:
             f"jitter {self.jitter_ms:g} ms" if self.jitter_ms else "",
             f"loss {self.loss_percent:g} %" if self.loss_percent else "",
             self.qdisc,
+            f"mark {self.mark_ms:g} ms" if self.mark_ms is not None else "",
             f"queue {self.queue}" if self.queue is not None else "",
             f"mtu {self.mtu}" if self.mtu != DEFAULT_MTU else "",
             "" if self.offload else "offload off",
@@ -126,11 +134,14 @@ def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
         jitter_ms=value(asked, "jitter", _milliseconds, 0.0, what=what),
         loss_percent=value(asked, "loss", _percent, 0.0, what=what),
         qdisc=value(asked, "qdisc", _qdisc, "", what=what),
+        mark_ms=value(asked, "mark", _milliseconds, None, what=what),
         mtu=value(asked, "mtu", _mtu, DEFAULT_MTU, what=what),
         offload=value(asked, "offload", _on_or_off, True, what=what),
     )
     if settings.jitter_ms > settings.delay_ms:
         raise UsageError(f"{what}: jitter={asked['jitter']}: more than the delay it varies")
+    if settings.mark_ms is not None and settings.qdisc not in MARKING_QDISCS:
+        raise UsageError(f"{what}: mark={asked['mark']}: only qdisc=codel or fq_codel can do that")
     if "limit" in asked and settings.rate_bps is None and not settings.qdisc:
         raise UsageError(f"{what}: limit={asked['limit']}: nothing queues on a link without rate=")
     limit = value(asked, "limit", lambda text: _limit(text, settings), None, what=what)

@@ -159,8 +159,10 @@ class _End:
     network: int
 
 
-def plan(topology: Topology, *, prefix: str) -> Plan:
-    """The plan of a lab. The same topology and prefix always give the same plan.
+def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) -> Plan:
+    """The plan of a lab. The same arguments always give the same plan.
+
+    `burst_s` is how much a shaper lets through at once, in seconds of its rate.
 
     UsageError if the topology is too large for its addresses.
     """
@@ -174,7 +176,7 @@ def plan(topology: Topology, *, prefix: str) -> Plan:
             name=f"{prefix}-{node.name}",
             node=node,
             device=_device(node, ends),
-            interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
+            interfaces=tuple(_interface(end, numbers, burst_s) for end in ends if end.node is node),
             routes=routes[node.name],
             sysctls=_sysctls(node, choosing, ends),
         )
@@ -263,14 +265,14 @@ def _addresses(network: int, number: int) -> tuple[IPv4Interface, IPv6Interface]
     )
 
 
-def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
+def _interface(end: _End, numbers: Mapping[tuple[str, str], int], burst_s: float) -> Interface:
     number = numbers.get((end.node.name, end.name))
     return Interface(
         name=end.name,
         peer=end.link.other(end.node.name),
         settings=end.link.settings,
         addresses=() if number is None else _addresses(end.network, number),
-        qdiscs=queueing.qdiscs(end.link.settings),
+        qdiscs=queueing.qdiscs(end.link.settings, burst_s=burst_s),
     )
 
 

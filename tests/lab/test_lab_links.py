@@ -105,6 +105,7 @@ def test_a_plain_link_has_no_words():
         ({"offload": "no"}, "LAB pair: offload=no: neither on nor off"),
         ({"qdisc": "fqcodel"}, "LAB pair: qdisc=fqcodel: not a queue that a link can have; did"),
         ({"limit": "100K"}, "LAB pair: limit=100K: nothing queues on a link without rate="),
+        ({"rate": "10mbit", "mark": "1"}, "LAB pair: mark=1: only qdisc=codel or fq_codel can"),
         ({"rate": "10mbit", "limit": "many"}, "LAB pair: limit=many: 'many' is not a size"),
         ({"rate": "10mbit", "limit": "100"}, "LAB pair: limit=100: does not hold one packet"),
         ({"rate": "10mbit", "limit": "0p"}, "LAB pair: limit=0p: not a whole number"),

@@ -49,6 +49,34 @@ def test_packets_are_in_the_air_before_they_are_in_the_queue():
     ]
 
 
+def test_a_user_mode_kernel_needs_a_larger_burst():
+    link = link_settings({"rate": "100mbit"}, what="link")
+    [line] = queueing.qdiscs(link, burst_s=queueing.burst_s("uml"))
+    assert " ".join(line) == "root handle 1: tbf rate 100000000bit burst 62500 limit 625000"
+
+
+def test_simulated_time_is_never_late():
+    assert queueing.burst_s("sim") == queueing.burst_s(None) == queueing.BURST_S
+
+
+def test_red_takes_its_thresholds_from_the_limit():
+    assert words(rate="100mbit", qdisc="red", limit="300K")[1:] == [
+        "parent 1:1 handle 2: red limit 300000 avpkt 1000 bandwidth 100000000bit",
+    ]
+
+
+def test_cake_has_a_limit_of_memory():
+    assert words(rate="100mbit", qdisc="cake", limit="2M")[1:] == [
+        "parent 1:1 handle 2: cake memlimit 2000000",
+    ]
+
+
+def test_marks_are_of_packets_that_queued_too_long():
+    assert words(rate="100mbit", qdisc="codel", mark="0.5", limit="100p")[1:] == [
+        "parent 1:1 handle 2: codel limit 100 ecn ce_threshold 500us",
+    ]
+
+
 def test_a_queue_without_a_rate():
     assert words(qdisc="sfq") == ["root handle 1: sfq"]
 
