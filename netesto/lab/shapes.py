@@ -3,6 +3,7 @@
     pair      a ══ b
     star      h1 … hN, each ══ sw
     dumbbell  client1 … clientN ── left ── router ══ right ── server1 … serverM
+    parallel  client1 … clientN ── left ── r1 ══ pfifo, r2 ══ fq_codel, …
     chain     h1 ══ r1 ══ … ══ rK ══ h2
     tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
     fattree   hosts h, edge routers e, aggregation routers a, core routers c
@@ -18,6 +19,7 @@ from netesto.errors import UsageError
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.links import (
     LINK_SETTINGS,
+    QDISC_COUNTS,
     LinkSettings,
     link_settings,
     nearest,
@@ -77,6 +79,50 @@ def dumbbell(asked: Mapping[str, str]) -> Topology:
         *(Link("right", name, access) for name in servers),
     )
     return Topology("dumbbell", nodes, links)
+
+
+def parallel(asked: Mapping[str, str]) -> Topology:
+    """Bottlenecks side by side that differ in nothing but the kind of their queue.
+
+    Behind each is a server called after it, so a flow chooses its queue by its server.
+    """
+    if "qdisc" in asked:
+        raise UsageError("LAB parallel: qdisc: the kinds of its queues are queues=pfifo,fq_codel")
+    kinds = value(asked, "queues", _queues, DEFAULT_QUEUES, what="LAB parallel")
+    defaults = {"rate": "100mbit"}
+    bottlenecks = [_limits({**asked, "qdisc": kind}, "parallel", defaults) for kind in kinds]
+    access = LinkSettings(mtu=bottlenecks[0].mtu, offload=bottlenecks[0].offload)
+    clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 1, "parallel"))]
+    routers = [f"r{i + 1}" for i in range(len(kinds))]
+    nodes = (
+        *_hosts(clients),
+        Node("left", "switch"),
+        *(
+            Node(router, "router", agent=True, faces=kind)
+            for router, kind in zip(routers, kinds, strict=True)
+        ),
+        *_hosts(list(kinds)),
+    )
+    links = (
+        *(Link(name, "left", access) for name in clients),
+        *(Link("left", router, access) for router in routers),
+        *(Link(*ends) for ends in zip(routers, kinds, bottlenecks, strict=True)),
+    )
+    return Topology("parallel", nodes, links)
+
+
+DEFAULT_QUEUES: tuple[str, ...] = ("pfifo", "fq_codel", "cake", "red")
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    # On the command line a comma ends the setting.
+    kinds = tuple(text.replace("+", ",").split(","))
+    for kind in kinds:
+        if kind not in QDISC_COUNTS:
+            raise ValueError(f"{kind} is not a queue that a link can have")
+    if len(set(kinds)) < len(kinds):
+        raise ValueError("one of them stands there twice")
+    return kinds
 
 
 def chain(asked: Mapping[str, str]) -> Topology:
@@ -187,6 +233,7 @@ SHAPES: Mapping[str, Shape] = {
     "pair": pair,
     "star": star,
     "dumbbell": dumbbell,
+    "parallel": parallel,
     "chain": chain,
     "tree": tree,
     "fattree": fattree,
@@ -197,6 +244,10 @@ SHAPE_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "pair": {},
     "star": {"hosts": "how many (4)"},
     "dumbbell": {"clients": "how many (2)", "servers": "how many (1)"},
+    "parallel": {
+        "clients": "how many (1)",
+        "queues": f"their kinds ({','.join(DEFAULT_QUEUES)}); on the command line joined by +",
+    },
     "chain": {"routers": "how many (2)"},
     "tree": {
         "depth": "rows of switches (2)",

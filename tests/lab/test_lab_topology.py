@@ -146,7 +146,7 @@ def test_an_unknown_topology_names_the_nearest():
     error = refusal("dumbell")
     assert str(error) == (
         "LAB dumbell: no such topology; did you mean dumbbell?\n"
-        "Topologies: pair, star, dumbbell, chain, tree, fattree, or file=PATH."
+        "Topologies: pair, star, dumbbell, parallel, chain, tree, fattree, or file=PATH."
     )
 
 
@@ -273,3 +273,33 @@ def test_a_wrong_file_is_named_with_its_mistake(tmp_path: Path, text, message):
 def test_a_file_that_is_not_there(tmp_path: Path):
     with pytest.raises(UsageError, match=r"none\.toml: No such file"):
         topology.load(tmp_path / "none.toml")
+
+
+def test_parallel_bottlenecks_differ_in_their_queues():
+    built = topology.build("parallel", {"queues": "pfifo,cake", "rate": "10mbit", "rtt": "20"})
+    assert (built.hosts, [str(link.settings.describe()) for link in built.links[-2:]]) == (
+        ("client1", "r1", "r2", "pfifo", "cake"),
+        [
+            "10 Mbit/s, delay 10 ms, pfifo, queue 42p",
+            "10 Mbit/s, delay 10 ms, cake, queue 62500",
+        ],
+    )
+
+
+def test_queues_are_joined_by_plus_on_the_command_line():
+    built = topology.build("parallel", {"queues": "red+codel"})
+    assert built.hosts == ("client1", "r1", "r2", "red", "codel")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"queues": "pfifo,best"}, "LAB parallel: queues=pfifo,best: best is not a queue that"),
+        ({"queues": "red,red"}, "LAB parallel: queues=red,red: one of them stands there twice"),
+        ({"qdisc": "red"}, "LAB parallel: qdisc: the kinds of its queues are queues="),
+    ],
+)
+def test_queues_that_cannot_be_are_refused(asked, message):
+    with pytest.raises(UsageError) as caught:
+        topology.build("parallel", asked)
+    assert str(caught.value).startswith(message)
