@@ -169,8 +169,8 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
     of the distribution is unpacked. Needs no root. MissingError names the packages to install,
     LabError carries the last lines of a build that failed.
     """
-    _check_tools()
     given = _newest_package() if source is None else _source_folder(source)
+    _check_tools()
     kernels = cache_folder()
     try:
         kernels.mkdir(parents=True, exist_ok=True)

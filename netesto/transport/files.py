@@ -38,8 +38,12 @@ async def ship(
         async with asyncio.TaskGroup() as group:
             for entry in entries:
                 group.create_task(bring(entry))
-    except* (AgentError, ResultsError) as errors:
-        raise errors.exceptions[0] from None
+    except ExceptionGroup as errors:
+        # Not `except*`: Python 3.11.2, Debian's, wraps again what is raised in it.
+        known, others = errors.split((AgentError, ResultsError))
+        if known is None or others is not None:
+            raise
+        raise known.exceptions[0] from None
     return {entry.path: entry.sha256 for entry in entries}
 
 

@@ -145,7 +145,7 @@ def test_equal_paths_are_all_used(raise_lab):
 def _next_hop(lab: Lab, node: str, came_from: str, port: int) -> str:
     """The neighbour to which a router hands a TCP packet from h1 to h16 with this source port."""
     source, destination = (str(lab.endpoints[host].addresses[4]) for host in ("h1", "h16"))
-    flow = ["ipproto", "tcp", "sport", str(port), "dport", "5201"]
+    flow = ["ipproto", "6", "sport", str(port), "dport", "5201"]
     argv = ["ip", "route", "get", destination, "from", source, "iif", came_from, *flow]
     # An interface is called after the neighbour it leads to.
     words = lab.exec(node, argv, timeout=5).stdout.split()
@@ -308,8 +308,10 @@ def test_an_ordinary_user_is_told_what_a_lab_needs(tmp_path: Path):
         "from netesto.lab import netns, plan, topology;"
         "netns.check(plan.plan(topology.build('pair', {}), prefix='nt3f'))"
     )
-    argv = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", script]
-    told = process.run(argv, timeout=20, check=False).stderr
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c"]
+    if process.run([*nobody, "import netesto"], timeout=20, check=False).status != 0:
+        pytest.skip("an ordinary user cannot read this checkout")
+    told = process.run([*nobody, script], timeout=20, check=False).stderr
     assert "a lab in this machine's kernel needs root" in told
 
 
