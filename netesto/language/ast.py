@@ -215,6 +215,15 @@ class RemarkBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """What stands behind the END of a script, verbatim; `row` is its first line that is more than a
+    comment, None without one."""
+
+    lines: tuple[str, ...]
+    row: Row | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A line without a body: the command word and its arguments."""
 
@@ -287,7 +296,9 @@ class Macro:
     end: Row
 
 
-Statement: TypeAlias = Blank | Remark | RemarkBlock | Command | If | IfBlock | For | Sweep | Macro
+Statement: TypeAlias = (
+    Blank | Remark | RemarkBlock | Unread | Command | If | IfBlock | For | Sweep | Macro
+)
 
 
 @dataclass(frozen=True, slots=True)

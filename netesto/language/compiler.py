@@ -50,7 +50,7 @@ class Compiler:
                     steps.append((self._sweep(statement), statement.row))
                 case ast.Macro():
                     steps.append((self._define(statement), statement.row))
-                case ast.Blank() | ast.Remark() | ast.RemarkBlock():
+                case ast.Blank() | ast.Remark() | ast.RemarkBlock() | ast.Unread():
                     pass
         return tuple(steps)
 

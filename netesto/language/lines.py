@@ -47,6 +47,13 @@ def read(text: str, *, file: str) -> Iterator[Row | Block]:
             yield row
 
 
+def behind(row: Row, text: str) -> tuple[Row, ...]:
+    """The physical lines behind a row of `text`, each on its own, whatever quotes are in them."""
+    file, last = row.line.file, row.line.pieces[-1].number
+    rest = text.removesuffix("\n").split("\n")[last:]
+    return tuple(_plain_row(line, last + 1 + index, file) for index, line in enumerate(rest))
+
+
 def cut_words(text: str, start: int = 0) -> tuple[Word, ...]:
     """The words of a line from `start` on."""
     return tuple([Word(match[0], match.start()) for match in _WORD.finditer(text, start)])

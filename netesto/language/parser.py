@@ -143,20 +143,33 @@ def parse(text: str, *, file: str) -> ast.Script:
     parser = _Parser(file)
     for row in lines.read(text, file=file):
         parser.take(row)
+        if isinstance(row, ast.Row) and parser.is_over:
+            parser.leave(lines.behind(row, text))
+            break
     return parser.finish()
 
 
 class _Parser:
-    """Takes rows one by one; what is open is a stack, so that no nesting is too deep for Python."""
+    """Takes rows one by one; what is open is a stack, so that no nesting is too deep for Python.
+
+    `is_over` after the END of the script; an END in a block may never be reached.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = file
+        self.is_over = False
         self._open = [_Open("", ast.Row((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
 
     def finish(self) -> ast.Script:
         if len(self._open) > 1:
             raise _never_ended(self._open[-1])
         return ast.Script(tuple(self._open[0].statements), self._file)
+
+    def leave(self, behind: tuple[ast.Row, ...]) -> None:
+        """Keep the lines behind the END of the script, whatever they are: they are never read."""
+        if behind:
+            shown = tuple(row.line.pieces[0].text for row in behind)
+            self._add(ast.Unread(shown, next((row for row in behind if row.words), None)))
 
     def take(self, row: ast.Row | lines.Block) -> None:
         if isinstance(row, lines.Block):
@@ -215,6 +228,7 @@ class _Parser:
     def take_end(self, row: ast.Row) -> None:
         if len(row.words) == 1:
             self._add(ast.Command(row))
+            self.is_over = len(self._open) == 1
             return
         block = self._open[-1]
         name = row.words[1]

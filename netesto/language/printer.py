@@ -26,7 +26,7 @@ def _statement(statement: ast.Statement, depth: int) -> Iterator[str]:
             yield ""
         case ast.Remark(text=text):
             yield f"{INDENT * depth}#{text}"
-        case ast.RemarkBlock(lines=lines):
+        case ast.RemarkBlock(lines=lines) | ast.Unread(lines=lines):
             yield from lines
         case ast.Command(row=row) | ast.If(row=row):
             yield from _row(row, depth)

@@ -68,6 +68,9 @@ def _body(body: Sequence[ast.Statement], guards: frozenset[str], found: Survey) 
     for statement in body:
         if isinstance(statement, ast.Blank | ast.Remark | ast.RemarkBlock):
             continue
+        if isinstance(statement, ast.Unread):
+            found.dead += [] if statement.row is None else [statement.row]
+            continue
         if ended and not isinstance(statement, ast.Macro):
             found.dead.append(_row_of(statement))
             ended = False
@@ -79,7 +82,7 @@ def _row_of(statement: ast.Statement) -> ast.Row:
     match statement:
         case ast.IfBlock(branches=branches):
             return branches[0].row
-        case ast.Blank() | ast.Remark() | ast.RemarkBlock():
+        case ast.Blank() | ast.Remark() | ast.RemarkBlock() | ast.Unread():
             raise AssertionError("no command stands in a comment")
         case _:
             return statement.row

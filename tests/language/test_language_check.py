@@ -170,6 +170,25 @@ def test_dead_code_after_end(findings):
     assert findings == ["5:1: warning: this is never reached: END stops the script before it"]
 
 
+def test_notes_after_end_are_no_errors(findings):
+    """
+    ECHO a
+    END
+    RUN nothing; these are notes, "and no script
+    """
+    assert findings == ["3:1: warning: this is never reached: END stops the script before it"]
+
+
+def test_comments_after_end_are_no_dead_code(findings):
+    """
+    ECHO a
+    END
+
+    # notes
+    """
+    assert findings == []
+
+
 def test_what_only_a_run_shows_is_found_too(findings):
     """
     SET dur=0

@@ -140,6 +140,18 @@ def test_stray_done_is_an_error(asked):
     assert asked.message == "1:1: DONE without a FOR, SWEEP or IF … DO"
 
 
+def test_what_stands_behind_the_end_of_a_script_is_not_read(asked):
+    """
+    ECHO a
+    END  # of it
+    DONE
+    he said "no
+    BEGIN m
+    """
+    assert asked.error is None
+    assert asked.echoed == ["a"]
+
+
 def test_for_takes_lists_variables_and_ranges(asked):
     """
     SET list=c,d

@@ -54,6 +54,17 @@ def test_form(tree):
     )
 
 
+def test_what_stands_behind_the_end_stays_as_it_is(tree):
+    """
+    ECHO  a
+    END
+      some  "notes
+
+    DONE
+    """
+    assert print_script(tree) == 'ECHO a\nEND\n  some  "notes\n\nDONE\n'
+
+
 words = st.one_of(
     st.sampled_from(
         ["host=a", "$x", '"a # b"', 'x="q \\" r"', "a\\b", "\\", "k=v,w", "1..3", '5"']
