@@ -1,6 +1,6 @@
 """Finds all that is wrong in scripts without running them, not only the first thing."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -275,7 +275,7 @@ class _Checker:
 
     def _check_need(self, call: Call, macro: str, key: str, use: Use, own: frozenset[str]) -> None:
         if key not in call.passed:
-            if key not in self._assigned and not call.is_open:
+            if not use.is_optional and key not in self._assigned and not call.is_open:
                 line = use.row.line
                 self._report(
                     f"macro {macro} needs {key}, which is neither passed nor set",
@@ -293,20 +293,26 @@ class _Checker:
             # A macro that runs itself needs no more than it needs.
             self._needs[name] = {}
             found = self._macros[name][1]
-            needs = {use.name: use for use in found.uses}
+            needs: dict[str, Use] = {}
+            _add(needs, found.uses)
             for call in found.calls:
                 callee = self._spelled(call.macro)
                 if callee is not None and not call.is_guarded:
-                    needs |= self._needs_through(call, callee)
+                    _add(needs, self._needs_through(call, callee))
+            # Backwards, because a copy may be copied again by a later line.
+            for assigned, use in reversed(found.copies):
+                if assigned in needs:
+                    _add(needs, [use])
             self._needs[name] = needs
         return self._needs[name]
 
-    def _needs_through(self, call: Call, callee: str) -> dict[str, Use]:
-        return {
-            variable: Use(variable, call.row)
-            for key in self._needs_of(callee)
-            for variable in call.passed.get(key, ())
-        }
+    def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
+        """What the caller needs because of a RUN: what it passes, and globals that it may set."""
+        for key, use in self._needs_of(callee).items():
+            for variable in call.passed.get(key, ()):
+                yield Use(variable, call.row, use.is_optional or call.is_conditional)
+            if key not in call.passed and key in self._assigned:
+                yield Use(key, call.row, is_optional=True)
 
     # ---- what only a run can tell --------------------------------------------------------
 
@@ -360,6 +366,13 @@ class _Checker:
                 )
                 if finding not in self.findings:
                     self.findings.append(finding)
+
+
+def _add(needs: dict[str, Use], uses: Iterable[Use]) -> None:
+    """Add to what a macro needs; what it cannot do without is not made optional."""
+    for use in uses:
+        if use.name not in needs or (needs[use.name].is_optional and not use.is_optional):
+            needs[use.name] = use
 
 
 def _wrong_words(specification: Specification, raws: Sequence[str]) -> Iterator[MisuseError]:

@@ -11,22 +11,28 @@ from netesto.language.scope import parts
 # Commands that take a text as it is: an undefined variable in it stays a text.
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
 
+# Among what is known of a line: it may not run at all.
+CONDITIONAL = "?"
+
 _BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A line that needs the value of a variable."""
+    """A line that needs the value of a variable; an optional one may be left out, but if a macro is
+    passed it, it must have a value."""
 
     name: str
     row: ast.Row
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A RUN. `passed` maps its arguments to the variables in their values.
 
-    `is_open` says that a word of it holds arguments that only the run knows.
+    `is_open` says that a word of it holds arguments that only the run knows; `is_conditional`, that
+    it may not run at all.
     """
 
     macro: str
@@ -34,14 +40,17 @@ class Call:
     row: ast.Row
     is_guarded: bool
     is_open: bool
+    is_conditional: bool
 
 
 @dataclass(slots=True)
 class Survey:
-    """`mentioned` are all variables that occur, needed or not; `commands` every line with a
-    command, `loops` every FOR; `dead` the first line of what stands behind an END."""
+    """`mentioned` are all variables that occur, needed or not; `copies` the variables that go into
+    the value of another, which they come with; `commands` every line with a command, `loops` every
+    FOR; `dead` the first line of what stands behind an END."""
 
     uses: list[Use] = field(default_factory=list)
+    copies: list[tuple[str, Use]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
@@ -97,7 +106,9 @@ def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) 
         case ast.IfBlock(branches=branches):
             for branch in branches:
                 guarded = (
-                    frozenset() if branch.condition is None else _guards(branch.condition, found)
+                    frozenset({CONDITIONAL})
+                    if branch.condition is None
+                    else _guards(branch.condition, found)
                 )
                 _body(branch.body, guards | guarded, found)
         case ast.For(row=row, variable=variable, values=values, body=body):
@@ -119,17 +130,19 @@ def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) 
 
 
 def _guards(condition: ast.Condition, found: Survey) -> frozenset[str]:
-    """What is known to be defined where the condition holds: `$variables` and macro names."""
+    """What is known where the condition holds: `$variables` and macros that are defined, as
+    `?$name` the variables that were tested for their value, and that it is CONDITIONAL."""
     match condition:
         case ast.VariableDefined(name=name):
             found.mentioned.add(name)
-            return frozenset({f"${name}"})
+            return frozenset({CONDITIONAL, f"${name}"})
         case ast.MacroDefined(name=name):
-            return frozenset({name})
+            return frozenset({CONDITIONAL, name})
         case _:
             names = [name for text in _operands(condition) for name in names_in(text)]
             found.mentioned.update(names)
-            return frozenset(f"${name}" for name in names)
+            known = frozenset(f"{mark}{name}" for name in names for mark in ("$", "?$"))
+            return known | {CONDITIONAL}
 
 
 def _operands(tree: ast.Expression) -> Iterator[str]:
@@ -154,6 +167,12 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
         assigned = row.words[1].text.partition("=")[0]
         if "$" not in assigned:
             found.assigned.add(assigned)
+            if name != "SET_EXP":
+                found.copies += [
+                    (assigned, Use(each, row, is_optional=True))
+                    for each in names_in(row.words[1].text)
+                    if f"?${each}" not in guards
+                ]
     if name == "SET_EXP":
         names += _bare_names(" ".join(word.text for word in row.words[1:]))
     if name == "RUN" and len(row.words) > 1:
@@ -179,9 +198,10 @@ def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
             _need(names_in(word.text), row, guards, found)
         else:
             passed[key] = tuple(name for name in names_in(value) if f"${name}" not in guards)
-    found.calls.append(Call(macro, passed, row, macro in guards, is_open))
+    found.calls.append(Call(macro, passed, row, macro in guards, is_open, CONDITIONAL in guards))
 
 
 def _need(names: Sequence[str], row: ast.Row, guards: frozenset[str], found: Survey) -> None:
     found.mentioned.update(names)
-    found.uses += [Use(name, row) for name in names if f"${name}" not in guards]
+    is_optional = CONDITIONAL in guards
+    found.uses += [Use(name, row, is_optional) for name in names if f"${name}" not in guards]

@@ -112,7 +112,62 @@ def test_slip_in_an_argument_is_not_blamed_on_the_library(findings):
     SET length=5
     RUN OneFlowStream server=b client=a ca=cubic dur=$lenght
     """
-    assert findings == ["3:50: error: undefined variable $lenght"]
+    assert findings == ["3:50: error: undefined variable $lenght: nothing sets it"]
+
+
+def test_slips_in_arguments_are_found_beside_other_errors(findings):
+    """
+    SOURCE inlib.rateTest
+    SET rate1=1
+    RUN ExpRate servers1=s clients1=c ca=cubic dur=$lenght
+    RUN OneFlowStream server=b client=a ca=cubic instances=$many
+    WAIT soon
+    """
+    assert findings == [
+        "3:48: error: undefined variable $lenght: nothing sets it",
+        "4:56: error: undefined variable $many: nothing sets it",
+        "5:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
+    ]
+
+
+def test_argument_that_only_some_runs_need_may_be_left_out(findings):
+    """
+    BEGIN wait
+    WAIT $t
+    END wait
+    BEGIN m
+    IF $mode == 1 DO
+    WAIT $one
+    ELSE
+    RUN wait t=$other
+    DONE
+    END m
+    RUN m mode=1 one=2
+    """
+    assert findings == []
+
+
+def test_argument_that_is_tested_before_it_is_copied_may_be_undefined(findings):
+    """
+    BEGIN m
+    SET seconds=1
+    IF $t: SET seconds=$t
+    WAIT $seconds
+    END m
+    RUN m t=$maybe
+    """
+    assert findings == []
+
+
+def test_argument_that_is_only_printed_may_be_undefined(findings):
+    """
+    BEGIN m
+    SET label=$x
+    ECHO $label
+    END m
+    RUN m x=$maybe
+    """
+    assert findings == []
 
 
 def test_definitions_count_as_set(findings):
