@@ -177,9 +177,11 @@ class Machine:
         level = self.stack[depth]
         error.place = level.row.place(*references(error.name))
         error.chain = self.chain(depth)
-        remedy = hint(error.name, self.scope.variables, otherwise=error.remedy)
-        needed_at = f"{row.line.file}:{row.line.number}"
-        error.remedy = f"{remedy}\nThe macro {level.name} needs its value at {needed_at}."
+        to_set = f"Set it before: SET {error.name}=value."
+        error.remedy = (
+            f"{hint(error.name, self.scope.variables, otherwise=to_set)}\n"
+            f"The macro {level.name} needs its value at {row.line.file}:{row.line.number}."
+        )
 
     def _passed_at(self, variable: str, row: ast.Row) -> int | None:
         """Where on the stack the outermost RUN is that wrote an undefined variable which `row`
