@@ -268,6 +268,9 @@ def test_undefined_variable_is_traced_through_macros_that_hand_it_on(asked):
     """
     assert asked.message == "8:14: undefined variable $t"
     assert asked.error.chain == ("test.nts:7: FOR i (i=1)",)
+    assert asked.error.remedy == (
+        "Set it before: SET t=value.\nThe macro outer needs its value at test.nts:2."
+    )
 
 
 def test_undefined_variable_that_no_run_passed_is_reported_where_it_stands(asked):
