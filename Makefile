@@ -11,7 +11,7 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 .PHONY: help demo test check format proto completions bench setup packages clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: setup ## two real TCP flows compete on this machine; ends with a page to look at
 	@$(AS_ROOT) $(BIN)/netesto run scripts/two-flows.nts
