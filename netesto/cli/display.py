@@ -1,5 +1,6 @@
 """What a person sees while a run goes: a live display on a terminal, plain lines elsewhere."""
 
+import contextlib
 import sys
 import threading
 import time
@@ -102,24 +103,25 @@ class Display:
     def echo(self, text: str) -> None:
         with self._lock:
             if self._live is not None and sys.stdout.isatty():
-                self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+                self._print(text, markup=False)
             else:
-                print(text, flush=True)
+                with contextlib.suppress(OSError):
+                    print(text, flush=True)
 
     def say(self, text: str) -> None:
         if self._quiet:
             return
         with self._lock:
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._print(text, markup=False)
 
     def warn(self, text: str) -> None:
         with self._lock:
-            self._console.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+            self._print(f"[yellow]warning:[/] {escape(text)}")
 
     def error(self, text: str) -> None:
         """Something that ended the run."""
         with self._lock:
-            self._console.print(f"[red]error:[/] {escape(text)}", soft_wrap=True)
+            self._print(f"[red]error:[/] {escape(text)}")
 
     def experiment_started(self, exp: int, exp_name: str) -> None:
         with self._lock:
@@ -171,11 +173,16 @@ class Display:
 
     # ---- drawing -------------------------------------------------------------------------
 
+    def _print(self, text: object, *, markup: bool = True) -> None:
+        """Print a line. Nobody may read any more (`netesto run … 2>&1 | head`); the run goes on."""
+        with contextlib.suppress(OSError):
+            self._console.print(text, markup=markup, highlight=False, soft_wrap=True)
+
     def _line(self, text: str) -> None:
         if self._quiet or self._lively:
             return
         clock = time.strftime("%H:%M:%S", time.localtime())
-        self._console.print(f"{clock} {text}", markup=False, highlight=False, soft_wrap=True)
+        self._print(f"{clock} {text}", markup=False)
 
     def _picture(self) -> Group:
         with self._lock:

@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from netesto import __version__, log, paths, report
-from netesto.cli import grounds, labs, status, tables
+from netesto.cli import console, grounds, labs, status, tables
 from netesto.cli.display import Display
 from netesto.cli.grounds import Choice
 from netesto.controller import preflight, record
@@ -223,8 +221,7 @@ class _Session:
         self._choice = choice
         self._out = out
         self._fields = fields.load(paths.fields_file())
-        console = Console(stderr=True, highlight=False)
-        self._display = Display(console, plain=options.plain, quiet=options.quiet)
+        self._display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
 
     def run(self) -> int:
         """The exit status. Errors before the first experiment are raised."""
@@ -365,6 +362,7 @@ class _Session:
     def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> _End:
         outcome = status.OK
         failures: tuple[str, ...] = ()
+        self._display.say(f"seed {self._settings.seed}")
         interpreter = self._settings.interpreter(controller)
         try:
             self._script.run(interpreter)

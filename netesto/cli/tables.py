@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from netesto.cli import console
 
 # Column of exp.csv, heading, right-aligned. What fits beside each other in 100 columns and answers
 # the first questions; `exp.csv` and the page have the rest.
@@ -24,15 +25,8 @@ SHOWN = (
 )
 
 
-# Output that no person's terminal shows has room for everything.
-UNLIMITED_WIDTH = 400
-
-
 def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
     """Print the rows to standard output; aggregates (N.0) bold, what is not ok red."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=UNLIMITED_WIDTH)
     shown = [column for column in SHOWN if any(row.get(column[0], "").strip() for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="dim")
     for _, heading, right in shown:
@@ -40,7 +34,7 @@ def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
     for row in rows:
         style = "bold" if row.get("exp", "").endswith(".0") else ""
         table.add_row(*(_cell(row, name) for name, _, _ in shown), style=style)
-    console.print(table)
+    console.to_stdout().print(table)
 
 
 def _cell(row: Mapping[str, str], name: str) -> Text:

@@ -106,6 +106,12 @@ class HostConnection:
             self._lose("the agent ended")
         except AgentError as error:
             self._lose(error.message.removeprefix(f"{self.name}: "))
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            # Whoever waits for events of this host must not wait for ever.
+            self._lose("its events cannot be heeded")
+            raise
 
     def _lose(self, reason: str) -> None:
         self.lost = f"agent lost: {reason}"

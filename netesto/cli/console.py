@@ -1,0 +1,27 @@
+"""Consoles whose reader may go away: `netesto run … | head` ends no run and changes no status."""
+
+from rich.console import Console
+
+# Output that no person's terminal shows has room for everything.
+UNLIMITED_WIDTH = 400
+
+
+class LastingConsole(Console):
+    """A console that falls silent when nobody reads it; rich's own would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing from now on."""
+        self.quiet = True
+
+
+def to_stderr() -> Console:
+    """For what goes on while a run goes, warnings and errors."""
+    return LastingConsole(stderr=True, highlight=False)
+
+
+def to_stdout() -> Console:
+    """For data: as wide as the terminal, or as it must be where there is none."""
+    console = LastingConsole(highlight=False)
+    if console.is_terminal:
+        return console
+    return LastingConsole(highlight=False, width=UNLIMITED_WIDTH)
