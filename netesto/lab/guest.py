@@ -29,6 +29,10 @@ GROUND_MARK = "NETESTO_GROUND"
 # A lab of sixteen hosts, their agents and tools take about 600 MB; pages are taken when used.
 MEMORY_MB = 1024
 
+# Simulated paths may hold more than any real one: 10 Gbit/s over 100 ms, with as much again in the
+# queue and at the receiver, needs more than 2 GB; with less, TCP throttles itself.
+MOST_MEMORY_MB = 4096
+
 # In the guest's own time. A second of real time costs nothing; simulated time passes in bursts, so
 # there it is asked more often.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
@@ -88,7 +92,7 @@ def run(
     argv: Sequence[str],
     *,
     kernel: Kernel,
-    memory_mb: int = MEMORY_MB,
+    memory_mb: int | None = None,
     writable: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
@@ -103,7 +107,8 @@ def run(
     The guest reads all files of the machine but those below /run, /dev, /proc and /sys, which are
     its own; of what it writes, only that within the folders `writable` (they exist) remains.
     `stdout` and `stderr` are file descriptors; a terminal there is one inside, too. `seed` sets
-    every random number of a guest in simulated time.
+    every random number of a guest in simulated time. `memory_mb` is the guest's memory; pages are
+    taken from the machine when they are used.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second one
     ends the guest and is raised. LabError if the guest cannot start, crashes (with the kernel's
@@ -111,6 +116,10 @@ def run(
     time). Call it from a thread that lives at least as long: the guest ends with it.
     """
     _check_folders(writable)
+    if memory_mb is None:
+        memory_mb = default_memory_mb(
+            kernel, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+        )
     terminals = {
         name: size(number)
         for name, number in (("stdout", stdout), ("stderr", stderr))
@@ -134,6 +143,14 @@ def run(
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
         Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s).run()
         return _status(folder)
+
+
+def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
+    """A guest's memory. In simulated time a quarter of the machine's, within bounds: what is free at
+    the moment must not matter, or two runs would not be alike."""
+    if kernel.kind != "sim":
+        return MEMORY_MB
+    return max(MEMORY_MB, min(MOST_MEMORY_MB, machine_bytes // 4 // 2**20))
 
 
 def leftovers() -> list[Path]:

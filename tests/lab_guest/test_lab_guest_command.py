@@ -125,3 +125,14 @@ def test_an_answer_is_read_as_it_was_sent(text, more):
     header = (0).to_bytes(4, "little") + int(more).to_bytes(4, "little")
     reply = header + len(said).to_bytes(4, "little") + said + b"\0" * 16
     assert mconsole.answer(reply) == (said.decode(errors="replace"), more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "machine_gb", "memory_mb"),
+    [("uml", 64, 1024), ("sim", 2, 1024), ("sim", 8, 2048), ("sim", 64, 4096)],
+)
+def test_simulations_have_more_memory_where_the_machine_has(
+    any_kernel, kind, machine_gb, memory_mb
+):
+    kernel = dataclasses.replace(any_kernel, kind=kind)
+    assert guest.default_memory_mb(kernel, machine_gb * 2**30) == memory_mb
