@@ -146,8 +146,8 @@ def run(
 
 
 def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
-    """A guest's memory. In simulated time a quarter of the machine's, within bounds: what is free at
-    the moment must not matter, or two runs would not be alike."""
+    """A guest's memory. In simulated time a quarter of the machine's, within bounds: what is free
+    at the moment must not matter, or two runs would not be alike."""
     if kernel.kind != "sim":
         return MEMORY_MB
     return max(MEMORY_MB, min(MOST_MEMORY_MB, machine_bytes // 4 // 2**20))
