@@ -1,6 +1,7 @@
 """The command line: the only place that prints, and that chooses an exit status."""
 
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -36,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("netesto: interrupted", file=sys.stderr)
         return status.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough.
-        sys.stderr.close()
+        # The reader of a listing (head, less) has seen enough.
         return status.OK
     except Exception as error:
         if debug:
@@ -49,6 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return status.FAILED
+    finally:
+        _settle_output()
+
+
+def _settle_output() -> None:
+    """Python's own last flush would turn a reader that went away into exit status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

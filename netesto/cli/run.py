@@ -243,7 +243,9 @@ class _Session:
                 raise
             finally:
                 results.write_run(self._ended(end))
-        self._tell(end)
+        # Nobody may read it any more; what was measured does not depend on that.
+        with contextlib.suppress(BrokenPipeError):
+            self._tell(end)
         return end.status
 
     def _tell_of_missing_rows(self, results: Store) -> None:
