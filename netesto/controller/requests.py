@@ -135,6 +135,11 @@ def missing(
             f"{sender.host}: congestion control {command.ca}: not in this kernel"
             f" ({sender.kernel}), which has {has}"
         )
+    if command.ecn is not None:
+        lacks.append(
+            f"{host}: no tool sets ecn for one flow alone;"
+            f" SET_SYSCTL host={host} net.ipv4.tcp_ecn=1 sets it for the host"
+        )
     try:
         group_request(
             command,

@@ -1,0 +1,131 @@
+"""Commands of the language as requests of agents, and what hosts lack for them."""
+
+from dataclasses import replace
+from ipaddress import ip_address
+
+import pytest
+from scripted_agent import HERE, do_client
+from test_controller_preflight import info
+
+from netesto.controller import requests
+from netesto.errors import WorldError
+from netesto.language import ports
+from netesto.model import Endpoint, Netem, Qdisc, Sysctl
+
+A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
+B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})
+
+
+def request_of(command: ports.DoClient, family: int = 4):
+    return requests.group_request(
+        command,
+        client=A,
+        server=B,
+        client_info=info("a"),
+        server_info=info("b"),
+        family=family,
+    )
+
+
+def missing(command: ports.RemoteCommand) -> list[str]:
+    infos = {"a": info("a"), "b": info("b")}
+    return requests.missing(command, infos, {"a": A, "b": B}, family=4)
+
+
+def test_cubic_runs_in_the_reverse_direction():
+    assert request_of(do_client(ca="bbr")).reverse_congestion_control == "cubic"
+
+
+def test_dctcp_runs_in_both_directions():
+    assert request_of(do_client(ca="dctcp")).reverse_congestion_control == "dctcp"
+
+
+def test_a_family_without_an_address_is_refused():
+    with pytest.raises(WorldError, match="a has no IPv6 address"):
+        request_of(do_client(), family=6)
+
+
+def test_nothing_is_missing_for_a_plain_flow():
+    assert missing(do_client()) == []
+
+
+def test_a_congestion_control_is_asked_of_who_sends():
+    assert missing(do_client(ca="nv", test="TCP_MAERTS")) == [
+        "b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr"
+    ]
+
+
+def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
+    assert missing(do_client(ecn=True)) == [
+        ("a: no tool sets ecn for one flow alone;"
+        " SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host")
+    ]
+
+
+def test_what_no_tool_there_can_do_is_named():
+    (lack,) = missing(replace(do_client(), zerocopy="msg"))
+    assert lack.startswith("a→b: netperf cannot do TCP_STREAM with zerocopy=msg")
+
+
+def test_a_qdisc_that_is_not_there_is_named():
+    command = ports.SetQdisc(
+        name="SET_QDISC",
+        host="a",
+        exp=0,
+        exp_name="",
+        arguments={},
+        place=HERE,
+        qdisc="fq",
+        action="",
+        options=(),
+    )
+    assert missing(command) == ["a: qdisc fq: not in this kernel (6.18.44)"]
+
+
+def test_set_netem_becomes_a_setting():
+    command = ports.SetNetem(
+        name="SET_NETEM",
+        host="a",
+        exp=0,
+        exp_name="",
+        arguments={},
+        place=HERE,
+        delay_ms=10.5,
+        limit_packets=1000,
+        loss_percent=0.01,
+    )
+    assert requests.settings(command) == [Netem(10.5, 1000, 0.01)]
+
+
+def test_each_sysctl_becomes_a_setting():
+    command = ports.SetSysctl(
+        name="SET_SYSCTL",
+        host="a",
+        exp=0,
+        exp_name="",
+        arguments={},
+        place=HERE,
+        values={"net.ipv4.tcp_ecn": "1", "net.ipv4.tcp_wmem": "1 2 3"},
+    )
+    assert requests.settings(command) == [
+        Sysctl("net.ipv4.tcp_ecn", "1"),
+        Sysctl("net.ipv4.tcp_wmem", "1 2 3"),
+    ]
+
+
+def test_deleting_a_qdisc_needs_none():
+    command = ports.SetQdisc(
+        name="SET_QDISC",
+        host="a",
+        exp=0,
+        exp_name="",
+        arguments={},
+        place=HERE,
+        qdisc="fq",
+        action="del",
+        options=(),
+    )
+    assert (requests.needed_qdisc(command), requests.settings(command)) == (
+        "",
+        [Qdisc("fq", (), "del")],
+    )
