@@ -57,8 +57,10 @@ def test_a_congestion_control_is_asked_of_who_sends():
 
 def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
     assert missing(do_client(ecn=True)) == [
-        ("a: no tool sets ecn for one flow alone;"
-        " SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host")
+        (
+            "a: no tool sets ecn for one flow alone;"
+            " SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host"
+        )
     ]
 
 
