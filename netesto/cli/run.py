@@ -22,7 +22,7 @@ from netesto.controller import preflight, record
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import NetestoError, ScriptError, UsageError
-from netesto.lab import drawing, guest, kernels, plan, probe
+from netesto.lab import drawing, guest, kernels, leftovers, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language import ports
@@ -310,6 +310,8 @@ class _Session:
         )
         preflight.check_hosts(self._rehearsal.commands, named)
         self._display.doing("building the lab")
+        if removed := leftovers.clean():
+            self._display.say(f"removed what a killed run left behind ({len(removed)} things)")
         with labs.up(network) as lab:
             self._display.say(f"{self._choice.ground}: {_GROUNDS[self._choice.ground]}")
             text = drawing.draw(network)

@@ -84,6 +84,18 @@ def test_clean_removes_what_a_killed_run_left(tmp_path: Path):
     assert set(namespaces().split()) & set(gone) == set()
 
 
+def test_the_next_run_removes_what_a_killed_run_left(tmp_path: Path):
+    run = start(tmp_path, PAIR + STREAM % 20)
+    wait_for(tmp_path, "flow cubic a→b")
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait(10)
+    left = {line.split()[0] for line in namespaces().splitlines()}
+    (tmp_path / "script.nts").write_text(PAIR + STREAM % 1)
+    second = netesto(tmp_path, "run", "--plain", "--out", "next", "script.nts")
+    there = {line.split()[0] for line in namespaces().splitlines()}
+    assert (second.status, left & there) == (0, set())
+
+
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path):
     script = PAIR + (STREAM % 1).replace("cubic", "nonesuch")
     outcome = run_script(tmp_path, script)
