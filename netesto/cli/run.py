@@ -172,9 +172,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 _GROUNDS: Mapping[str, str] = {
-    "lab": f"namespaces on this machine's kernel, {platform.release()}",
-    "uml": f"namespaces in a user-mode kernel, {platform.release()}",
-    "sim": f"namespaces in simulated time, kernel {platform.release()}",
+    "lab": "namespaces on this machine's kernel,",
+    "uml": "namespaces in a user-mode kernel,",
+    "sim": "namespaces in simulated time, kernel",
 }
 
 
@@ -284,11 +284,11 @@ class _Session:
                 render=page.write,
                 index=index.write,
                 name=self._record.name,
+                ground=ground,
                 script=self._script.name,
                 resume=self._options.resume,
                 family=self._options.family,
             )
-            controller.set_ground(ground)
             with controller:
                 controller.open_hosts()
                 controller.check_ready(self._rehearsal.commands)
@@ -313,7 +313,8 @@ class _Session:
         if removed := leftovers.clean():
             self._display.say(f"removed what a killed run left behind ({len(removed)} things)")
         with labs.up(network) as lab:
-            self._display.say(f"{self._choice.ground}: {_GROUNDS[self._choice.ground]}")
+            where = f"{_GROUNDS[self._choice.ground]} {platform.release()}"
+            self._display.say(f"{self._choice.ground}: {where}")
             text = drawing.draw(network)
             self._display.say(text)
             for note in plan.notes(network):

@@ -52,6 +52,7 @@ class Controller:
         render: Callable[[Path], None],
         index: Callable[[Path], None],
         name: str,
+        ground: Ground,
         script: str = "",
         resume: bool = False,
         family: int = 4,
@@ -68,7 +69,7 @@ class Controller:
         self._cell_failed = False
         self._family = family
         self._inventory = inventory
-        self._ground = Ground(kind="hosts")
+        self._ground = ground
         self._background = Background()
         self._never = threading.Event()
         self._run = Run(
@@ -101,20 +102,16 @@ class Controller:
         """Hold every host of the inventory. AgentError names what cannot be reached or is held."""
         self._background.call(self._run.open_all())
 
-    def check_ready(self, commands: Sequence[ports.RemoteCommand], *, elsewhere: str = "") -> None:
+    def check_ready(self, commands: Sequence[ports.RemoteCommand]) -> None:
         """Refuse, before any traffic, what a dry run's commands need and the hosts lack.
 
-        `elsewhere` names a ground that has what kernels lack. MissingError tells all of it.
+        MissingError tells all of it at once.
         """
         names = preflight.host_names(commands)
         for name in names:
             self._background.call(self._run.host(name))
         infos = {name: host.info for name, host in self._run.hosts.items()}
-        preflight.check(commands, self._inventory, infos, family=self._family, elsewhere=elsewhere)
-
-    def set_ground(self, ground: Ground) -> None:
-        """Where the run happens; goes into every manifest."""
-        self._ground = ground
+        preflight.check(commands, self._inventory, infos, family=self._family)
 
     # ---- language.ports.Port -------------------------------------------------------------
 

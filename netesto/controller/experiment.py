@@ -1,6 +1,6 @@
 """One experiment while it runs: its groups, their flows, and what agents told of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +75,14 @@ class Group:
             flow.last_lines, flow.ended_s = event.last_lines, time_s
 
 
+def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
+    """The status of an experiment, from those of its flows and what else went wrong."""
+    good = [status == OK for status in flows]
+    if good and not any(good):
+        return "failed"
+    return OK if all(good) and not reasons else "partial"
+
+
 @dataclass(slots=True)
 class Experiment:
     """What the controller knows of an experiment. `folder` is its place in the results folder."""
@@ -122,12 +130,7 @@ class Experiment:
     @property
     def status(self) -> str:
         """ok, partial (some flows failed, or data is missing), or failed (no flow ended well)."""
-        states = [flow.status == OK for flow in self.flows]
-        if states and not any(states):
-            return "failed"
-        if not all(states) or self.reasons:
-            return "partial"
-        return OK
+        return overall_status([flow.status for flow in self.flows], self.reasons)
 
     def use(self, host: str) -> None:
         """`host` takes part: its data must be fetched before the experiment is processed."""

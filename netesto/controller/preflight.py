@@ -41,7 +41,6 @@ def check(
     infos: Mapping[str, HostInfo],
     *,
     family: int,
-    elsewhere: str = "",
 ) -> None:
     """MissingError that lists everything the hosts lack, each with the first line that needs it."""
     endpoints = {name: inventory.find(name) for name in host_names(commands)}
@@ -52,7 +51,7 @@ def check(
     if not first:
         return
     lines = [f"{lack}  (needed at {place.file}:{place.line})" for lack, place in first.items()]
-    raise MissingError("\n".join(lines), remedy=elsewhere)
+    raise MissingError("\n".join(lines))
 
 
 def require(requirements: Sequence[ports.Requirement], infos: Mapping[str, HostInfo]) -> None:

@@ -1,6 +1,5 @@
 """From what the controller saw to manifest.json: asked and achieved, and what to warn of."""
 
-import itertools
 import json
 import statistics
 import time
@@ -9,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from netesto.controller.experiment import Experiment, Group
+from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.results import flows
-from netesto.results.evidence import OK, ExperimentEvidence, InstanceEvidence
+from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
 # Spec of results, section 4: what a page warns of.
@@ -128,12 +127,8 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
         )
         for record, group in zip(asked.groups, evidence.groups, strict=True)
     )
-    good = [flow.status == OK for group in groups for flow in group.instances]
-    status = asked.status
-    if good and not any(good):
-        status = "failed"
-    elif not all(good) and status == OK:
-        status = "partial"
+    statuses = [flow.status for group in groups for flow in group.instances]
+    status = overall_status(statuses, asked.reasons)
     found = replace(asked, groups=groups, status=status)
     warnings = (*asked.warnings, *_flow_warnings(found), *_host_warnings(evidence))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
@@ -143,14 +138,13 @@ def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence
     sender = flows.sender_samples(record.request.test, seen)
     controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
     sizes = [sample.mss_bytes for sample in sender if sample.mss_bytes is not None]
-    times = sorted({sample.time_s for sample in sender})
-    gaps = [after - before for before, after in itertools.pairwise(times)]
+    gap_ms = flows.median_gap_ms(sender)
     return replace(
         flow,
         status=seen.status,
         effective_congestion_control="/".join(controls),
         effective_mss_bytes=sizes[-1] if sizes else None,
-        achieved_interval_ms=round(statistics.median(gaps) * 1000, 3) if gaps else None,
+        achieved_interval_ms=None if gap_ms is None else round(gap_ms, 3),
     )
 
 

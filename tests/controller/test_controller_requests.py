@@ -32,6 +32,11 @@ def missing(command: ports.RemoteCommand) -> list[str]:
     return requests.missing(command, infos, {"a": A, "b": B}, family=4)
 
 
+def set_command(kind: type[ports.RemoteCommand], **values: object) -> ports.RemoteCommand:
+    """A SET_* command to host a, outside of any experiment."""
+    return kind(name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, **values)
+
+
 def test_cubic_runs_in_the_reverse_direction():
     assert request_of(do_client(ca="bbr")).reverse_congestion_control == "cubic"
 
@@ -70,45 +75,18 @@ def test_what_no_tool_there_can_do_is_named():
 
 
 def test_a_qdisc_that_is_not_there_is_named():
-    command = ports.SetQdisc(
-        name="SET_QDISC",
-        host="a",
-        exp=0,
-        exp_name="",
-        arguments={},
-        place=HERE,
-        qdisc="fq",
-        action="",
-        options=(),
-    )
+    command = set_command(ports.SetQdisc, qdisc="fq", action="", options=())
     assert missing(command) == ["a: qdisc fq: not in this kernel (6.18.44)"]
 
 
 def test_set_netem_becomes_a_setting():
-    command = ports.SetNetem(
-        name="SET_NETEM",
-        host="a",
-        exp=0,
-        exp_name="",
-        arguments={},
-        place=HERE,
-        delay_ms=10.5,
-        limit_packets=1000,
-        loss_percent=0.01,
-    )
+    command = set_command(ports.SetNetem, delay_ms=10.5, limit_packets=1000, loss_percent=0.01)
     assert requests.settings(command) == [Netem(10.5, 1000, 0.01)]
 
 
 def test_each_sysctl_becomes_a_setting():
-    command = ports.SetSysctl(
-        name="SET_SYSCTL",
-        host="a",
-        exp=0,
-        exp_name="",
-        arguments={},
-        place=HERE,
-        values={"net.ipv4.tcp_ecn": "1", "net.ipv4.tcp_wmem": "1 2 3"},
-    )
+    values = {"net.ipv4.tcp_ecn": "1", "net.ipv4.tcp_wmem": "1 2 3"}
+    command = set_command(ports.SetSysctl, values=values)
     assert requests.settings(command) == [
         Sysctl("net.ipv4.tcp_ecn", "1"),
         Sysctl("net.ipv4.tcp_wmem", "1 2 3"),
@@ -116,17 +94,7 @@ def test_each_sysctl_becomes_a_setting():
 
 
 def test_deleting_a_qdisc_needs_none():
-    command = ports.SetQdisc(
-        name="SET_QDISC",
-        host="a",
-        exp=0,
-        exp_name="",
-        arguments={},
-        place=HERE,
-        qdisc="fq",
-        action="del",
-        options=(),
-    )
+    command = set_command(ports.SetQdisc, qdisc="fq", action="del", options=())
     assert (requests.needed_qdisc(command), requests.settings(command)) == (
         "",
         [Qdisc("fq", (), "del")],
