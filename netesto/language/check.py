@@ -1,25 +1,39 @@
-"""Finds all that is wrong in scripts without running them, not only the first thing."""
+"""Finds all that is wrong in scripts without running them, not only the first thing.
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+What the text shows is found by reading every line, also of macros that nobody runs. What depends on
+the values of variables is found by a dry run that goes on behind each mistake.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from netesto.errors import NetestoError, Place, ScriptError
-from netesto.language import arguments, ast, local, ports
-from netesto.language.claims import claim
-from netesto.language.commands import ALL_NAMES, LOCAL, LOCAL_KEYED, REMOTE, Specification
-from netesto.language.compiler import unknown_command
-from netesto.language.dryrun import DryRun
-from netesto.language.expressions import Arithmetic
-from netesto.language.interpreter import MAX_ITERATIONS, Interpreter, find_source, read_script
-from netesto.language.lines import find_colon
-from netesto.language.nearest import hint
+from netesto.errors import NetestoError, Place, ScriptError, UsageError
+from netesto.language import ast, local, ports
+from netesto.language.compiler import NoMacroError
+from netesto.language.dryrun import DryRun, Warned
+from netesto.language.interpreter import (
+    MAX_ITERATIONS,
+    STANDARD_INPUT,
+    Interpreter,
+    NoSourceError,
+    find_source,
+    read_script,
+)
+from netesto.language.macros import Macros
+from netesto.language.misuse import misuses, sweep_misuses
+from netesto.language.nearest import hint, nearest
 from netesto.language.parser import parse
-from netesto.language.scope import DOLLAR, REFERENCE, MisuseError, Scope, parts
-from netesto.language.survey import Call, Survey, Use, survey
+from netesto.language.scope import DOLLAR, MisuseError, UndefinedError, parts, references
+from netesto.language.survey import Call, Definition, Survey, Use, survey
 
 Severity: TypeAlias = Literal["error", "warning"]
+
+# What is in a line with values that only a run computes.
+_COMPUTED = re.compile(r"\$|\bSET_EXP\b")
+
 LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
 
 
@@ -46,108 +60,185 @@ def check(
     definitions: Mapping[str, str],
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
+    max_iterations: int = MAX_ITERATIONS,
+    read: Callable[[Path], str] = read_script,
 ) -> list[Finding]:
     """All findings in scripts and what they SOURCE, in the order of their places.
 
     `hosts` are the names of an inventory: hosts of commands, and of LAB, must be among them.
     `lab_hosts` tells the hosts that a LAB makes; without an inventory, commands must name those.
+    `read` gives the text of a script; the path `-` is called standard input in findings.
     """
-    findings: list[Finding] = []
+    findings: dict[Finding, None] = {}
     for path in paths:
-        checker = _Checker(library_path, definitions)
-        checker.check(path, hosts=hosts, lab_hosts=lab_hosts)
-        findings += [each for each in checker.findings if each not in findings]
-    return findings
+        checker = _Checker(library_path, definitions, max_iterations)
+        try:
+            checker.check(path, read(path), hosts=hosts, lab_hosts=lab_hosts)
+        except OSError as error:
+            place = Place(str(path), 1)
+            findings[Finding(f"cannot be read: {error.strerror or error}", place)] = None
+        except ScriptError as error:
+            place = error.place or Place(str(path), 1)
+            findings[Finding(error.message, place, remedy=error.remedy)] = None
+        findings |= dict.fromkeys(checker.sorted())
+    return list(findings)
 
 
 class _Checker:
     """The check of one script."""
 
-    def __init__(self, library_path: Sequence[Path], definitions: Mapping[str, str]) -> None:
-        self.findings: list[Finding] = []
+    def __init__(
+        self,
+        library_path: Sequence[Path],
+        definitions: Mapping[str, str],
+        max_iterations: int,
+    ) -> None:
         self._library_path = library_path
         self._definitions = definitions
-        self._macros: dict[str, tuple[ast.Macro, Survey]] = {}
+        self._max_iterations = max_iterations
+        self._findings: dict[Finding, None] = {}
+        self._macros = Macros(self._is_set)
         self._top: list[Survey] = []
+        self._main = ""
         self._assigned: set[str] = set(definitions)
+        self._computed: set[str] = set()
         self._loaded: set[Path] = set()
-        self._needs: dict[str, dict[str, Use]] = {}
+        # A file may be missing, and with it what it would have defined; or another be read for it.
+        self._lacks_source = False
+        self._reads_another = False
+
+    def sorted(self) -> list[Finding]:
+        """What was found, in the order of places."""
+        return sorted(
+            self._findings, key=lambda each: (each.place.file, each.place.line, each.place.column)
+        )
 
     def check(
-        self, path: Path, *, hosts: Collection[str] | None, lab_hosts: LabHosts | None
+        self,
+        path: Path,
+        text: str,
+        *,
+        hosts: Collection[str] | None,
+        lab_hosts: LabHosts | None,
     ) -> None:
-        try:
-            self._load(path, ())
-        except OSError as error:
-            self._report(f"cannot be read: {error.strerror}", Place(str(path), 1))
-            return
-        surveys = [*self._top, *(found for _, found in self._macros.values())]
-        for found in surveys:
+        """Find what is wrong in a script and what it needs."""
+        self._main = STANDARD_INPUT if path == Path("-") else str(path)
+        port, errors, files = self._dry_run(path, text)
+        self._load(self._main, text, ())
+        # What `SOURCE $library` meant, only the run knew.
+        for file in files:
+            self._load_file(file, ())
+        for found in self._surveys():
             self._check_lines(found)
         self._check_uses()
-        self._dry_run(path, hosts=hosts, lab_hosts=lab_hosts)
-        self.findings.sort(key=lambda each: (each.place.file, each.place.line, each.place.column))
+        self._add_errors(errors)
+        self._add_warnings(port.warnings)
+        known = set(hosts) if hosts is not None else None
+        if port.lab_request is not None and lab_hosts is not None:
+            known = self._check_lab(port.lab_request, known, lab_hosts)
+        if known is not None:
+            for command in port.commands:
+                self._check_hosts(command, known)
+
+    def _surveys(self) -> list[Survey]:
+        return [*self._top, *(each.inside for each in self._macros.definitions())]
 
     def _report(
         self, message: str, place: Place, severity: Severity = "error", remedy: str = ""
     ) -> None:
-        finding = Finding(message, place, severity, remedy)
-        if finding not in self.findings:
-            self.findings.append(finding)
+        self._findings[Finding(message, place, severity, remedy)] = None
 
-    def _report_error(self, error: ScriptError, row: ast.Row) -> None:
+    def _report_error(self, error: ScriptError, row: ast.Row | None = None) -> None:
         near = error.near if isinstance(error, MisuseError) else ()
-        self._report(error.message, error.place or row.place(*near), remedy=error.remedy)
+        place = error.place or (row.place(*near) if row is not None else Place(self._main, 1))
+        self._findings[Finding(error.message, place, "error", error.remedy, error.chain)] = None
 
     # ---- files ---------------------------------------------------------------------------
 
-    def _load(self, path: Path, active: tuple[Path, ...]) -> None:
-        key = path.resolve()
+    def _load_file(self, path: Path, active: tuple[Path, ...]) -> None:
+        if path.resolve() in self._loaded:
+            return
+        try:
+            text = read_script(path)
+        except ScriptError as error:
+            self._report_error(error)
+        except OSError as error:
+            self._report(f"cannot be read: {error.strerror or error}", Place(str(path), 1))
+        else:
+            self._load(str(path), text, active)
+
+    def _load(self, file: str, text: str, active: tuple[Path, ...]) -> None:
+        key = Path(file).resolve()
         self._loaded.add(key)
         try:
-            tree = parse(read_script(path), file=str(path))
+            tree = parse(text, file=file, report=self._report_error)
         except ScriptError as error:
-            self._report(error.message, error.place or Place(str(path), 1), remedy=error.remedy)
+            self._report_error(error)
             return
         top = survey(tree.body)
-        surveys = [top]
-        for macro in top.macros:
-            known = self._macros.get(macro.name)
-            if known is not None:
-                line = known[0].row.line
-                self._report(
-                    f"macro {macro.name} is defined again (first at {line.file}:{line.number})",
-                    macro.row.place(macro.name),
-                    "warning",
-                )
-            inside = survey(macro.body)
-            surveys.append(inside)
-            self._macros[macro.name] = (macro, inside)
         self._top.append(top)
-        for found in surveys:
-            self._assigned |= found.assigned
-            for row in found.commands:
-                if row.words[0].text == "SOURCE" and len(row.words) == 2:
-                    self._follow(row, (*active, key))
+        self._learn(top)
+        macros = {each.macro.row.line.number: each for each in top.macros}
+        rows = {row.line.number: row for row in top.commands}
+        active = (*active, key)
+        # In the order of the file, because the last of several definitions is the one that counts.
+        for number in sorted({*macros, *rows}):
+            if number in macros:
+                self._define(macros[number])
+            else:
+                self._follow(rows[number], active)
+        for definition in top.macros:
+            for row in definition.inside.commands:
+                self._follow(row, active)
+
+    def _learn(self, found: Survey) -> None:
+        self._assigned |= found.assigned
+        self._computed |= found.computed
+
+    def _define(self, definition: Definition) -> None:
+        self._learn(definition.inside)
+        name = definition.macro.name
+        before = self._macros.add(definition)
+        if before and not definition.is_conditional and not before.is_conditional:
+            line = before.macro.row.line
+            self._report(
+                f"macro {name} is defined again (first at {line.file}:{line.number})",
+                definition.macro.row.place(name),
+                "warning",
+            )
 
     def _follow(self, row: ast.Row, active: tuple[Path, ...]) -> None:
+        """Load what a line sources, if it does and if that is known before a run."""
+        if row.words[0].text != "SOURCE" or len(row.words) != 2:
+            return
         name = self._constant(row.words[1].text)
         if name is None:
+            self._lacks_source = True
             return
-        try:
-            path = find_source(name, from_file=row.line.file, library_path=self._library_path)
-        except MisuseError as error:
-            self._report_error(error, row)
-            return
-        if path.resolve() in active:
+        path = self._find(name, row)
+        if path is None:
+            self._lacks_source = True
+        elif path.resolve() in active:
             self._report(
                 f"SOURCE {name} goes round in a circle",
                 row.place(name),
                 "warning",
                 "It does no harm: each file is read once.",
             )
-        elif path.resolve() not in self._loaded:
-            self._load(path, active)
+        else:
+            self._load_file(path, active)
+
+    def _find(self, name: str, row: ast.Row) -> Path | None:
+        """The file that a SOURCE means, or may have meant if there is none; None without one."""
+        try:
+            return self._path_of(name, row)
+        except NoSourceError as error:
+            self._report_error(error, row)
+            self._reads_another = True
+            return self._path_of(error.similar, row) if error.similar else None
+
+    def _path_of(self, name: str, row: ast.Row) -> Path:
+        return find_source(name, from_file=row.line.file, library_path=self._library_path)
 
     def _constant(self, raw: str) -> str | None:
         """What a word always is, as far as it can be told; None if only the run knows."""
@@ -161,35 +252,20 @@ class _Checker:
 
     def _check_lines(self, found: Survey) -> None:
         for row in found.commands:
-            try:
-                self._check_command(row)
-            except ScriptError as error:
+            for error in misuses(row):
                 self._report_error(error, row)
         for loop in found.loops:
-            self._check_loop(loop)
+            if isinstance(loop, ast.For):
+                self._check_for(loop)
+            else:
+                for error in sweep_misuses(loop):
+                    self._report_error(error, loop.row)
         for row in found.dead:
             self._report(
                 "this is never reached: END stops the script before it", row.place(), "warning"
             )
 
-    def _check_command(self, row: ast.Row) -> None:
-        name, raws = row.words[0].text, [word.text for word in row.words[1:]]
-        if "$" in name:
-            return
-        if name.startswith("HOST_SUFFIX="):
-            name, raws = "HOST_SUFFIX", [name.partition("=")[2], *raws]
-        specification = REMOTE.get(name) or LOCAL_KEYED.get(name)
-        if specification is not None:
-            for error in _wrong_words(specification, raws):
-                self._report_error(error, row)
-            return
-        if name not in ALL_NAMES:
-            raise unknown_command(name, raws)
-        if name in LOCAL and not any("$" in raw for raw in raws):
-            local.check_count(name, raws)
-        _check_local(name, raws)
-
-    def _check_loop(self, loop: ast.For) -> None:
+    def _check_for(self, loop: ast.For) -> None:
         if "$" in loop.values.text:
             return
         try:
@@ -197,9 +273,10 @@ class _Checker:
         except MisuseError as error:
             self._report_error(error, loop.row)
             return
-        if len(values) > MAX_ITERATIONS:
+        if len(values) > self._max_iterations:
             self._report(
-                f"{len(values):,} passes are more than the {MAX_ITERATIONS:,} a script may make",
+                f"{len(values):,} passes are more than the {self._max_iterations:,} a script may"
+                " make",
                 loop.row.place(loop.values.text),
             )
 
@@ -211,57 +288,65 @@ class _Checker:
                 self._need_global(use)
             for call in top.calls:
                 self._check_call(call, own=frozenset())
-        for name in self._reached():
-            _, found = self._macros[name]
-            for call in found.calls:
-                self._check_call(call, own=frozenset(found.mentioned))
+        reached = self._macros.reached([call.macro for top in self._top for call in top.calls])
+        for definition in self._macros.definitions():
+            for call in definition.inside.calls:
+                if definition.macro.name in reached:
+                    self._check_call(call, own=frozenset(definition.inside.mentioned))
+                elif call.row.line.file == self._main:
+                    self._macro_of(call, is_run=False)
 
-    def _reached(self) -> list[str]:
-        """The macros that the script runs, directly or through others."""
-        waiting = [call.macro for top in self._top for call in top.calls]
-        reached: dict[str, None] = {}
-        while waiting:
-            name = self._spelled(waiting.pop())
-            if name is not None and name not in reached:
-                reached[name] = None
-                waiting += [call.macro for call in self._macros[name][1].calls]
-        return list(reached)
-
-    def _spelled(self, name: str) -> str | None:
-        """The macro that a RUN means, letter case aside if there is only one."""
-        if name in self._macros:
-            return name
-        alike = [each for each in self._macros if each.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else None
+    def _is_set(self, name: str) -> bool:
+        """Whether something may set a variable; `SET flow$i=…` may set flow1."""
+        return name in self._assigned or any(
+            re.fullmatch(_pattern(raw), name) for raw in self._computed
+        )
 
     def _need_global(self, use: Use) -> None:
-        if use.name not in self._assigned:
-            # Loop variables within macros are no business of those who run them.
-            set_here = {name for top in self._top for name in top.assigned} | {*self._definitions}
+        """An error if nothing sets a variable; a warning if the line that needs it may not run."""
+        if self._is_set(use.name):
+            return
+        # Loop variables within macros are no business of those who run them.
+        set_here = {name for top in self._top for name in top.assigned} | {*self._definitions}
+        is_source = use.row.words[0].text == "SOURCE"
+        if self._lacks_source and not is_source and nearest(use.name, set_here) is None:
+            return
+        otherwise = f"Write SET {use.name}=… before it, or run it with -D {use.name}=…"
+        self._report(
+            f"undefined variable ${use.name}: nothing sets it",
+            use.row.place(*references(use.name), use.name),
+            "warning" if use.is_optional else "error",
+            hint(use.name, set_here, otherwise=otherwise),
+        )
+
+    def _macro_of(self, call: Call, *, is_run: bool) -> str | None:
+        """The macro that a RUN means, as it is spelled. None if there is none: an error if the RUN
+        is surely run, else a warning."""
+        if "$" in call.macro:
+            return None
+        name = self._macros.spelled(call.macro)
+        if name is not None:
+            return name
+        similar = nearest(call.macro, self._macros.names())
+        if not call.is_guarded and not (self._lacks_source and similar is None):
             self._report(
-                f"undefined variable ${use.name}: nothing sets it",
-                use.row.place(f"${use.name}", f"${{{use.name}}}", use.name),
-                remedy=hint(use.name, set_here, otherwise=f"Write SET {use.name}=… before it."),
+                f"there is no macro {call.macro}",
+                call.row.place(call.macro),
+                "error" if is_run and not call.is_conditional else "warning",
+                f"Did you mean {similar}?" if similar else "Is a SOURCE missing?",
             )
+        return None
 
     def _check_call(self, call: Call, *, own: frozenset[str]) -> None:
         """`own` are variables that may be arguments of the macro that the RUN stands in."""
-        if "$" in call.macro:
-            return
-        name = self._spelled(call.macro)
+        name = self._macro_of(call, is_run=True)
         if name is None:
-            if not call.is_guarded:
-                self._report(
-                    f"there is no macro {call.macro}",
-                    call.row.place(call.macro),
-                    remedy=hint(call.macro, self._macros, otherwise="Is a SOURCE missing?"),
-                )
             return
         if name != call.macro:
             self._report(
                 f"macro {call.macro} is spelled {name}", call.row.place(call.macro), "warning"
             )
-        mentioned = self._macros[name][1].mentioned
+        mentioned = self._macros.mentioned(name)
         for key in call.passed:
             if key not in mentioned:
                 self._report(
@@ -270,72 +355,80 @@ class _Checker:
                     "warning",
                     hint(key, mentioned),
                 )
-        for key, use in self._needs_of(name).items():
+        for key, use in self._macros.needs_of(name).items():
             self._check_need(call, name, key, use, own)
 
     def _check_need(self, call: Call, macro: str, key: str, use: Use, own: frozenset[str]) -> None:
         if key not in call.passed:
-            if not use.is_optional and key not in self._assigned and not call.is_open:
+            if not use.is_optional and not self._is_set(key) and not call.is_open:
                 line = use.row.line
                 self._report(
                     f"macro {macro} needs {key}, which is neither passed nor set",
                     call.row.place(call.macro),
-                    remedy=f"It is used at {line.file}:{line.number}; add {key}=… to the RUN.",
+                    "warning" if call.is_conditional else "error",
+                    f"It is used at {line.file}:{line.number}; add {key}=… to the RUN.",
                 )
             return
         for variable in call.passed[key]:
             if variable not in own:
-                self._need_global(Use(variable, call.row))
-
-    def _needs_of(self, name: str) -> dict[str, Use]:
-        """The arguments that a macro cannot do without, each with the line that needs it."""
-        if name not in self._needs:
-            # A macro that runs itself needs no more than it needs.
-            self._needs[name] = {}
-            found = self._macros[name][1]
-            needs: dict[str, Use] = {}
-            _add(needs, found.uses)
-            for call in found.calls:
-                callee = self._spelled(call.macro)
-                if callee is not None and not call.is_guarded:
-                    _add(needs, self._needs_through(call, callee))
-            # Backwards, because a copy may be copied again by a later line.
-            for assigned, use in reversed(found.copies):
-                if assigned in needs:
-                    _add(needs, [use])
-            self._needs[name] = needs
-        return self._needs[name]
-
-    def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
-        """What the caller needs because of a RUN: what it passes, and globals that it may set."""
-        for key, use in self._needs_of(callee).items():
-            for variable in call.passed.get(key, ()):
-                yield Use(variable, call.row, use.is_optional or call.is_conditional)
-            if key not in call.passed and key in self._assigned:
-                yield Use(key, call.row, is_optional=True)
+                self._need_global(Use(variable, call.row, call.is_conditional))
 
     # ---- what only a run can tell --------------------------------------------------------
 
-    def _dry_run(
-        self, path: Path, *, hosts: Collection[str] | None, lab_hosts: LabHosts | None
-    ) -> None:
-        port = DryRun()
+    def _dry_run(self, path: Path, text: str) -> tuple[DryRun, list[ScriptError], list[Path]]:
+        """A dry run that goes on behind mistakes: what it asked, they, and the files it read."""
+        port, errors = DryRun(), list[ScriptError]()
+        interpreter = Interpreter(
+            port,
+            library_path=self._library_path,
+            seed=0,
+            definitions=self._definitions,
+            max_iterations=self._max_iterations,
+            forgive=errors.append,
+        )
         try:
-            interpreter = Interpreter(
-                port, library_path=self._library_path, seed=0, definitions=self._definitions
-            )
-            interpreter.run_file(path)
+            if self._main == STANDARD_INPUT:
+                interpreter.run_text(text)
+            else:
+                interpreter.run_file(path)
         except ScriptError as error:
-            if not any(finding.severity == "error" for finding in self.findings):
-                place = error.place or Place(str(path), 1)
-                finding = Finding(error.message, place, "error", error.remedy, error.chain)
-                self.findings.append(finding)
-        known = set(hosts) if hosts is not None else None
-        if port.lab_request is not None and lab_hosts is not None:
-            known = self._check_lab(port.lab_request, known, lab_hosts)
-        if known is not None:
-            for command in port.commands:
-                self._check_hosts(command, known)
+            errors.append(error)
+        except UsageError:
+            # The file went away while it was read.
+            return port, errors, []
+        return port, errors, [Path(each.path) for each in interpreter.finish().files[1:]]
+
+    def _add_errors(self, errors: Iterable[ScriptError]) -> None:
+        """Add what a dry run found, as far as it is not a consequence of what is found already."""
+        wrong = {
+            (each.place.file, each.place.line)
+            for each in self._findings
+            if each.severity == "error"
+        }
+        for error in errors:
+            place = error.place or Place(self._main, 1)
+            if (place.file, place.line) in wrong or (wrong and self._may_follow(error, place)):
+                continue
+            for each in [each for each in self._findings if each.place == place]:
+                del self._findings[each]
+            self._report_error(error)
+            wrong.add((place.file, place.line))
+
+    def _add_warnings(self, warnings: Iterable[Warned]) -> None:
+        told = {each.place for each in self._findings}
+        for warned in warnings:
+            if warned.place not in told:
+                self._report(warned.message, warned.place, "warning")
+
+    def _may_follow(self, error: ScriptError, place: Place) -> bool:
+        """Whether an error may be a consequence of another one. A value that is wrong is not."""
+        match error:
+            case UndefinedError():
+                return True
+            case NoMacroError():
+                return self._lacks_source or self._reads_another
+            case _:
+                return _COMPUTED.search(place.text) is None
 
     def _check_lab(
         self, request: ports.LabRequest, known: set[str] | None, lab_hosts: LabHosts
@@ -343,7 +436,8 @@ class _Checker:
         try:
             made = set(lab_hosts(request))
         except NetestoError as error:
-            self._report(error.message, request.place, remedy=error.remedy)
+            place = _place_in_lab(request, error.message)
+            self._report(error.message, place, remedy=error.remedy)
             return known
         if known is None:
             return made
@@ -357,72 +451,27 @@ class _Checker:
             named.append(command.server)
         for name in named:
             if name not in known and name.partition(".")[0] not in known:
+                remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
                 finding = Finding(
-                    f"there is no host {name}",
-                    command.place,
-                    "error",
-                    hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}."),
-                    command.chain,
+                    f"there is no host {name}", command.place, "error", remedy, command.chain
                 )
-                if finding not in self.findings:
-                    self.findings.append(finding)
+                self._findings.setdefault(finding)
 
 
-def _add(needs: dict[str, Use], uses: Iterable[Use]) -> None:
-    """Add to what a macro needs; what it cannot do without is not made optional."""
-    for use in uses:
-        if use.name not in needs or (needs[use.name].is_optional and not use.is_optional):
-            needs[use.name] = use
+def _pattern(raw: str) -> str:
+    """The names that a name with variables in it may be."""
+    return "".join(r"\w*" if part.name else re.escape(part.text) for part in parts(raw))
 
 
-def _wrong_words(specification: Specification, raws: Sequence[str]) -> Iterator[MisuseError]:
-    """What is wrong in the words of a command, as far as they are known before a run."""
-    by_name = {each.name: each for each in specification.arguments}
-    by_name |= {each.alias: each for each in specification.arguments if each.alias}
-    given: set[str] = set()
-    is_open = False
-    for raw in raws:
-        key, equals, value = raw.partition("=")
-        argument = by_name.get(key)
-        if "$" in key:
-            is_open = True
-        elif not equals:
-            yield arguments.not_keyed(raw, specification)
-        elif argument is not None:
-            given.add(argument.name)
-            if "$" not in value:
-                try:
-                    arguments.value_of(argument, "".join(part.text for part in parts(value)))
-                except MisuseError as error:
-                    yield error
-        elif not arguments.is_open(specification, key):
-            yield arguments.unknown_argument(key, specification)
-    for argument in specification.arguments:
-        if argument.required and argument.name not in given and not is_open:
-            yield arguments.missing_argument(argument, specification)
-
-
-def _check_local(name: str, raws: Sequence[str]) -> None:
-    """What is wrong in a local command, as far as its words are known before a run."""
-    text = " ".join(raws)
-    match name:
-        case "SET" | "DEFAULT":
-            local.check_count(name, raws)
-            if "$" not in raws[0].partition("=")[0]:
-                local.split_assignment(name, raws[0])
-        case "SET_EXP":
-            local.check_count(name, raws)
-            if "$" not in text.partition("=")[0]:
-                Arithmetic(local.split_assignment(name, text)[1], Scope())
-        case "ASSERT":
-            colon = find_colon(text, 0)
-            # Whatever a variable holds, a number may stand in its place.
-            claim(REFERENCE.sub("1", text if colon < 0 else text[:colon]))
-        case "WAIT" | "RAND_WAIT" if "$" not in text:
-            for raw in raws:
-                local.parse_seconds(raw)
-        case _:
-            pass
+def _place_in_lab(request: ports.LabRequest, message: str) -> Place:
+    """Where in a LAB the setting stands that a message is about; else the LAB."""
+    place = request.place
+    for key, value in request.settings.items():
+        written = f"{key}={value}"
+        at = place.text.find(f" {written}")
+        if at >= 0 and (written in message or f": {key}" in message):
+            return replace(place, column=at + 2, length=len(written))
+    return place
 
 
 __all__ = ["Finding", "check"]

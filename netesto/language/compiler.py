@@ -10,10 +10,22 @@ from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
 from netesto.language.machine import REPETITION, Level, Machine, MacroEntry, Step, Steps
 from netesto.language.nearest import hint, nearest
-from netesto.language.scope import Frame, MisuseError, check_name, is_undefined, needed, undefined
+from netesto.language.scope import (
+    Frame,
+    MisuseError,
+    check_name,
+    is_undefined,
+    needed,
+    plain,
+    undefined,
+)
 
 Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
+
+
+class NoMacroError(MisuseError):
+    """RUN names a macro that nothing has defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +165,16 @@ class Compiler:
         notes.factors.append(factors)
         machine.stack.append(Level(row, "SWEEP", "", cell))
         try:
-            if not machine.port.is_cell_done(notes.cell()):
-                machine.scope.variables.update(factors)
-                machine.run(body, frame)
-                machine.port.cell_finished(notes.cell())
+            whole = notes.cell()
+            if not machine.port.is_cell_done(whole):
+                named = " ".join(f"{name}={value}" for name, value in whole.items())
+
+                def run() -> None:
+                    machine.scope.variables.update(factors)
+                    machine.run(body, frame)
+                    machine.port.cell_finished(whole)
+
+                machine.run_part(named, whole, run)
         finally:
             machine.stack.pop()
             notes.cells.pop()
@@ -189,7 +207,9 @@ class Compiler:
         repetitions = 1
         if comma:
             repetitions = local.repetitions_of(repetitions_text, near=f",{repetitions_text}")
-        arguments = _macro_arguments(words)
+        arguments = macro_arguments(words)
+        if len(arguments) < len(words) - 1:
+            self._warn_of_others(words, row)
         if entry.steps is None:
             entry.steps = self.compile(entry.node.body)
         steps, name = entry.steps, entry.node.name
@@ -197,15 +217,43 @@ class Compiler:
         if "," in arguments.get("ca", ""):
             controls = [ca for ca in arguments["ca"].split(",") if ca]
             variants = [{**arguments, "ca": ca} for ca in controls] or variants
-        stack, run = machine.stack, machine.run
-        for _ in range(repetitions):
-            for variant in variants:
-                machine.spend()
-                stack.append(Level(row, "RUN", name, variant))
-                try:
-                    run(steps, variant)
-                finally:
-                    stack.pop()
+
+        def run_once() -> None:
+            self._run_variants(steps, variants, row, name)
+
+        if repetitions == 1:
+            run_once()
+        else:
+            for repetition in range(1, repetitions + 1):
+                machine.run_part(f"{name} rep={repetition}", {}, run_once)
+
+    def _warn_of_others(self, words: Words, row: ast.Row) -> None:
+        """Words that are no arguments: the classic tool takes no notice of them, the author should.
+
+        Those that a variable's blanks have made are an error: classic values hold no blanks.
+        """
+        written = {word.text for word in row.words}
+        for word in words[1:]:
+            if "=" in word:
+                continue
+            message = f"{needed(word)!r} is not name=value"
+            if word not in written:
+                remedy = 'A variable that holds blanks is passed in quotes: name="$variable".'
+                raise MisuseError(message, remedy=remedy)
+            key = (row.line.file, row.line.number, word)
+            self._machine.warn_once(key, f"{message}: RUN leaves it out", row, word)
+
+    def _run_variants(
+        self, steps: Steps, variants: Sequence[Frame], row: ast.Row, name: str
+    ) -> None:
+        machine, stack, run = self._machine, self._machine.stack, self._machine.run
+        for variant in variants:
+            machine.spend()
+            stack.append(Level(row, "RUN", name, variant))
+            try:
+                run(steps, variant)
+            finally:
+                stack.pop()
 
     def _find_macro(self, spelled: str, row: ast.Row) -> MacroEntry:
         machine = self._machine
@@ -216,11 +264,9 @@ class Compiler:
         alike = [name for name in machine.macros if name.casefold() == spelled.casefold()]
         if len(alike) == 1:
             # The paper itself runs twoFlowBaseStream for TwoFlowBaseStream.
-            if spelled not in machine.misspelled:
-                machine.misspelled.add(spelled)
-                machine.warn(f"macro {spelled} is spelled {alike[0]}", row, spelled)
+            machine.warn_once(spelled, f"macro {spelled} is spelled {alike[0]}", row, spelled)
             return machine.macros[alike[0]]
-        raise MisuseError(
+        raise NoMacroError(
             f"there is no macro {spelled}",
             near=(spelled,),
             remedy=hint(
@@ -346,15 +392,19 @@ class Compiler:
         return step
 
 
-def _macro_arguments(words: Words) -> dict[str, str]:
+def macro_arguments(words: Words) -> dict[str, str]:
+    """The arguments in the words of a RUN, the first of which names the macro. MisuseError if
+    one of them has no name that a variable may have."""
     arguments: dict[str, str] = {}
     for word in words[1:]:
         name, equals, value = word.partition("=")
         if not equals:
+            continue
+        if not name:
             raise MisuseError(
-                f"{needed(word)!r} is not name=value",
+                f"{plain(word)!r} is an argument without a name",
                 near=(word,),
-                remedy=f"Write: {LOCAL['RUN'].text}",
+                remedy=f"There are no blanks around the =. Write: {LOCAL['RUN'].text}",
             )
         # `ca=$ca` with nothing in $ca passes nothing; the command that needs it will say so.
         if is_undefined(value) and undefined(value) == name:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from netesto.errors import Place
 from netesto.language import ports
+from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -22,18 +23,25 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a script asks for altogether. `seconds` is the estimated duration."""
+    """What a script asks for altogether.
+
+    `seconds` is the estimated duration in real time, of everything from the lab to the last page;
+    `simulated_s` that of the flows and waits alone, which is all there is in simulated time.
+    """
 
     experiments: int
     flows: int
     seconds: float
+    simulated_s: float
 
 
 class DryRun:
     """A Port without hosts, waits or files.
 
     WAIT adds to a simulated clock, RAND_WAIT adds its mean, WAIT_FLOWS lets it go on to the end of
-    the experiment's last flow. Experiment numbers follow `counter`, the last one taken.
+    the experiment's last flow: exact, and printed beside each command. A second clock goes on by
+    the work around flows and waits as well, and gives the total. (It cannot be known here whether
+    the script will run in simulated time.) Experiment numbers follow `counter`, the last one taken.
 
     `commands` keeps one command of each sort: same host, and same demands on it. It is what
     pre-flight has to look at, and it does not grow with the length of a run.
@@ -45,9 +53,8 @@ class DryRun:
         self._write = write or (lambda _: None)
         self._form: Form = form if write else "quiet"
         self._counter = counter
-        self._clock_s = 0.0
-        self._ends_s: dict[int, float] = {}
-        self._held: list[ports.DoClient] = []
+        self._simulated = Timeline(NOTHING)
+        self._real = Timeline(REAL_TIME)
         self._commands: dict[Hashable, ports.RemoteCommand] = {}
         self._experiments = 0
         self._flows = 0
@@ -62,8 +69,8 @@ class DryRun:
         return tuple(self._commands.values())
 
     def totals(self) -> Totals:
-        """Experiments processed, flows started, seconds passed on the simulated clock."""
-        return Totals(self._experiments, self._flows, self._clock_s)
+        """Experiments processed, flows started, seconds passed on both clocks."""
+        return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)
 
     def finish(self) -> None:
         """Print the totals."""
@@ -72,13 +79,13 @@ class DryRun:
             summary = {
                 "experiments": totals.experiments,
                 "flows": totals.flows,
-                "seconds": round(totals.seconds, 3),
+                "seconds": round(totals.seconds, 1),
             }
             self._write(json.dumps({"summary": summary}))
         elif self._form == "plain":
             self._write(
                 f"# {_count(totals.experiments, 'experiment')}, {_count(totals.flows, 'flow')}, "
-                f"about {format_time(totals.seconds)}"
+                f"about {format_time(_whole(totals.seconds))}"
             )
 
     # ---- the port ------------------------------------------------------------------------
@@ -97,37 +104,37 @@ class DryRun:
         self._commands.setdefault(_demands(command), command)
         if isinstance(command, ports.DoClient):
             self._flows += command.instances
-            if command.hold:
-                self._held.append(command)
-            else:
-                self._start(command, self._clock_s)
+        # What is printed beside a command is when it begins.
         self._show(command)
+        for timeline in self._timelines:
+            timeline.remote(command)
 
     def lab(self, request: ports.LabRequest) -> None:
         self.lab_request = request
+        for timeline in self._timelines:
+            timeline.lab()
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self.requirements += requirements
 
     def wait(self, seconds: float) -> None:
-        self._clock_s += seconds
+        for timeline in self._timelines:
+            timeline.wait(seconds)
 
     def random_wait(self, seconds: float, *, mean_s: float) -> None:  # noqa: ARG002
-        self._clock_s += mean_s
+        self.wait(mean_s)
 
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        end_s = max(self._clock_s, self._ends_s.get(exp, 0.0))
-        self._clock_s = end_s if timeout_s is None else min(end_s, self._clock_s + timeout_s)
+        for timeline in self._timelines:
+            timeline.wait_flows(exp, timeout_s)
 
     def start_flows(self, lead_s: float) -> None:
-        for command in self._held:
-            self._start(command, self._clock_s + lead_s)
-        self._held.clear()
+        for timeline in self._timelines:
+            timeline.start_flows(lead_s)
 
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
         self._experiments += 1
         self.columns.update(dict.fromkeys(notes.columns))
-        self._ends_s.pop(exp, None)
         arguments = {"exp": str(exp), "expName": notes.exp_name}
         if notes.description:
             arguments["desc"] = notes.description
@@ -141,6 +148,8 @@ class DryRun:
                 place=notes.place or Place("", 0),
             )
         )
+        for timeline in self._timelines:
+            timeline.process(exp)
         return {}
 
     def assert_failed(self, message: str, place: Place) -> None:
@@ -152,6 +161,12 @@ class DryRun:
     def cell_finished(self, cell: Mapping[str, str]) -> None:
         """Nothing is kept of it."""
 
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        """Parts are shown one after the other."""
+
+    def leave_part(self, *, whole: bool) -> bool:  # noqa: ARG002
+        return False
+
     def echo(self, text: str) -> None:
         if self._form == "plain":
             self._write(f"# {text}")
@@ -161,9 +176,9 @@ class DryRun:
 
     # ---- its own -------------------------------------------------------------------------
 
-    def _start(self, command: ports.DoClient, at_s: float) -> None:
-        end_s = at_s + command.delay_s + command.duration_s
-        self._ends_s[command.exp] = max(end_s, self._ends_s.get(command.exp, 0.0))
+    @property
+    def _timelines(self) -> tuple[Timeline, Timeline]:
+        return self._simulated, self._real
 
     def _show(self, command: ports.RemoteCommand) -> None:
         at = f"{command.place.file}:{command.place.line}"
@@ -180,7 +195,7 @@ class DryRun:
         elif self._form == "plain":
             words = [f"{key}={quoted(text)}" for key, text in command.arguments.items()]
             line = " ".join([command.name, *words])
-            self._write(f"{line}  # {format_time(self._clock_s)}, {at}")
+            self._write(f"{line}  # {format_time(self._simulated.now_s)}, {at}")
 
 
 def rounded_counter(counter: int) -> int:
@@ -198,6 +213,11 @@ def quoted(text: str) -> str:
     if text and not any(character in ' \t"#\\' for character in text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
+
+
+def _whole(seconds: float) -> float:
+    """An estimate without digits that it cannot have."""
+    return round(seconds) if seconds >= 1 else round(seconds, 1)
 
 
 def _count(number: int, noun: str) -> str:

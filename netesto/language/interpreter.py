@@ -5,15 +5,18 @@ shuffles by its seed. The same script, definitions and seed ask the same of the 
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto.errors import ScriptError, UsageError
+from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ast, ports
 from netesto.language.compiler import Compiler
+from netesto.language.forgiving import ForgivingMachine
+from netesto.language.lines import Report
 from netesto.language.machine import EndOfScript, Level, Machine
-from netesto.language.nearest import hint
+from netesto.language.nearest import nearest
 from netesto.language.parser import parse
 from netesto.language.scope import MisuseError, check_name
 
@@ -38,10 +41,18 @@ class Facts:
     iterations: int
 
 
+class NoSourceError(MisuseError):
+    """SOURCE names a file that is not there; `similar` is the name of one that is, or empty."""
+
+    def __init__(self, name: str, *, similar: str, remedy: str) -> None:
+        super().__init__(f"SOURCE {name}: no such file", near=(name,), remedy=remedy)
+        self.similar = similar
+
+
 class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
-    times in all."""
+    times in all. With `forgive`, a statement that is wrong is told to it, and the next one runs."""
 
     def __init__(
         self,
@@ -51,9 +62,14 @@ class Interpreter:
         seed: int,
         definitions: Mapping[str, str],
         max_iterations: int = MAX_ITERATIONS,
+        forgive: Report | None = None,
     ) -> None:
         self._library_path = tuple(library_path)
-        self._machine = Machine(port, seed=seed, max_iterations=max_iterations)
+        self._machine = (
+            Machine(port, seed=seed, max_iterations=max_iterations)
+            if forgive is None
+            else ForgivingMachine(port, seed=seed, max_iterations=max_iterations, report=forgive)
+        )
         self._compiler = Compiler(self._machine, self._source)
         self._files: dict[Path, SourceFile] = {}
         self._inputs: list[SourceFile] = []
@@ -118,31 +134,45 @@ class Interpreter:
 
 def read_script(path: Path) -> str:
     """The text of a script. OSError if it cannot be read, ScriptError if it is not UTF-8."""
+    return decoded(path.read_bytes(), file=str(path))
+
+
+def decoded(data: bytes, *, file: str) -> str:
+    """The text of a script that is there in bytes. ScriptError if it is not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ScriptError(f"{path} is not UTF-8 text (byte {error.start})") from None
+        before = data[: error.start].split(b"\n")
+        line = data[error.start - len(before[-1]) :].split(b"\n", 1)[0]
+        shown = line.decode("utf-8", "replace").rstrip("\r")
+        column = len(before[-1].decode("utf-8", "replace")) + 1
+        raise ScriptError(
+            f"not UTF-8 text (byte {data[error.start]:#04x})",
+            # What is not printed moves no caret, and harms no terminal.
+            place=Place(
+                file, len(before), column, 1, re.sub(r"[^\t\x20-\x7e\xa0-\uffff]", "·", shown)
+            ),
+            remedy="Is this a script? Then save it as UTF-8.",
+        ) from None
 
 
 def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> Path:
     """The file that SOURCE means: beside the file that names it, in the working directory, then
-    in the libraries. MisuseError with what is there instead."""
+    in the libraries. NoSourceError with what is there instead."""
     folders = [Path(from_file).parent, Path(), *library_path]
     for folder in folders:
         if "\0" not in name and os.path.isfile(folder / name):  # noqa: PTH113 - never raises
             return folder / name
     there = {entry for folder in folders for entry in _entries(folder)}
     looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
-    raise MisuseError(
-        f"SOURCE {name}: no such file",
-        near=(name,),
-        remedy=hint(name, there, otherwise=f"Looked in {looked}."),
-    )
+    similar = nearest(name, there) or ""
+    remedy = f"Did you mean {similar}?" if similar else f"Looked in {looked}."
+    raise NoSourceError(name, similar=similar, remedy=remedy)
 
 
 def _entries(folder: Path) -> list[str]:
-    """The names in a folder; none if it cannot be read."""
+    """The files in a folder; none if it cannot be read."""
     try:
-        return [path.name for path in folder.iterdir()]
+        return [path.name for path in folder.iterdir() if path.is_file()]
     except OSError:
         return []

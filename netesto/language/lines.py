@@ -1,8 +1,9 @@
 """Text to logical lines: comments cut, continuations joined, lines cut into words."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from netesto.errors import Place, ScriptError
 from netesto.language.ast import Break, Line, Piece, Row, Word
@@ -13,7 +14,19 @@ _CLOSING = re.compile(r'(?:\\.|[^"\\])*"')
 _WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\])*"|\S)+')
 _COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\])*"|:')
 
-BLANKS = " \t\r\f\v"
+# The brackets of a comment block; what stands behind them on their lines is comment, too.
+_BLOCK = re.compile(r"BEGIN_COMMENT(?!\w)")
+_END_OF_BLOCK = re.compile(r"END_COMMENT(?!\w)")
+
+# All that Unicode calls white space, but for the end of a line: a blank that was pasted from a page
+# looks like one, so it is one.
+BLANKS = (
+    " \t\r\f\v\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+# Takes a mistake, so that reading goes on behind it.
+Report: TypeAlias = Callable[[ScriptError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +36,11 @@ class Block:
     lines: tuple[str, ...]
 
 
-def read(text: str, *, file: str) -> Iterator[Row | Block]:
+def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row | Block]:
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
-    ScriptError for a quote or a comment block that is never closed.
+    A quote or a comment block that is never closed is a ScriptError: told to `report`, which leaves
+    its line out; raised without one.
     """
     physical = text.split("\n")
     if physical[-1] == "":
@@ -34,8 +48,11 @@ def read(text: str, *, file: str) -> Iterator[Row | Block]:
     index = 0
     while index < len(physical):
         first = physical[index].strip(BLANKS)
-        if first.startswith("BEGIN_COMMENT") and first.split()[0] == "BEGIN_COMMENT":
-            end = _end_of_block(physical, index, file)
+        if _BLOCK.match(first):
+            end = _end_of_block(physical, index)
+            if end is None:
+                _tell(_never_closed(physical[index], index, file), report)
+                return
             inside = [line.rstrip(BLANKS) for line in physical[index + 1 : end]]
             yield Block((first, *inside, physical[end].strip(BLANKS)))
             index = end + 1
@@ -43,8 +60,13 @@ def read(text: str, *, file: str) -> Iterator[Row | Block]:
             yield _plain_row(physical[index], index + 1, file)
             index += 1
         else:
-            row, index = _joined_row(physical, index, file)
-            yield row
+            try:
+                row, index = _joined_row(physical, index, file)
+            except ScriptError as error:
+                _tell(error, report)
+                index = _behind_continued(physical, index)
+            else:
+                yield row
 
 
 def behind(row: Row, text: str) -> tuple[Row, ...]:
@@ -67,13 +89,30 @@ def find_colon(text: str, start: int) -> int:
     return -1
 
 
-def _end_of_block(physical: list[str], index: int, file: str) -> int:
+def _tell(error: ScriptError, report: Report | None) -> None:
+    if report is None:
+        raise error
+    report(error)
+
+
+def _behind_continued(physical: list[str], index: int) -> int:
+    """The index behind a line and those that continue it, whatever quotes are in them."""
+    while index < len(physical) - 1 and physical[index].rstrip(BLANKS).endswith("\\"):
+        index += 1
+    return index + 1
+
+
+def _end_of_block(physical: list[str], index: int) -> int | None:
     for end in range(index + 1, len(physical)):
-        if physical[end].split(None, 1)[:1] == ["END_COMMENT"]:
+        if _END_OF_BLOCK.match(physical[end].strip(BLANKS)):
             return end
-    text = physical[index].rstrip(BLANKS)
+    return None
+
+
+def _never_closed(physical: str, index: int, file: str) -> ScriptError:
+    text = physical.rstrip(BLANKS)
     column = len(text) - len(text.lstrip(BLANKS)) + 1
-    raise ScriptError(
+    return ScriptError(
         "this comment block is never closed",
         place=Place(file, index + 1, column, len("BEGIN_COMMENT"), text),
         remedy="End it with END_COMMENT at the start of a line.",
@@ -160,12 +199,21 @@ def _breaks(
     words: tuple[Word, ...], notes: list[tuple[int, str]], comment: str | None
 ) -> tuple[tuple[Break, ...], str | None]:
     """The continuations between words; comments of those that are not join the row's own."""
-    breaks: dict[int, str] = {}
-    rest = [] if comment is None else [comment]
+    breaks: dict[int, list[str]] = {}
+    rest: list[str] = []
     for length, note in notes:
         after = sum(word.start < length for word in words)
         if 0 < after < len(words):
-            breaks[after] = breaks[after] + note if breaks.get(after) else note
-        elif note:
+            breaks.setdefault(after, []).append(note)
+        else:
             rest.append(note)
-    return tuple(Break(*item) for item in breaks.items()), "".join(rest) if rest else None
+    if comment is not None:
+        rest.append(comment)
+    joined = tuple(Break(after, _one_comment(several)) for after, several in breaks.items())
+    return joined, _one_comment(rest) if comment is not None or any(rest) else None
+
+
+def _one_comment(several: list[str]) -> str:
+    """Comments that come to stand in one line, a blank between them."""
+    first, *others = [each for each in several if each] or [""]
+    return " ".join([first, *(each.lstrip(BLANKS) for each in others)])

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from netesto import units
@@ -20,6 +20,8 @@ Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
 
 _REQUIREMENT = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.+)")
 _RANGE = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})(?:,(-?[0-9]{1,15}))?")
+# What was meant to be one: no host, size or congestion control is written so.
+_LIKE_A_RANGE = re.compile(r"-?[0-9]+\.\..*|.*\.\.-?[0-9]+")
 _YES = frozenset({"1", "T", "t", "true"})
 _NO = frozenset({"0", "F", "f", "false"})
 
@@ -126,11 +128,12 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
         raise MisuseError(
             "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
         )
+    exp_name = machine.remote.name_of(exp)
     machine.remote.finish(exp)
     machine.columns = machine.port.process_experiment(
         exp,
         ports.ExperimentNotes(
-            exp_name=machine.remote.exp_name,
+            exp_name=exp_name,
             description=machine.notes.description,
             columns=machine.notes.columns(),
             cell=machine.notes.cell(),
@@ -254,6 +257,12 @@ def values_of(text: str, *, near: str) -> Sequence[str] | range:
                     near=(near,),
                     remedy="Separate values by commas: a,b,c",
                 )
+            if _LIKE_A_RANGE.fullmatch(value):
+                raise MisuseError(
+                    f"{text.strip()} is neither a list nor a range",
+                    near=(near,),
+                    remedy="A range stands alone, between whole numbers: 1..10, or 1..10,2",
+                )
         return [value for value in values if value]
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
     if step == 0 or (last - first) * step < 0:
@@ -266,35 +275,52 @@ def values_of(text: str, *, near: str) -> Sequence[str] | range:
     return range(first, last + (1 if step > 0 else -1), step)
 
 
+def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
+    """A word of SWEEP: a factor and its values, `reps` and the repetitions, `order` and its one
+    word. MisuseError if it is none of these."""
+    name, equals, text = word.partition("=")
+    if not equals:
+        raise MisuseError(
+            f"{plain(word)!r} is not factor=values",
+            near=(word,),
+            remedy="Write: SWEEP ca=reno,cubic rate=10,100 reps=3 DO",
+        )
+    match name:
+        case "reps":
+            return name, range(1, repetitions_of(text, near="reps=") + 1)
+        case "order":
+            if needed(text, near=("order=",)) not in {"given", "random"}:
+                raise MisuseError(
+                    f"order={text}", near=("order=",), remedy="It is `given` or `random`."
+                )
+            return name, [text]
+        case _ if name == REPETITION:
+            raise MisuseError("no factor may be called rep: that is the repetition", near=(name,))
+        case _:
+            return check_name(name), values_of(text, near=f"{name}=")
+
+
+def check_factors(names: Iterable[str]) -> None:
+    """MisuseError if no word of a SWEEP is a factor."""
+    if all(name in {"reps", "order"} for name in names):
+        raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
+
+
 def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
     """The cells of a SWEEP in the order they run: each factor's value, and `rep`."""
-    factors: dict[str, Sequence[str] | range] = {}
-    repetitions, order = 1, "given"
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise MisuseError(f"{plain(word)!r} is not factor=values", near=(word,))
-        if name == "reps":
-            repetitions = repetitions_of(text, near="reps=")
-        elif name == "order":
-            order = needed(text)
-        elif name == REPETITION:
-            raise MisuseError("no factor may be called rep: that is the repetition", near=(name,))
-        else:
-            factors[check_name(name)] = values_of(text, near=f"{name}=")
-    if order not in {"given", "random"}:
-        raise MisuseError(f"order={order}", near=("order=",), remedy="It is `given` or `random`.")
-    if not factors:
-        raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
-    count = repetitions
+    factors = dict(sweep_word(word) for word in words)
+    check_factors(factors)
+    repetitions = factors.pop("reps", range(1, 2))
+    order = factors.pop("order", ["given"])
+    count = len(repetitions)
     for values in factors.values():
         count *= len(values)
     machine.spend(count)
     cells: list[dict[str, str]] = [{}]
     for name, values in factors.items():
         cells = [cell | {name: str(value)} for cell in cells for value in values]
-    cells = [cell | {REPETITION: str(rep)} for rep in range(1, repetitions + 1) for cell in cells]
-    if order == "random":
+    cells = [cell | {REPETITION: str(rep)} for rep in repetitions for cell in cells]
+    if order == ["random"]:
         # A generator of its own: --resume finds the same order, whatever was drawn before.
         random.Random(machine.seed).shuffle(cells)
     return cells

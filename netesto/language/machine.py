@@ -1,7 +1,8 @@
 """A running script: its variables, macros, loops' budget, and where it is."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -112,9 +113,42 @@ class Machine:
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
         self.iterations = 0
-        self.misspelled: set[str] = set()
+        self._warned: set[Hashable] = set()
         self._max_iterations = max_iterations
         self._depth = 0
+        self._is_in_part = False
+        self._parts: Counter[str] = Counter()
+
+    def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
+        """Run a part of the script (see Port.enter_part), again if the port wants it.
+
+        What it draws depends on the run's seed and on its name alone, not on the parts before it.
+        """
+        if self._is_in_part:
+            body()
+            return
+        self._parts[name] += 1
+        unique = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
+        outer = self.random
+        self._is_in_part, again, attempts = True, True, 0
+        try:
+            while again:
+                attempts += 1
+                drawn = unique if attempts == 1 else f"{unique}, attempt {attempts}"
+                self.random = random.Random(f"{self.seed} {drawn}")
+                again = self._attempt(unique, cell, body)
+        finally:
+            self._is_in_part = False
+            self.random = outer
+
+    def _attempt(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> bool:
+        self.port.enter_part(name, cell)
+        try:
+            body()
+        except BaseException:
+            self.port.leave_part(whole=False)
+            raise
+        return self.port.leave_part(whole=True)
 
     def run(self, steps: Steps, frame: Frame) -> None:
         """Carry statements out. A ScriptError gets the place of its line, and the chain to it."""
@@ -153,6 +187,12 @@ class Machine:
 
     def warn(self, message: str, row: ast.Row, *near: str) -> None:
         self.port.warn(message, row.place(*near))
+
+    def warn_once(self, key: Hashable, message: str, row: ast.Row, *near: str) -> None:
+        """Warn of what loops would repeat; `key` tells whether it was said before."""
+        if key not in self._warned:
+            self._warned.add(key)
+            self.warn(message, row, *near)
 
     def _blame(self, error: ScriptError, row: ast.Row) -> None:
         if isinstance(error, UndefinedError):

@@ -137,11 +137,29 @@ class _Open:
     def branch(self) -> ast.Branch:
         return ast.Branch(self.row, self.condition, tuple(self.statements))
 
+    def node(self, end: ast.Row) -> ast.Statement:
+        """The block, ended by the row `end`."""
+        body, words = tuple(self.statements), self.row.words
+        match self.kind:
+            case "BEGIN":
+                return ast.Macro(self.row, self.variable, body, end)
+            case "FOR":
+                return ast.For(self.row, self.variable, self.values, body, end)
+            case "SWEEP":
+                factors = words[1:-1] if words[-1].text == "DO" else words[1:]
+                return ast.Sweep(self.row, factors, body, end)
+            case _:
+                return ast.IfBlock((*self.branches, self.branch()), end)
 
-def parse(text: str, *, file: str) -> ast.Script:
-    """The tree of a script. ScriptError with the place of the first thing that is wrong."""
-    parser = _Parser(file)
-    for row in lines.read(text, file=file):
+
+def parse(text: str, *, file: str, report: lines.Report | None = None) -> ast.Script:
+    """The tree of a script. ScriptError with the place of the first thing that is wrong.
+
+    With `report`, all that is wrong is told to it, and the tree is that of the other lines. Only
+    blocks nested too deep are raised even then.
+    """
+    parser = _Parser(file, report)
+    for row in lines.read(text, file=file, report=report):
         parser.take(row)
         if isinstance(row, ast.Row) and parser.is_over:
             parser.leave(lines.behind(row, text))
@@ -155,14 +173,19 @@ class _Parser:
     `is_over` after the END of the script; an END in a block may never be reached.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, report: lines.Report | None = None) -> None:
         self._file = file
+        self._report = report
         self.is_over = False
         self._open = [_Open("", ast.Row((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
 
     def finish(self) -> ast.Script:
-        if len(self._open) > 1:
-            raise _never_ended(self._open[-1])
+        while len(self._open) > 1:
+            block = self._open.pop()
+            if self._report is None:
+                raise _never_ended(block)
+            self._report(_never_ended(block))
+            self._add_block(block, block.row)
         return ast.Script(tuple(self._open[0].statements), self._file)
 
     def leave(self, behind: tuple[ast.Row, ...]) -> None:
@@ -180,8 +203,42 @@ class _Parser:
             starter = _STARTERS.get(row.words[0].text)
             if starter is None:
                 self._add(ast.Command(row))
-            else:
+                return
+            try:
                 starter(self, row)
+            except ScriptError as error:
+                if self._report is None or len(self._open) > MAX_NESTING:
+                    raise
+                self._report(error)
+                self._recover(row)
+
+    def _recover(self, row: ast.Row) -> None:
+        """Go on behind a wrong row: a block that it was to begin is begun, one that it was to end
+        is ended, so that one mistake does not look like two."""
+        words = row.words
+        named = words[1].text.strip("${}") if len(words) > 1 else ""
+        match words[0].text:
+            case "BEGIN":
+                self._end_macro(row)
+                self._open.append(_Open("BEGIN", row, variable=named))
+            case "END":
+                self._end_macro(row)
+            case "FOR":
+                self._open.append(_Open("FOR", row, variable=named))
+            case "SWEEP":
+                self._open.append(_Open("SWEEP", row))
+            case "IF" | "IF_DEF" if _opens_block(row):
+                self._open.append(_Open("IF", row, condition=ast.Operand(row.line.text)))
+            case _:
+                pass
+
+    def _end_macro(self, row: ast.Row) -> None:
+        """End the macro that is open, if one is, and what is open in it."""
+        while any(block.kind == "BEGIN" for block in self._open):
+            self._add_block(self._open.pop(), row)
+
+    def _add_block(self, block: _Open, end: ast.Row) -> None:
+        self._open[-1].statements.append(block.node(end))
 
     def _add(self, statement: ast.Statement) -> None:
         self._open[-1].statements.append(statement)
@@ -227,6 +284,9 @@ class _Parser:
 
     def take_end(self, row: ast.Row) -> None:
         if len(row.words) == 1:
+            if any(block.kind == "BEGIN" and not block.variable for block in self._open):
+                self._end_macro(row)
+                return
             self._add(ast.Command(row))
             self.is_over = len(self._open) == 1
             return
@@ -247,8 +307,7 @@ class _Parser:
             )
         if block.kind != "BEGIN":
             raise _never_ended(block)
-        self._open.pop()
-        self._add(ast.Macro(block.row, block.variable, tuple(block.statements), row))
+        self._add_block(self._open.pop(), row)
 
     # ---- loops ---------------------------------------------------------------------------
 
@@ -288,21 +347,12 @@ class _Parser:
         if block.kind in {"", "BEGIN"}:
             where = f" in macro {block.variable}" if block.kind else ""
             raise ScriptError(f"DONE without a FOR, SWEEP or IF … DO{where}", place=_head(row))
-        self._open.pop()
-        match block.kind:
-            case "FOR":
-                body = tuple(block.statements)
-                self._add(ast.For(block.row, block.variable, block.values, body, row))
-            case "SWEEP":
-                self._add(ast.Sweep(block.row, block.row.words[1:-1], tuple(block.statements), row))
-            case _:
-                self._add(ast.IfBlock((*block.branches, block.branch()), row))
+        self._add_block(self._open.pop(), row)
 
     # ---- choices -------------------------------------------------------------------------
 
     def take_if(self, row: ast.Row) -> None:
-        is_block = row.words[-1].text == "DO" and lines.find_colon(row.line.text, 0) < 0
-        if is_block:
+        if _opens_block(row):
             condition = _condition(row, row.words[0], row.words[-1].start)
             self._push(_Open("IF", row, condition=condition))
         else:
@@ -326,6 +376,11 @@ class _Parser:
         block.branches.append(block.branch())
         block.row, block.condition, block.statements = row, condition, []
 
+    def take_late_begin_comment(self, row: ast.Row) -> None:
+        raise ScriptError(
+            "BEGIN_COMMENT stands at the start of a line, not behind a \\", place=_head(row)
+        )
+
     def take_stray_end_comment(self, row: ast.Row) -> None:
         raise ScriptError("END_COMMENT without a BEGIN_COMMENT before it", place=_head(row))
 
@@ -341,8 +396,14 @@ _STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
     "IF": _Parser.take_if,
     "IF_DEF": _Parser.take_if,
     "ELSE": _Parser.take_else,
+    "BEGIN_COMMENT": _Parser.take_late_begin_comment,
     "END_COMMENT": _Parser.take_stray_end_comment,
 }
+
+
+def _opens_block(row: ast.Row) -> bool:
+    """Whether an IF is one with a block, and not with a colon."""
+    return row.words[-1].text == "DO" and lines.find_colon(row.line.text, 0) < 0
 
 
 def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:

@@ -204,6 +204,13 @@ class Port(Protocol):
     def cell_finished(self, cell: Mapping[str, str]) -> None:
         """The body of a SWEEP cell ran to its end, with all its experiments."""
 
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
+        repetition of `RUN macro,n` (`cell` is empty then). Parts do not nest."""
+
+    def leave_part(self, *, whole: bool) -> bool:
+        """The part has ended; `whole`: it ran to its end. True has it run again."""
+
     def echo(self, text: str) -> None:
         """ECHO, and DEBUG traces."""
 

@@ -33,6 +33,7 @@ class Remote:
         self.exp = 0
         self.exp_name = CLASSIC_NAME
         self._host = ""
+        self._names: dict[int, str] = {}
         self._groups: dict[int, set[int]] = {}
         self._fetched: set[tuple[str, int]] = set()
 
@@ -49,6 +50,8 @@ class Remote:
         command = self._make(given, texts, common)
         if command is not None:
             self._port.remote(command)
+        if takes_number:
+            self._names.setdefault(exp, exp_name)
         # Only what a command was sent with is used the next time.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
@@ -75,9 +78,14 @@ class Remote:
             )
         return previous
 
+    def name_of(self, exp: int) -> str:
+        """The name that an experiment has from its first command."""
+        return self._names.get(exp, self.exp_name)
+
     def finish(self, exp: int) -> None:
         """PROCESS_EXP: group numbers begin again at 1."""
         self._groups.pop(exp, None)
+        self._names.pop(exp, None)
 
     def _resolve_host(self, given: Given) -> str:
         host = given.texts.get("host")

@@ -43,25 +43,36 @@ class Call:
     is_conditional: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A macro, what its body does, and whether only some runs define it."""
+
+    macro: ast.Macro
+    inside: "Survey"
+    is_conditional: bool
+
+
 @dataclass(slots=True)
 class Survey:
     """`mentioned` are all variables that occur, needed or not; `copies` the variables that go into
-    the value of another, which they come with; `commands` every line with a command, `loops` every
-    FOR; `dead` the first line of what stands behind an END."""
+    the value of another, which they come with; `assigned` the variables that are set, `computed`
+    the names of those that only the run knows, as written; `commands` every line with a command,
+    `loops` every FOR and SWEEP; `dead` the first line of what stands behind an END."""
 
     uses: list[Use] = field(default_factory=list)
     copies: list[tuple[str, Use]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
-    macros: list[ast.Macro] = field(default_factory=list)
+    macros: list[Definition] = field(default_factory=list)
     commands: list[ast.Row] = field(default_factory=list)
-    loops: list[ast.For] = field(default_factory=list)
+    loops: list[ast.For | ast.Sweep] = field(default_factory=list)
     dead: list[ast.Row] = field(default_factory=list)
 
 
 def survey(body: Sequence[ast.Statement]) -> Survey:
-    """What a body does; macros that it defines are listed, not entered."""
+    """What a body does; what macros in it do is theirs."""
     found = Survey()
     _body(body, frozenset(), found)
     return found
@@ -113,18 +124,20 @@ def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) 
                 _body(branch.body, guards | guarded, found)
         case ast.For(row=row, variable=variable, values=values, body=body):
             _need(names_in(values.text), row, guards, found)
-            found.assigned.add(variable)
+            _assign(variable, found)
             found.loops.append(statement)
             _body(body, guards, found)
         case ast.Sweep(row=row, words=words, body=body):
+            found.loops.append(statement)
             for word in words:
                 _need(names_in(word.text), row, guards, found)
                 name = word.text.partition("=")[0]
                 if name not in {"reps", "order"}:
-                    found.assigned.add(name)
+                    _assign(name, found)
             _body(body, guards, found)
         case ast.Macro():
-            found.macros.append(statement)
+            inside = survey(statement.body)
+            found.macros.append(Definition(statement, inside, CONDITIONAL in guards))
         case _:
             pass
 
@@ -165,20 +178,23 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
     found.mentioned.update(names)
     if name in {"SET", "DEFAULT", "SET_EXP"} and len(row.words) > 1:
         assigned = row.words[1].text.partition("=")[0]
-        if "$" not in assigned:
-            found.assigned.add(assigned)
-            if name != "SET_EXP":
-                found.copies += [
-                    (assigned, Use(each, row, is_optional=True))
-                    for each in names_in(row.words[1].text)
-                    if f"?${each}" not in guards
-                ]
+        _assign(assigned, found)
+        if "$" not in assigned and name != "SET_EXP":
+            found.copies += [
+                (assigned, Use(each, row, is_optional=True))
+                for each in names_in(row.words[1].text)
+                if f"?${each}" not in guards
+            ]
     if name == "SET_EXP":
         names += _bare_names(" ".join(word.text for word in row.words[1:]))
     if name == "RUN" and len(row.words) > 1:
         _call(row, guards, found)
     elif name not in TEXT_COMMANDS:
         _need(names, row, guards, found)
+
+
+def _assign(name: str, found: Survey) -> None:
+    (found.computed if "$" in name else found.assigned).add(name)
 
 
 def _bare_names(assignment: str) -> list[str]:

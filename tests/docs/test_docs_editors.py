@@ -2,14 +2,19 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from netesto import paths
+from netesto import paths, process
 from netesto.language.commands import ALL_NAMES, REMOTE
+from netesto.language.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from netesto.model import TESTS
+
+# Words in capital letters that are no commands, but belong to some.
+PARTICLES = ("DO", "IN")
 
 EDITORS = paths.data_folder() / "editors"
 VIM = (EDITORS / "vim" / "syntax" / "nts.vim").read_text()
@@ -39,22 +44,97 @@ def vim_statements(prefix: str) -> str:
     return "\n".join(re.findall(rf"^syntax \w+ {prefix}.*$", joined, re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", ALL_NAMES)
-def test_vim_knows_the_command(name):
+def test_vim_knows_all_commands_and_no_others():
     groups = "nts(?:Command|TextCommand|Remote|Control|Comment)"
-    assert name in words(vim_statements(groups))
+    assert words(vim_statements(groups)) == {*ALL_NAMES, *PARTICLES}
 
 
-@pytest.mark.parametrize("name", ALL_NAMES)
-def test_visual_studio_code_knows_the_command(name):
-    rules = ("comment-block", "text", "macro", "control", "command")
-    known = [
-        word
-        for rule in rules
-        for text in patterns(GRAMMAR["repository"][rule])
-        for word in words(text)
-    ]
-    assert name in known
+def test_visual_studio_code_knows_all_commands_and_no_others():
+    rules = ("comment-block", "text", "expression", "macro", "control", "command")
+    texts = [text for rule in rules for text in patterns(GRAMMAR["repository"][rule])]
+    assert {word for text in texts for word in words(text)} == {*ALL_NAMES, *PARTICLES}
+
+
+def test_both_know_all_functions_and_no_others():
+    vim = re.search(r"ntsFunction /.*?%\((.*?)\\\)", VIM)[1].split("\\|")
+    code = re.search(r"\?:(.*?)\)", GRAMMAR["repository"]["function"]["match"])[1].split("|")
+    assert (set(vim), set(code)) == (set(FUNCTIONS), set(FUNCTIONS))
+
+
+@pytest.mark.parametrize("operator", [*ARITHMETIC, *COMPARISONS])
+def test_visual_studio_code_knows_the_operator(operator):
+    rules = ("operator", "arithmetic")
+    texts = [text for rule in rules for text in patterns(GRAMMAR["repository"][rule])]
+    assert any(re.fullmatch(text, operator) for text in texts)
+
+
+@pytest.mark.parametrize("operator", ["AND", "OR", "NOT"])
+def test_visual_studio_code_knows_the_word_between_conditions(operator):
+    logical = GRAMMAR["repository"]["operator"]["patterns"][1]["match"]
+    assert re.search(logical, f"IF $a {operator} $b: ECHO")[0] == operator
+
+
+# A line, and the group that Vim puts each of its parts in.
+COLOURED = [
+    (
+        "SET_EXP a=max($b, 2)**2 // 3",
+        (
+            "SET_EXP:Command a:Argument max:Function $b:Variable 2:Number **:Operator 2:Number"
+            " //:Operator 3:Number"
+        ),
+    ),
+    (
+        "IF NOT $a >= 10: RUN Test,2 ca=x  # why",
+        (
+            "IF:Control NOT:Operator $a:Variable >=:Operator 10:Number RUN:Command"
+            " Test:Macro 2:Number ca:Argument #why:Comment"
+        ),
+    ),
+    ("FOR i IN 1..3 DO", "FOR:Control IN:Control 1..3:Range DO:Control"),
+    ('ECHO "a # b" c', 'ECHO:TextCommand "a#b":String c:Text'),
+    ("SOURCE lib/a-b", "SOURCE:Command"),
+    (
+        "DO_CLIENT host=a exp=COUNTER \\",
+        ("DO_CLIENT:Remote host:Argument exp:Argument COUNTER:Constant \\:Continuation"),
+    ),
+]
+
+DUMP = """
+set nocompatible
+set runtimepath^={folder}
+syntax on
+edit {script}
+set filetype=nts
+let parts = []
+for column in range(1, len(getline(1)))
+  let group = substitute(synIDattr(synID(1, column, 1), 'name'), 'nts', '', '')
+  let character = getline(1)[column - 1]
+  if character !~ '\\s' && group != ''
+    if !empty(parts) && parts[-1][1] ==# group && last == column - 1
+      let parts[-1][0] .= character
+    else
+      call add(parts, [character, group])
+    endif
+  endif
+  if group != ''
+    let last = column
+  endif
+endfor
+call writefile([join(map(parts, 'v:val[0] .. ":" .. v:val[1]'))], '{out}')
+quitall!
+"""
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim here")
+@pytest.mark.parametrize(("line", "groups"), COLOURED, ids=[line for line, _ in COLOURED])
+def test_vim_colours_a_line(line, groups, tmp_path):
+    script, out, dump = (tmp_path / name for name in ("a.nts", "out", "dump.vim"))
+    script.write_text(f"{line}\n")
+    dump.write_text(DUMP.format(folder=EDITORS / "vim", script=script, out=out))
+    process.run(
+        ["vim", "-u", "NONE", "-i", "NONE", "-n", "-es", "-S", str(dump)], timeout=20, check=False
+    )
+    assert out.read_text().strip() == groups
 
 
 def test_vim_sets_remote_commands_apart():

@@ -54,7 +54,10 @@ def findings(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     path.write_text(script_of(request))
     found = check([path], library_path=[LIBRARY], definitions={"given": "1"})
     return [
-        f"{each.place.line}:{each.place.column}: {each.severity}: {each.message}" for each in found
+        f"{each.place.line}:{each.place.column}: {each.severity}: {each.message}".replace(
+            f"{tmp_path}/", ""
+        )
+        for each in found
     ]
 
 

@@ -27,6 +27,9 @@ class Asked:
         self.required: list[tuple[str, str, str]] = []
         self.finished: list[Mapping[str, str]] = []
         self.done: list[Mapping[str, str]] = []
+        self.parts: list[str] = []
+        # What it answers when parts end: whether to run them again.
+        self.again: list[bool] = []
         self.columns = columns or {}
         self.counter = counter
         self.error: ScriptError | None = None
@@ -86,6 +89,13 @@ class Asked:
 
     def cell_finished(self, cell: Mapping[str, str]) -> None:
         self.finished.append(cell)
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        self.parts.append(name)
+
+    def leave_part(self, *, whole: bool) -> bool:
+        self.parts.append("whole" if whole else "broken off")
+        return self.again.pop(0) if self.again else False
 
     def echo(self, text: str) -> None:
         self.echoed.append(text)

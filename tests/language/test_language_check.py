@@ -1,5 +1,7 @@
 """check: everything that is wrong, in one go, with place and remedy."""
 
+from pathlib import Path
+
 from language_asked import LIBRARY
 
 from netesto.errors import LabError
@@ -252,6 +254,280 @@ def test_what_only_a_run_shows_is_found_too(findings):
     assert findings == ["2:31: error: dur=0 is out of range"]
 
 
+def test_words_of_local_commands_are_looked_at(findings):
+    """
+    BEGIN m
+    OTHER a,b
+    REQUIRE cb=bbr qdisc=$q
+    DEBUG maybe
+    RUN m,x
+    LAB pair rate
+    WAIT -1
+    HOST_SUFFIX
+    END m
+    """
+    assert findings == [
+        "2:7: error: 'a' is not column=value",
+        "3:9: error: REQUIRE does not know cb",
+        "4:7: error: DEBUG maybe",
+        "5:6: error: 'x' is not a number of repetitions",
+        "6:10: error: 'rate' is not name=value",
+        "7:6: error: -1 is not a time to wait",
+        "8:1: error: HOST_SUFFIX needs more than this",
+    ]
+
+
+def test_words_of_a_sweep_are_looked_at(findings):
+    """
+    BEGIN m
+    SWEEP ca=cubic size=3..1 reps=x order=$order DO
+    DONE
+    SWEEP ca order=sorted DO
+    DONE
+    SWEEP reps=2 DO
+    DONE
+    END m
+    """
+    assert findings == [
+        "2:21: error: the range 3..1 cannot end",
+        "2:31: error: 'x' is not a number of repetitions",
+        "4:7: error: 'ca' is not factor=values",
+        "4:16: error: order=sorted",
+        "6:1: error: SWEEP without a factor",
+    ]
+
+
+def test_argument_under_a_wrong_name_is_not_missing_too(findings):
+    """
+    DO_CLIENT host=a sever=b
+    """
+    assert findings == ["1:18: error: DO_CLIENT has no argument sever"]
+
+
+def test_a_dry_run_goes_on_behind_mistakes(findings):
+    """
+    SET dur=x
+    SET n=0
+    IF $n == 0 DO
+    DO_CLIENT host=a server=b exp=1 dur=$dur
+    SET_EXP share=1/n
+    WAIT $share
+    DONE
+    FOR i IN 3..$n DO
+    DONE
+    """
+    assert findings == [
+        "4:37: error: dur=x is not a time",
+        "5:1: error: division by zero",
+        "8:10: error: the range 3..0 cannot end",
+    ]
+
+
+def test_what_follows_from_a_mistake_is_not_another(findings):
+    """
+    SET number=0
+    DO_SERVER host=a exp=$number
+    PROCESS_EXP
+    SET_EXP share=1/number
+    WAIT $share
+    """
+    assert findings == [
+        "2:22: error: exp=0 is not the number of an experiment",
+        "4:1: error: division by zero",
+    ]
+
+
+def test_a_macro_that_runs_itself_twice_ends_the_dry_run(findings):
+    """
+    BEGIN m
+    RUN m
+    RUN m
+    END m
+    RUN m
+    """
+    assert findings == ["2:1: error: more than 100 macros and loops within each other"]
+
+
+def test_mistakes_in_every_definition_of_a_macro_are_found(findings):
+    """
+    BEGIN m
+    WAIT one
+    END m
+    BEGIN m
+    WAIT two
+    END m
+    """
+    assert findings == [
+        "2:6: error: 'one' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "4:7: warning: macro m is defined again (first at test.nts:1)",
+        "5:6: error: 'two' is not a time (examples: 20, 1.5, 200ms, 2m)",
+    ]
+
+
+def test_a_macro_may_be_defined_in_one_way_or_another(findings):
+    """
+    DEFAULT mode=1
+    IF $mode DO
+    BEGIN m
+    WAIT $a
+    END m
+    ELSE
+    BEGIN m
+    WAIT $b
+    END m
+    DONE
+    RUN m a=1
+    """
+    assert findings == []
+
+
+def test_a_variable_may_name_a_library(findings):
+    """
+    SET library=inlib
+    SOURCE $library
+    RUN OneFlowStream server=a client=b ca=cubic
+    """
+    assert findings == []
+
+
+def test_a_variable_may_name_a_variable(findings):
+    """
+    FOR i IN 1..2 DO
+    SET flow$i=$i
+    DONE
+    WAIT $flow2
+    WAIT $flaw2
+    """
+    assert findings == ["5:6: error: undefined variable $flaw2: nothing sets it"]
+
+
+def test_a_slip_in_the_name_of_a_library_is_one_mistake(findings):
+    """
+    SOURCE inlb
+    RUN OneFlowStream server=a client=b ca=cubic
+    """
+    assert findings == ["1:8: error: SOURCE inlb: no such file"]
+
+
+def test_a_library_that_is_missing_may_have_defined_the_rest(findings):
+    """
+    SOURCE macros-of-our-own
+    RUN Ours host=$here
+    """
+    assert findings == ["1:8: error: SOURCE macros-of-our-own: no such file"]
+
+
+def test_what_may_never_run_is_a_warning(findings):
+    """
+    BEGIN unused
+    RUN nothing
+    END unused
+    IF $fast: WAIT $pause
+    IF $fast: RUN nothing
+    """
+    assert findings == [
+        "2:5: warning: there is no macro nothing",
+        "4:16: warning: undefined variable $pause: nothing sets it",
+        "5:15: warning: there is no macro nothing",
+    ]
+
+
+def test_what_does_run_is_an_error(findings):
+    """
+    SET fast=1
+    IF $fast: WAIT $pause
+    IF $fast: RUN nothing
+    """
+    assert findings == [
+        "2:16: error: undefined variable $pause",
+        "3:15: error: there is no macro nothing",
+    ]
+
+
+def test_warnings_of_a_run_are_findings(findings):
+    """
+    BEGIN m
+    ECHO $a
+    END m
+    RUN m a=1 b
+    """
+    assert findings == ["4:11: warning: 'b' is not name=value: RUN leaves it out"]
+
+
+def test_all_syntax_errors_are_found_and_what_stands_between(findings):
+    """
+    FOR i on a,b DO
+    WAIT $i
+    DONE
+    DONE
+    IF $a = 1 DO
+    WAIT soon
+    ELSE
+    ECHO $a
+    DONE
+    SET name="open
+    BEGIN m
+    FOR i IN 1..3
+    WAIT $t
+    END m
+    RUN m
+    """
+    assert findings == [
+        "1:1: error: FOR needs a variable and IN",
+        "4:1: error: DONE without a FOR, SWEEP or IF … DO",
+        "5:7: error: in this condition '=' does not fit here",
+        "6:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "10:10: error: this quote is never closed",
+        "12:1: error: this FOR is never ended",
+        "12:10: error: this FOR has no DO at its end",
+        "15:5: error: macro m needs t, which is neither passed nor set",
+    ]
+
+
+def test_an_end_that_is_missing_is_one_mistake(findings):
+    """
+    BEGIN one
+    ECHO $a
+    BEGIN two
+    WAIT $b
+    END two
+    RUN two a=1
+    """
+    assert findings == [
+        "3:1: error: a macro cannot be defined inside of macro one",
+        "6:5: error: macro two needs b, which is neither passed nor set",
+        "6:11: warning: macro two does not use a",
+    ]
+
+
+def test_a_comment_that_is_never_closed_is_a_finding(findings):
+    """
+    WAIT soon
+    BEGIN_COMMENT
+    WAIT later
+    """
+    assert findings == [
+        "1:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "2:1: error: this comment block is never closed",
+    ]
+
+
+def test_blocks_nested_too_deep_are_one_finding(tmp_path):
+    path = tmp_path / "deep.nts"
+    path.write_text("IF 1 DO\n" * 5000)
+    found = check([path], library_path=[], definitions={})
+    assert [(each.place.line, each.message) for each in found] == [
+        (51, "more than 50 blocks in each other")
+    ]
+
+
+def test_passes_of_loops_are_limited_as_asked(tmp_path):
+    path = tmp_path / "x.nts"
+    path.write_text("FOR i IN 1..20 DO\nDONE\n")
+    found = check([path], library_path=[], definitions={}, max_iterations=10)
+    assert [each.message for each in found] == ["20 passes are more than the 10 a script may make"]
+
+
 def test_syntax_error_is_a_finding(findings):
     """
     ECHO a
@@ -305,6 +581,21 @@ def test_lab_that_cannot_be_made_is_a_finding(tmp_path):
     assert [(each.message, each.remedy) for each in found] == [
         ("there is no topology pare", "Did you mean pair?")
     ]
+
+
+def test_a_wrong_setting_of_a_lab_is_pointed_at(tmp_path):
+    def no_lab(request):
+        raise LabError("LAB pair: rate=fast: 'fast' is not a rate")
+
+    path = tmp_path / "x.nts"
+    path.write_text("LAB pair delay=2 rate=fast\n")
+    found = check([path], library_path=[], definitions={}, lab_hosts=no_lab)
+    assert [(each.place.column, each.place.length) for each in found] == [(18, len("rate=fast"))]
+
+
+def test_a_script_on_standard_input_is_called_so():
+    found = check([Path("-")], library_path=[], definitions={}, read=lambda path: "WAIT x\n")
+    assert [each.place.file for each in found] == ["<standard input>"]
 
 
 def test_missing_script_is_a_finding(tmp_path):

@@ -177,6 +177,16 @@ def test_second_get_data_since_the_last_flow_does_nothing(asked):
     ]
 
 
+def test_get_data_is_asked_again_after_the_statistics_of_any_server(asked):
+    """
+    DO_SERVER host=a
+    GET_DATA host=a
+    DO_SERVER host=b order=1
+    GET_DATA host=a
+    """
+    assert asked.sent[-2:] == ["DO_SERVER b exp=1", "GET_DATA a exp=1"]
+
+
 def test_get_data_stays_done_after_processing(asked):
     """
     DO_SERVER host=a
@@ -346,6 +356,19 @@ def test_notes_stick_until_they_are_replaced(asked):
         (9, ports.ExperimentNotes(exp_name="n", description="two flows, $x",
                                   columns={"bw": "10"})),
     ]  # fmt: skip
+
+
+def test_experiment_keeps_its_name_while_another_goes_on(asked):
+    """
+    DO_SERVER host=a exp=7 expName=seven
+    DO_SERVER host=a exp=8 expName=eight
+    PROCESS_EXP exp=7
+    PROCESS_EXP
+    """
+    assert [(exp, notes.exp_name) for exp, notes in asked.processed] == [
+        (7, "seven"),
+        (8, "eight"),
+    ]
 
 
 def test_debug_traces_commands(asked):

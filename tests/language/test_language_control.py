@@ -47,13 +47,55 @@ def test_repetitions_must_be_a_number(asked):
     assert asked.message == "3:6: 'many' is not a number of repetitions"
 
 
-def test_argument_of_run_must_be_keyed(asked):
+def test_words_of_run_that_are_no_arguments_are_left_out_with_a_warning(asked):
+    """
+    SET none=
+    BEGIN m
+    ECHO $x $y
+    END m
+    FOR i IN 1..2 DO
+    RUN m x=1 \\ 3 $none y=2
+    DONE
+    """
+    assert asked.echoed == ["1 2", "1 2"]
+    assert asked.warned == [
+        "6: '\\\\' is not name=value: RUN leaves it out",
+        "6: '3' is not name=value: RUN leaves it out",
+    ]
+
+
+def test_value_with_blanks_is_passed_on_in_quotes_only(run_with):
+    text = """
+        BEGIN inner
+        ECHO $x
+        END inner
+        BEGIN outer
+        RUN inner x={}
+        END outer
+        RUN outer x="a b"
+        """
+    quoted, split = run_with(text.format('"$x"')), run_with(text.format("$x"))
+    assert quoted.echoed == ["a b"]
+    assert split.message == "5:1: 'b' is not name=value"
+    assert split.error.remedy.endswith('name="$variable".')
+
+
+def test_undefined_variable_among_the_arguments_of_run_is_an_error(asked):
     """
     BEGIN m
     END m
-    RUN m 3
+    RUN m $options
     """
-    assert asked.message == "3:7: '3' is not name=value"
+    assert asked.message == "3:7: undefined variable $options"
+
+
+def test_argument_of_run_needs_a_name(asked):
+    """
+    BEGIN m
+    END m
+    RUN m x = 1
+    """
+    assert asked.message == "3:10: '=' is an argument without a name"
 
 
 def test_unknown_macro_suggests_the_nearest(asked):
@@ -221,6 +263,25 @@ def test_impossible_range_is_an_error_without_a_body_too(asked):
     assert asked.message == "1:10: the range 1..3,0 cannot end"
 
 
+def test_ranges_in_a_list_are_an_error(asked):
+    """
+    FOR x IN 1..3,5..7 DO
+    ECHO $x
+    DONE
+    """
+    assert asked.message == "1:10: 1..3,5..7 is neither a list nor a range"
+
+
+def test_range_to_a_name_is_an_error(asked):
+    """
+    SET n=3
+    FOR x IN 1..n DO
+    ECHO $x
+    DONE
+    """
+    assert asked.message == "2:10: 1..n is neither a list nor a range"
+
+
 def test_undefined_list_is_an_error(asked):
     """
     FOR x IN $clients DO
@@ -247,6 +308,18 @@ def test_loops_have_a_budget(run_with):
 def test_empty_loops_have_a_budget_too(run_with):
     asked = run_with("FOR x IN 1..1000000000 DO\nDONE", max_iterations=99)
     assert asked.message == "1:1: loops ran more than 99 times in this script"
+
+
+def test_repetitions_of_a_macro_count_as_passes_of_a_loop(run_with):
+    asked = run_with("BEGIN m\nEND m\nRUN m,999999999", max_iterations=99)
+    assert asked.message == "3:1: loops ran more than 99 times in this script"
+
+
+def test_budget_is_of_the_whole_run(run_with):
+    text = "BEGIN m\nFOR x IN 1..10 DO\nDONE\nEND m\nRUN m,9"
+    enough, short = run_with(text, max_iterations=99), run_with(text, max_iterations=98)
+    assert enough.error is None
+    assert short.message == "2:1: loops ran more than 98 times in this script"
 
 
 def test_macro_that_runs_itself_is_stopped(asked):
@@ -325,10 +398,17 @@ def test_missing_source_suggests_the_nearest(asked):
     assert asked.error.remedy == "Did you mean inlib?"
 
 
+def test_missing_source_suggests_no_folder(tmp_path, run_with):
+    (tmp_path / "macro").mkdir()
+    asked = run_with("SOURCE macros", library_path=[tmp_path])
+    assert asked.error.remedy == f"Looked in ., {tmp_path}."
+
+
 def test_source_that_is_no_text_is_a_script_error(tmp_path, run_with):
     (tmp_path / "one").write_bytes(b"ECHO \xff\n")
     asked = run_with("SOURCE one", library_path=[tmp_path])
-    assert asked.message == f"1:1: {tmp_path / 'one'} is not UTF-8 text (byte 5)"
+    assert asked.error.place.file == str(tmp_path / "one")
+    assert asked.message == "1:6: not UTF-8 text (byte 0xff)"
 
 
 def test_error_shows_the_chain_that_led_to_it(tmp_path, run_with):

@@ -48,6 +48,8 @@ COLUMNS = {"rate": "90", "ca": "cubic/bbr", "rtt": ""}
 @example("SOURCE /\n")
 @example("SOURCE " + "a" * 5000)
 @example("SET_EXP a=\u0663+\u00b2\nFOR x IN \u0661..\u0663 DO\nDONE\n")
+@example("SET a=\u00b2\nSET_EXP b=$a+1\n")
+@example("SET a=\u0663\nIF $a > 2: ECHO a\n")
 @example("BEGIN m\nRUN m,999999999\nEND m\nRUN m,999999999\n")
 @example("SWEEP a=1..999999999 b=1..999999999 DO\nDONE\n")
 @example("SET_EXP a=10.0**300\nSET_EXP b=$a*$a\nSET_EXP c=1.5**99999999999\n")

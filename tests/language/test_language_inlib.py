@@ -25,97 +25,98 @@ def flows(call, head=""):
     ]
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        ("OneFlowRR server=s client=c ca=bbr req=5", ["c>s RR 5 bbr 9 0 x1"]),
-        (
-            "OneFlowStream server=s client=c ca=bbr instances=3",
-            ["c>s STREAM 1000000 bbr 9 0 x3"],
-        ),
-        (
-            "MServerRR servers=s,t clients=c,d ca=bbr reqs=5,S",
-            [
-                "c>s RR 5 bbr 9 0 x1", "c>s STREAM 1000000 bbr 9 0 x1",
-                "c>t RR 5 bbr 9 0 x1", "c>t STREAM 1000000 bbr 9 0 x1",
-                "d>s RR 5 bbr 9 0 x1", "d>s STREAM 1000000 bbr 9 0 x1",
-                "d>t RR 5 bbr 9 0 x1", "d>t STREAM 1000000 bbr 9 0 x1",
-            ],
-        ),
-        (
-            "MServerRR_1 servers=s clients=c,d ca=bbr reqs=5 client1=e req1=6,7",
-            [
-                "c>s RR 5 bbr 9 0 x1", "d>s RR 5 bbr 9 0 x1",
-                "e>s RR 6 bbr 9 0 x1", "e>s RR 7 bbr 9 0 x1",
-            ],
-        ),
-        (
-            ("MServerRR_client3_req3 servers=s clients1=c clients2=d clients3=e ca=bbr "
-            "reqs1=5 reqs2=6 reqs3=7"),
-            ["c>s RR 5 bbr 9 0 x1", "d>s RR 6 bbr 9 0 x1", "e>s RR 7 bbr 9 0 x1"],
-        ),
-        (
-            "MServerRR2 servers1=s servers2=t clients1=c clients2=d ca1=bbr ca2=reno reqs=5",
-            ["c>s RR 5 bbr 9 0 x1", "d>t RR 5 reno 9 0 x1"],
-        ),
-        (
-            ("MServerRR2r servers1=s servers2=t clients1=c clients2=d ca1=bbr ca2=reno "
-            "req1=5 req2=6"),
-            ["c>s RR 5 bbr 9 0 x1", "d>t RR 6 reno 9 0 x1"],
-        ),
-        (
-            ("MServerRR3 servers1=s servers2=t servers3=u clients1=c clients2=d clients3=e "
-            "ca1=bbr ca2=reno ca3=cubic reqs=5"),
-            ["c>s RR 5 bbr 9 0 x1", "d>t RR 5 reno 9 0 x1", "e>u RR 5 cubic 9 0 x1"],
-        ),
-        (
-            "MServerRRvs servers=s clients1=c clients2=d ca1=bbr ca2=reno reqs=5",
-            ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 9 0 x1"],
-        ),
-        (
-            "MServerStream servers=s,t clients=c ca=bbr",
-            ["c>s STREAM 1000000 bbr 9 0 x1", "c>t STREAM 1000000 bbr 9 0 x1"],
-        ),
-        (
-            "MServerStreamVs servers=s clients1=c clients2=d ca1=bbr ca2=reno",
-            ["c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 9 0 x1"],
-        ),
-        (
-            "MServerStreamRR servers=s clients=c ca=bbr reqs=5,6",
-            ["c>s STREAM 1000000 bbr 9 0 x1", "c>s RR 5 bbr 9 0 x1", "c>s RR 6 bbr 9 0 x1"],
-        ),
-        (
-            ("TwoFlowBaseRR server=s client1=c client2=d ca1=bbr ca2=reno "
-             "dur1=9 dur2=3 delay2=4 req=5"),
-            ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 3 4 x1"],
-        ),
-        (
-            ("TwoFlowBaseStream server=s client1=c client2=d ca1=bbr ca2=reno "
-             "dur1=9 dur2=3 delay2=4"),
-            ["c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 3 4 x1"],
-        ),
-        (
-            ("ThreeFlowBaseRR server=s client1=c client2=d client3=e ca1=bbr ca2=reno ca3=cubic "
-            "dur1=9 dur2=6 delay2=2 dur3=3 delay3=4 req=5"),
-            ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 6 2 x1", "e>s RR 5 cubic 3 4 x1"],
-        ),
-        (
-            ("ThreeFlowBaseStream server=s client1=c client2=d client3=e ca1=bbr ca2=reno "
-            "ca3=cubic dur1=9 dur2=6 delay2=2 dur3=3 delay3=4"),
-            [
-                "c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 6 2 x1",
-                "e>s STREAM 1000000 cubic 3 4 x1",
-            ],
-        ),
-        (
-            "FourFlowStreamOne server=s client1=c client2=d client3=e client4=f ca=bbr instances=8",
-            [
-                "c>s STREAM 1000000 bbr 9 0 x8", "d>s STREAM 1000000 bbr 9 0 x1",
-                "e>s STREAM 1000000 bbr 9 0 x1", "f>s STREAM 1000000 bbr 9 0 x1",
-            ],
-        ),
-    ],
-)  # fmt: skip
+# Each macro, called with small lists, and the flows that it starts.
+CALLS = [
+    ("OneFlowRR server=s client=c ca=bbr req=5", ["c>s RR 5 bbr 9 0 x1"]),
+    (
+        "OneFlowStream server=s client=c ca=bbr instances=3",
+        ["c>s STREAM 1000000 bbr 9 0 x3"],
+    ),
+    (
+        "MServerRR servers=s,t clients=c,d ca=bbr reqs=5,S",
+        [
+            "c>s RR 5 bbr 9 0 x1", "c>s STREAM 1000000 bbr 9 0 x1",
+            "c>t RR 5 bbr 9 0 x1", "c>t STREAM 1000000 bbr 9 0 x1",
+            "d>s RR 5 bbr 9 0 x1", "d>s STREAM 1000000 bbr 9 0 x1",
+            "d>t RR 5 bbr 9 0 x1", "d>t STREAM 1000000 bbr 9 0 x1",
+        ],
+    ),
+    (
+        "MServerRR_1 servers=s clients=c,d ca=bbr reqs=5 client1=e req1=6,7",
+        [
+            "c>s RR 5 bbr 9 0 x1", "d>s RR 5 bbr 9 0 x1",
+            "e>s RR 6 bbr 9 0 x1", "e>s RR 7 bbr 9 0 x1",
+        ],
+    ),
+    (
+        ("MServerRR_client3_req3 servers=s clients1=c clients2=d clients3=e ca=bbr "
+        "reqs1=5 reqs2=6 reqs3=7"),
+        ["c>s RR 5 bbr 9 0 x1", "d>s RR 6 bbr 9 0 x1", "e>s RR 7 bbr 9 0 x1"],
+    ),
+    (
+        "MServerRR2 servers1=s servers2=t clients1=c clients2=d ca1=bbr ca2=reno reqs=5",
+        ["c>s RR 5 bbr 9 0 x1", "d>t RR 5 reno 9 0 x1"],
+    ),
+    (
+        ("MServerRR2r servers1=s servers2=t clients1=c clients2=d ca1=bbr ca2=reno "
+        "req1=5 req2=6"),
+        ["c>s RR 5 bbr 9 0 x1", "d>t RR 6 reno 9 0 x1"],
+    ),
+    (
+        ("MServerRR3 servers1=s servers2=t servers3=u clients1=c clients2=d clients3=e "
+        "ca1=bbr ca2=reno ca3=cubic reqs=5"),
+        ["c>s RR 5 bbr 9 0 x1", "d>t RR 5 reno 9 0 x1", "e>u RR 5 cubic 9 0 x1"],
+    ),
+    (
+        "MServerRRvs servers=s clients1=c clients2=d ca1=bbr ca2=reno reqs=5",
+        ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 9 0 x1"],
+    ),
+    (
+        "MServerStream servers=s,t clients=c ca=bbr",
+        ["c>s STREAM 1000000 bbr 9 0 x1", "c>t STREAM 1000000 bbr 9 0 x1"],
+    ),
+    (
+        "MServerStreamVs servers=s clients1=c clients2=d ca1=bbr ca2=reno",
+        ["c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 9 0 x1"],
+    ),
+    (
+        "MServerStreamRR servers=s clients=c ca=bbr reqs=5,6",
+        ["c>s STREAM 1000000 bbr 9 0 x1", "c>s RR 5 bbr 9 0 x1", "c>s RR 6 bbr 9 0 x1"],
+    ),
+    (
+        ("TwoFlowBaseRR server=s client1=c client2=d ca1=bbr ca2=reno "
+         "dur1=9 dur2=3 delay2=4 req=5"),
+        ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 3 4 x1"],
+    ),
+    (
+        ("TwoFlowBaseStream server=s client1=c client2=d ca1=bbr ca2=reno "
+         "dur1=9 dur2=3 delay2=4"),
+        ["c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 3 4 x1"],
+    ),
+    (
+        ("ThreeFlowBaseRR server=s client1=c client2=d client3=e ca1=bbr ca2=reno ca3=cubic "
+        "dur1=9 dur2=6 delay2=2 dur3=3 delay3=4 req=5"),
+        ["c>s RR 5 bbr 9 0 x1", "d>s RR 5 reno 6 2 x1", "e>s RR 5 cubic 3 4 x1"],
+    ),
+    (
+        ("ThreeFlowBaseStream server=s client1=c client2=d client3=e ca1=bbr ca2=reno "
+        "ca3=cubic dur1=9 dur2=6 delay2=2 dur3=3 delay3=4"),
+        [
+            "c>s STREAM 1000000 bbr 9 0 x1", "d>s STREAM 1000000 reno 6 2 x1",
+            "e>s STREAM 1000000 cubic 3 4 x1",
+        ],
+    ),
+    (
+        "FourFlowStreamOne server=s client1=c client2=d client3=e client4=f ca=bbr instances=8",
+        [
+            "c>s STREAM 1000000 bbr 9 0 x8", "d>s STREAM 1000000 bbr 9 0 x1",
+            "e>s STREAM 1000000 bbr 9 0 x1", "f>s STREAM 1000000 bbr 9 0 x1",
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "expected"), CALLS)
 def test_flows_of(call, expected):
     assert flows(call) == expected
 
@@ -186,6 +187,26 @@ def test_packets_are_captured_at_both_ends():
         ("s", "c", 500),
         ("c", "s", 500),
     ]
+
+
+def test_capture_and_random_delay_may_be_passed_as_in_the_classic_macros():
+    port = Asked()
+    run(f"{HEAD}RUN OneFlowStream server=s client=c ca=bbr tcpDump=500 randDelay=3\n", port)
+    captures = [each for each in port.commands if isinstance(each, ports.DoTcpdump)]
+    assert [(each.host, each.server, each.packets) for each in captures] == [
+        ("s", "c", 500),
+        ("c", "s", 500),
+    ]
+    assert [mean for _, mean in port.waited] == [1.5]
+
+
+@pytest.mark.parametrize("call", [call for call, _ in CALLS])
+def test_every_macro_captures_as_many_packets_as_its_run_says(call):
+    port = Asked()
+    run(f"{HEAD}RUN {call} tcpDump=7 randDelay=0\n", port)
+    captures = [each.packets for each in port.commands if isinstance(each, ports.DoTcpdump)]
+    pairs = {(each.host, each.server) for each in port.commands if isinstance(each, ports.DoClient)}
+    assert captures == [7] * 2 * len(pairs)
 
 
 def test_scripts_own_defaults_win_over_the_librarys():

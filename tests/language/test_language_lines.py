@@ -64,6 +64,19 @@ def test_comment_block_is_skipped(asked):
     assert asked.echoed == ["a"]
 
 
+def test_comment_may_stand_behind_the_brackets_of_a_comment_block(asked):
+    """
+      BEGIN_COMMENT# the old test
+        RUN gone "
+        END_COMMENT# of it
+    BEGIN_COMMENT: another
+    RUN gone
+    END_COMMENT, "and on
+    ECHO a
+    """
+    assert asked.echoed == ["a"]
+
+
 def test_comment_block_must_be_closed(asked):
     """
     ECHO a
@@ -144,3 +157,13 @@ def test_caret_stands_under_the_value(asked):
 def test_fault_of_a_text_that_is_not_closed_names_the_file():
     with pytest.raises(ScriptError, match=r"x\.nts:1:1: this FOR is never ended"):
         parse("FOR a IN b DO\n", file="x.nts")
+
+
+def test_a_blank_that_was_pasted_is_a_blank(asked):
+    "\u00a0ECHO\u00a0a\u2003b\u00a0"
+    assert asked.echoed == ["a b"]
+
+
+def test_a_comment_block_does_not_begin_behind_a_backslash():
+    with pytest.raises(ScriptError, match="BEGIN_COMMENT stands at the start of a line"):
+        parse("\\\nBEGIN_COMMENT\nEND_COMMENT\n", file="x")

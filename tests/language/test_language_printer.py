@@ -1,13 +1,17 @@
 """The printer: a stable form, from which the same tree is read."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from language_asked import LIBRARY
+from language_asked import LIBRARY, Asked, run
 
 from netesto.errors import ScriptError
 from netesto.language.parser import parse
 from netesto.language.printer import print_script
+
+SCRIPTS = sorted([*LIBRARY.iterdir(), *LIBRARY.with_name("scripts").glob("*.nts")])
 
 
 def test_form(tree):
@@ -116,7 +120,64 @@ def test_printing_again_changes_nothing(text):
     assert print_script(parse(printed, file="x")) == printed
 
 
-@pytest.mark.parametrize("name", ["inlib"])
-def test_libraries_are_in_the_printers_form(name):
-    text = (LIBRARY / name).read_text()
-    assert print_script(parse(text, file=name)) == text
+# Pieces that meet where nobody expects them: continuations of nothing, blanks that are not ASCII,
+# quotes across lines, comments behind backslashes.
+pieces = st.lists(
+    st.sampled_from(
+        [
+            "ECHO", "a", "$a", "${a}", "$$", "é", "5\"", "=", ": ", "ASSERT", '"c d"', '"# q"', '"',
+            'x="y \\" z"',
+            '"a\\\n b"', "# note", "#n", "\\", "\\\n", "\\ # k\n", "\n", "\r\n", " ", "\t",
+            "\f", "\x85", "\u2028", "\xa0", "FOR i IN 1,2 DO\n", "SWEEP a=1,2 DO\n", "DONE\n",
+            "IF $a: ", "IF $a DO\n", "ELSE\n", "ELSE IF b DO\n", "BEGIN m\n", "END m\n", "END\n",
+            "BEGIN_COMMENT\n", "END_COMMENT\n",
+        ]
+    ),
+    max_size=14,
+).map("".join)  # fmt: skip
+
+
+def letters(text):
+    """What is left of a text without blanks, `\\` and `#`. A comment may move, so in no order."""
+    return sorted(re.sub(r"[\s\\#]", "", text))
+
+
+def asked_by(text):
+    """What running a text asks of the port."""
+    port = Asked()
+    run(text, port, max_iterations=100)
+    return port.commands, port.echoed, port.waited, port.error and port.error.message
+
+
+@given(pieces)
+def test_odd_text_printed_reads_as_the_same_tree(text):
+    tree = tree_of(text)
+    assert tree is None or parse(print_script(tree), file="x") == tree
+
+
+@given(pieces)
+def test_printing_loses_no_letter(text):
+    tree = tree_of(text)
+    assert tree is None or letters(print_script(tree)) == letters(text)
+
+
+@given(st.one_of(pieces, blocks))
+def test_a_printed_script_asks_the_same(text):
+    tree = tree_of(text)
+    assert tree is None or asked_by(print_script(tree)) == asked_by(text)
+
+
+def test_comments_that_come_to_stand_in_one_line_stay_apart(tree):
+    """
+    ECHO a \\ #one
+    \\ #two
+    b \\ # three
+    # four
+    """
+    assert print_script(tree) == "ECHO a \\  #one two\n    b  # three four\n"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=[path.name for path in SCRIPTS])
+def test_our_own_scripts_are_in_the_printers_form(path):
+    text = path.read_text()
+    assert print_script(parse(text, file=path.name)) == text

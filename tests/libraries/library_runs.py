@@ -21,6 +21,13 @@ def dry_run(text: str, **definitions: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def traffic_s(text: str, **definitions: str) -> float:
+    """How long the flows and waits of a script take, without the work around them."""
+    port = DryRun()
+    Interpreter(port, library_path=[LIBRARY], seed=1, definitions=definitions).run_text(text)
+    return port.totals().simulated_s
+
+
 def echoed(text: str) -> list[str]:
     """What a script ECHOes in a dry run."""
     lines: list[str] = []

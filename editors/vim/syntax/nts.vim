@@ -21,6 +21,9 @@ syntax match ntsRange /\<\d\+\.\.-\?\d\+\%(,-\?\d\+\)\?/
 
 syntax match ntsArgument /[[:alpha:]_][[:alnum:]_.]*\ze=\%(=\)\@!/
 syntax match ntsOperator /==\|!=\|<=\|>=\|[<>]\|\%(^\|\s\)\@1<=\%(AND\|OR\|NOT\)\%(\s\|(\)\@=/
+" Arithmetic is in SET_EXP and ASSERT only: elsewhere / and - are parts of names.
+syntax match ntsOperator /\%(\<\%(SET_EXP\|ASSERT\)\s.*\)\@<=\%(\*\*\|\/\/\|[-+*\/%]\)/
+syntax match ntsFunction /\<\%(min\|max\|abs\|round\|floor\|ceil\|log2\|sqrt\)\>\%(\s*(\)\@=/
 syntax keyword ntsConstant COUNTER PREV TCP_STREAM TCP_MAERTS TCP_RR TCP_CRR UDP_STREAM UDP_RR
 
 " Commands begin a line, or follow the colon of an IF.
@@ -56,6 +59,7 @@ highlight default link ntsNumber Number
 highlight default link ntsRange Number
 highlight default link ntsArgument Type
 highlight default link ntsOperator Operator
+highlight default link ntsFunction Function
 highlight default link ntsConstant Constant
 highlight default link ntsCommand Statement
 highlight default link ntsTextCommand Statement

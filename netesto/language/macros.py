@@ -1,0 +1,98 @@
+"""The macros of a script: their spelling, which are run, what each cannot do without. Pure."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+
+from netesto.language.survey import Call, Definition, Survey, Use
+
+
+class Macros:
+    """All definitions: a macro may have several, in branches or one after the other.
+
+    `is_set` tells whether a variable is a global that something sets.
+    """
+
+    def __init__(self, is_set: Callable[[str], bool]) -> None:
+        self._is_set = is_set
+        self._by_name: dict[str, list[Definition]] = {}
+        self._needs: dict[str, dict[str, Use]] = {}
+
+    def add(self, definition: Definition) -> Definition | None:
+        """Add a definition; the one before it of the same name."""
+        known = self._by_name.setdefault(definition.macro.name, [])
+        known.append(definition)
+        return known[-2] if len(known) > 1 else None
+
+    def definitions(self) -> Iterator[Definition]:
+        for known in self._by_name.values():
+            yield from known
+
+    def names(self) -> Collection[str]:
+        return self._by_name.keys()
+
+    def spelled(self, name: str) -> str | None:
+        """The macro that a RUN means, letter case aside if there is only one."""
+        if name in self._by_name:
+            return name
+        alike = [each for each in self._by_name if each.casefold() == name.casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def mentioned(self, name: str) -> set[str]:
+        """All variables in a macro."""
+        return {key for each in self._by_name[name] for key in each.inside.mentioned}
+
+    def reached(self, names: Iterable[str]) -> set[str]:
+        """The macros that RUNs of `names` run, directly or through others."""
+        waiting = list(names)
+        reached: set[str] = set()
+        while waiting:
+            name = self.spelled(waiting.pop())
+            if name is not None and name not in reached:
+                reached.add(name)
+                waiting += [
+                    call.macro for each in self._by_name[name] for call in each.inside.calls
+                ]
+        return reached
+
+    def needs_of(self, name: str) -> dict[str, Use]:
+        """The arguments that a macro cannot do without, each with the line that needs it."""
+        if name not in self._needs:
+            # A macro that runs itself needs no more than it needs.
+            self._needs[name] = {}
+            each_needs = [self._needs_inside(each.inside) for each in self._by_name[name]]
+            needs: dict[str, Use] = {}
+            for found in each_needs:
+                for key, use in found.items():
+                    # What one of several definitions needs, another may do without.
+                    is_optional = use.is_optional or any(key not in other for other in each_needs)
+                    _add(needs, [replace(use, is_optional=is_optional)])
+            self._needs[name] = needs
+        return self._needs[name]
+
+    def _needs_inside(self, found: Survey) -> dict[str, Use]:
+        needs: dict[str, Use] = {}
+        _add(needs, found.uses)
+        for call in found.calls:
+            callee = self.spelled(call.macro)
+            if callee is not None and not call.is_guarded:
+                _add(needs, self._needs_through(call, callee))
+        # Backwards, because a copy may be copied again by a later line.
+        for assigned, use in reversed(found.copies):
+            if assigned in needs:
+                _add(needs, [use])
+        return needs
+
+    def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
+        """What the caller needs because of a RUN: what it passes, and globals that it may set."""
+        for key, use in self.needs_of(callee).items():
+            for variable in call.passed.get(key, ()):
+                yield Use(variable, call.row, use.is_optional or call.is_conditional)
+            if key not in call.passed and self._is_set(key):
+                yield Use(key, call.row, is_optional=True)
+
+
+def _add(needs: dict[str, Use], uses: Iterable[Use]) -> None:
+    """Add to what a macro needs; what it cannot do without is not made optional."""
+    for use in uses:
+        if use.name not in needs or (needs[use.name].is_optional and not use.is_optional):
+            needs[use.name] = use
