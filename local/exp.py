@@ -12,27 +12,8 @@ import sys
 # netesto.py beside this file has the package's name: this folder is not where to look for it.
 sys.path.pop(0)
 
-from netesto.cli import status
-from netesto.errors import NetestoError
-from netesto.report import expscript
-
-
-def main() -> int:
-    """Run the words of the command line."""
-    try:
-        report = expscript.run_words(sys.argv[1:], warn=tell)
-        report.write()
-    except NetestoError as error:
-        tell(str(error))
-        return status.of(error)
-    sys.stdout.write(report.html)
-    return status.OK
-
-
-def tell(line: str) -> None:
-    """A line to standard error."""
-    sys.stderr.write(f"{line}\n")
-
+from netesto import cli
+from netesto.cli import reports
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.guarded(lambda: reports.classic(sys.argv[1:])))

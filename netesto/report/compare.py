@@ -2,7 +2,7 @@
 
 A *cell* is what was asked for: all columns that describe the experiment and are not measured.
 Whole experiments (rows N.0) of equal cells are repeats of each other; cells that both folders have
-are compared, measure by measure.
+are compared, measure by measure. `by` names the columns that make a cell, whatever else differs.
 """
 
 from collections import Counter
@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from netesto.errors import UsageError
+from netesto.report import compareplots
+from netesto.report.compareplots import Change
 from netesto.report.expscript import estimates, page, tables
 from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, TableBlock
 from netesto.report.expscript.estimates import Interval
@@ -23,16 +25,22 @@ from netesto.results.columns import MEASURED
 from netesto.results.evidence import OK
 from netesto.results.fields import canonical
 
-# What is compared where both folders have it; True where more is better.
+# What can be compared; True where more is better.
 MEASURES: Mapping[str, bool] = {
-    "rate": True, "fairness": True, "rtt": False, "pingRtt": False, "meanLatency": False,
-    "p99Latency": False, "retransPkts%": False, "localCpu": False,
+    "rate": True, "rateMin": True, "fairness": True, "rtt": False, "pingRtt": False,
+    "meanLatency": False, "p50Latency": False, "p90Latency": False, "p99Latency": False,
+    "p999Latency": False, "p9999Latency": False, "maxLatency": False, "retransPkts%": False,
+    "retrans_total": False, "localCpu": False, "remoteCpu": False,
 }  # fmt: skip
+# What is compared where both folders have it: each more makes every other one harder to tell.
+USUAL_MEASURES = (
+    "rate", "fairness", "rtt", "pingRtt", "meanLatency", "p99Latency", "retransPkts%", "localCpu",
+)  # fmt: skip
 
 # Where and when an experiment ran, and what it is called: no part of what was asked.
 _NO_FACTORS = frozenset(
     {"exp", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer", "instance",
-     "tool", "testNote"}
+     "tool", "testNote", "rep"}
 )  # fmt: skip
 DEFAULT_THRESHOLD_PERCENT = 5.0
 # The chance of one false alarm or more among all comparisons.
@@ -106,17 +114,16 @@ def compare(
     new: Path,
     *,
     measures: Sequence[str] = (),
+    by: Sequence[str] = (),
     threshold_percent: float = DEFAULT_THRESHOLD_PERCENT,
 ) -> Comparison:
-    """Compare two results folders in these measures, without any in those of MEASURES they have.
+    """Compare two results folders in these measures, without any in the usual ones that they have.
 
-    UsageError if a folder holds no results or a measure is unknown; ResultsError for a bad file.
+    UsageError if a folder holds no results, or a column is not there; ResultsError for a bad file.
     """
     rows = _whole_experiments(base), _whole_experiments(new)
     common = [name for name in rows[0][0] if name in rows[1][0]]
-    factors = tuple(
-        name for name in common if name not in _NO_FACTORS and canonical(name) not in MEASURED
-    )
+    factors = _factors(by, common)
     chosen = _measures(measures, common)
     cells = _cells(rows[0], factors), _cells(rows[1], factors)
     differences = [
@@ -147,6 +154,19 @@ def _whole_experiments(folder: Path) -> list[_Row]:
     return rows
 
 
+def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
+    """The columns that tell cells apart."""
+    possible = tuple(
+        name for name in common if name not in _NO_FACTORS and canonical(name) not in MEASURED
+    )
+    for name in asked:
+        if name not in common:
+            raise UsageError(
+                f"{name!r} is not in both folders", remedy=f"columns: {', '.join(possible)}"
+            )
+    return tuple(dict.fromkeys(asked)) or possible
+
+
 def _measures(asked: Sequence[str], common: Sequence[str]) -> list[str]:
     for name in asked:
         if name not in MEASURES:
@@ -155,7 +175,7 @@ def _measures(asked: Sequence[str], common: Sequence[str]) -> list[str]:
             )
         if name not in common:
             raise UsageError(f"{name!r} is not in both folders")
-    return list(asked) or [name for name in MEASURES if name in common]
+    return list(asked) or [name for name in USUAL_MEASURES if name in common]
 
 
 def _cells(rows: Sequence[_Row], factors: Sequence[str]) -> _Cells:
@@ -202,24 +222,37 @@ def _failed(rows: Sequence[_Row]) -> int:
 
 def _judged(differences: Sequence[Difference], threshold_percent: float) -> list[Difference]:
     """With p corrected for the number of comparisons that can tell anything, and a verdict."""
-    corrected = iter(estimates.holm([one.p for one in differences if _can_tell(one)]))
+    corrected = iter(estimates.holm([one.p for one in differences if _could_tell(one)]))
+    # With the least p that their runs could have given, corrected alike.
+    at_best = iter(estimates.holm([_least_p(one) for one in differences if _could_tell(one)]))
     judged: list[Difference] = []
     for one in differences:
+        p, best = (next(corrected), next(at_best)) if _could_tell(one) else (1.0, 1.0)
         if not one.new and one.failed[1]:
             judged.append(replace(one, verdict=Verdict.LOST))
-        elif not _can_tell(one):
+        elif best >= ALPHA:
             judged.append(replace(one, verdict=Verdict.TOO_FEW))
         else:
-            fair = replace(one, p=next(corrected))
+            fair = replace(one, p=p)
             judged.append(replace(fair, verdict=_verdict(fair, threshold_percent)))
     return judged
 
 
-def _can_tell(one: Difference) -> bool:
-    """Whether there are enough runs for the smallest p to be small."""
-    if not one.base or not one.new:
-        return False
-    return estimates.least_rank_p(len(one.base), len(one.new)) < ALPHA
+def _could_tell(one: Difference) -> bool:
+    """Whether there are enough runs for the smallest p to be small, were it the only comparison."""
+    return _least_p(one) < ALPHA
+
+
+def _least_p(one: Difference) -> float:
+    return estimates.least_rank_p(len(one.base), len(one.new)) if one.base and one.new else 1.0
+
+
+def _runs_needed(comparisons: int) -> int:
+    """On each side, for so many comparisons to be able to tell something."""
+    runs = 1
+    while estimates.least_rank_p(runs, runs) * comparisons >= ALPHA:
+        runs += 1
+    return runs
 
 
 def _verdict(difference: Difference, threshold_percent: float) -> Verdict:
@@ -237,11 +270,7 @@ def _verdict(difference: Difference, threshold_percent: float) -> Verdict:
 
 def table(comparison: Comparison, differences: Sequence[Difference]) -> Table:
     """Differences as a table: the factors that vary, means, change, interval, p, verdict."""
-    varying = [
-        place
-        for place in range(len(comparison.factors))
-        if len({one.cell[place] for one in comparison.differences}) > 1
-    ]
+    varying = _varying(comparison)
     names = [comparison.factors[place] for place in varying]
     headings = [
         *(tables.Heading(name, name, is_numeric=False) for name in names),
@@ -256,6 +285,35 @@ def table(comparison: Comparison, differences: Sequence[Difference]) -> Table:
         tuple(headings),
         tuple(_row([one.cell[place] for place in varying], one) for one in differences),
     )
+
+
+def _varying(comparison: Comparison) -> list[int]:
+    """Which factors tell the cells apart; the others are the same in all of them."""
+    return [
+        place
+        for place in range(len(comparison.factors))
+        if len({one.cell[place] for one in comparison.differences}) > 1
+    ]
+
+
+def _changes(comparison: Comparison) -> list[Change]:
+    """The differences that have a place on an axis of percent."""
+    varying = _varying(comparison)
+    kinds: Mapping[Verdict, compareplots.Kind] = {
+        Verdict.WORSE: "worse", Verdict.BETTER: "better",
+    }  # fmt: skip
+    changes: list[Change] = []
+    for one in comparison.differences:
+        percent, base, interval = one.change_percent, one.base_mean, one.interval
+        if percent is None or base is None:
+            continue
+        label = ", ".join(one.cell[place] or "none" for place in varying)
+        change = Change(one.measure, label, percent, kinds.get(one.verdict, "not told apart"))
+        if interval is not None:
+            part = 100 / abs(base)
+            change = replace(change, low=interval.low * part, high=interval.high * part)
+        changes.append(change)
+    return changes
 
 
 def _row(factors: Sequence[str], one: Difference) -> Row:
@@ -287,11 +345,18 @@ def _signed(value: float) -> str:
 
 
 def summary(comparison: Comparison) -> str:
-    """One sentence."""
+    """One sentence, and a second one where more runs would tell more."""
     counts = Counter(one.verdict for one in comparison.differences)
     told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     total = counts.total()
-    return f"{total} comparison{'s' if total != 1 else ''}: {told or 'nothing in common'}."
+    several = "s" if total != 1 else ""
+    sentence = f"{total} comparison{several}: {told or 'nothing in common'}."
+    if counts[Verdict.TOO_FEW]:
+        sentence += (
+            f" For {total} comparison{several} a rank test needs {_runs_needed(total)} runs of each"
+            " experiment on each side."
+        )
+    return sentence
 
 
 def render(comparison: Comparison) -> str:
@@ -311,6 +376,10 @@ def render(comparison: Comparison) -> str:
         blocks.append(TableBlock(table(comparison, comparison.regressions), "regressed"))
     else:
         blocks.append(Note("No regression was found."))
+    plots = compareplots.blocks(_changes(comparison), comparison.threshold_percent)
+    if plots:
+        blocks.append(Heading("Changes", 2, "changes"))
+        blocks += plots
     blocks.append(Heading("All comparisons", 2, "all"))
     if comparison.differences:
         blocks.append(TableBlock(table(comparison, comparison.differences), "compared"))

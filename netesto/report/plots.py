@@ -195,7 +195,7 @@ def _panels(
         axes = top = figure.add_axes((left, bottom, width, height))
         axes.set_ylabel(graph.axis)
     axes.set_xlabel("seconds since the experiment began")
-    top.set_title(graph.title, pad=5 + rows * LEGEND_ROW_IN * 72)
+    top.set_title(graph.title, y=1.0, pad=5 + rows * LEGEND_ROW_IN * 72)
     top.legend(
         handles=shown,
         loc="lower left",

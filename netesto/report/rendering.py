@@ -1,5 +1,6 @@
 """Templates to HTML. Everything that goes in is escaped, unless a template says otherwise."""
 
+import functools
 from pathlib import Path
 
 import jinja2
@@ -10,6 +11,12 @@ _FOLDER = Path(__file__).with_name("templates")
 
 def render(template: str, **values: object) -> str:
     """The template of that name with these values."""
+    return _environment().get_template(template).render(**values)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """One for all pages: it keeps the templates that it has compiled."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -18,7 +25,7 @@ def render(template: str, **values: object) -> str:
         lstrip_blocks=True,
     )
     environment.globals["include_text"] = _text
-    return environment.get_template(template).render(**values)
+    return environment
 
 
 def _text(name: str) -> Markup:

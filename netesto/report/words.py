@@ -22,6 +22,24 @@ def date(time_s: float) -> str:
     return f"{instant.day} {instant:%B %Y, %H:%M:%S} UTC"
 
 
+def simulated(manifest: Manifest) -> str:
+    """That an experiment's times are simulated, and how fast that went; "" if they are real."""
+    if not manifest.simulated_time:
+        return ""
+    if manifest.wall_s is None:
+        return "All times are simulated."
+    passed_s = manifest.ended_monotonic_s - manifest.started_monotonic_s
+    took = f"All times are simulated: {passed_s:.1f} s of simulated time took"
+    if not manifest.speed_up:
+        return f"{took} less than a second of wall time."
+    is_faster = manifest.speed_up >= 1
+    times = manifest.speed_up if is_faster else 1 / manifest.speed_up
+    # The wall time is known to the second, so two digits are all there is to tell.
+    figures = f"{times:.1f}" if times < 10 else f"{times:,.0f}"
+    pace = f"{figures} times {'faster' if is_faster else 'slower'} than real time"
+    return f"{took} about {manifest.wall_s:.0f} s of wall time, {pace}."
+
+
 def verdict(manifest: Manifest) -> str:
     """What became of the experiment's flows: "2 of 3 flows ended well, 1 failed"."""
     flows = [flow for group in manifest.groups for flow in group.instances]

@@ -79,6 +79,21 @@ def test_integer_parts_agree_with_int(averaged):
     assert averaged("k[int]", "k,a,avgCnt", csv) == [["10", "3.0", "3"], ["11.0", "5.0", "1"]]
 
 
+def test_a_text_agrees_with_nothing_by_its_integer_part(averaged):
+    csv = "exp,k,a\n1.0,x,1\n2.0,x,2\n3.0,7.1,3\n4.0,7.9,4\n"
+    assert averaged("k[int]", "k,a,avgCnt", csv) == [
+        ["x", "1.0", "1"], ["x", "2.0", "1"], ["7", "3.5", "2"],
+    ]  # fmt: skip
+
+
+def test_any_other_suffix_agrees_with_everything_and_is_told(run):
+    outcome = run("File=exp\nAverage=ca[odd]\nCols=ca,avgCnt\ndoTable")
+    assert outcome.table == [["...", "5"]]
+    assert outcome.warnings == [
+        "my.exp:2: Average: [odd] agrees with everything; there are [int] and [has:text]"
+    ]
+
+
 def test_containing_a_text_agrees_with_has(averaged):
     csv = "exp,k,a\n1.0,bbr1,1\n2.0,cubic,2\n3.0,bbr3,5\n"
     assert averaged("k[has:^bbr]", "k,a", csv) == [["...", "3.0"], ["cubic", "2.0"]]

@@ -1,8 +1,9 @@
 import pytest
 
 from netesto.errors import UsageError
-from netesto.report import compare
+from netesto.report import compare, compareplots
 from netesto.report.compare import Verdict
+from netesto.report.compareplots import Change
 
 HEADER = "exp,expName,group,ca,bw,host,rate,rtt,status\n"
 BASE = [90, 91, 92, 93, 94, 95]
@@ -94,6 +95,92 @@ def test_the_page_tells_regressions_first_and_how_they_were_found(folders):
     assert html.index("Regressions") < html.index("All comparisons")
     assert "1 comparison: 1 worse." in html
     assert "c-loss" in html
+
+
+def test_repetitions_of_a_sweep_are_repeats(tmp_path):
+    for name in ("base", "new"):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"{rep}.0,a,{rep},{90 + rep}\n" for rep in range(1, 7))
+        (tmp_path / name / "exp.csv").write_text("exp,expName,rep,rate\n" + rows)
+    (one,) = compare.compare(tmp_path / "base", tmp_path / "new").differences
+    assert (one.cell, len(one.base), len(one.new)) == (("a",), 6, 6)
+
+
+def test_cells_can_be_told_apart_by_chosen_columns(folders):
+    comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE}, by=["bw"])
+    assert comparison.factors == ("bw",)
+    assert [(one.cell, len(one.base), len(one.new)) for one in comparison.differences] == [
+        (("10mbit",), 12, 6)
+    ]
+
+
+def test_a_column_to_tell_apart_by_must_be_there(folders):
+    with pytest.raises(UsageError, match="'speed' is not in both folders"):
+        folders({"bbr": BASE}, {"bbr": BASE}, by=["speed"])
+
+
+def test_runs_that_no_correction_lets_tell_are_too_few_and_it_is_told(folders):
+    # Four against four: the least p, 2/70, is below 0.05 alone, and not twice.
+    four, less = [90, 91, 92, 93], [50, 51, 52, 53]
+    comparison = folders({"bbr": four, "cubic": four}, {"bbr": less, "cubic": less})
+    assert [verdict for _, _, verdict in verdicts(comparison)] == [Verdict.TOO_FEW] * 2
+    assert compare.summary(comparison) == (
+        "2 comparisons: 2 too few runs to tell. For 2 comparisons a rank test needs 5 runs of each "
+        "experiment on each side."
+    )
+
+
+def test_four_runs_tell_one_comparison(folders):
+    comparison = folders({"bbr": [90, 91, 92, 93]}, {"bbr": [50, 51, 52, 53]})
+    assert verdicts(comparison) == [("bbr", "rate", Verdict.WORSE)]
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "verdict"),
+    [
+        ([94] * 6, [94] * 6, Verdict.SAME),
+        ([94] * 6, [80] * 6, Verdict.WORSE),
+        ([94], [80], Verdict.TOO_FEW),
+        ([94, 95], [80, 81], Verdict.TOO_FEW),
+    ],
+)
+def test_few_runs_and_equal_ones_are_judged(folders, base, new, verdict):
+    assert verdicts(folders({"bbr": base}, {"bbr": new})) == [("bbr", "rate", verdict)]
+
+
+def test_more_delay_is_worse(tmp_path):
+    for name, start in (("base", 20), ("new", 40)):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"{run}.0,{start + run}\n" for run in range(6))
+        (tmp_path / name / "exp.csv").write_text("exp,rtt\n" + rows)
+    (one,) = compare.compare(tmp_path / "base", tmp_path / "new").differences
+    assert (one.measure, one.verdict) == ("rtt", Verdict.WORSE)
+
+
+def test_a_plot_shows_each_change_with_its_interval_beside_the_threshold():
+    changes = [
+        Change("rate", "bbr", -20.0, "worse", low=-25.0, high=-15.0),
+        Change("rate", "cubic", 1.0, "not told apart"),
+    ]
+    plot = compareplots.plan(changes, 5.0)
+    points = {
+        trace.label: [(mark.x, mark.low, mark.y, mark.high) for mark in trace.marks]
+        for trace in plot.panels[0].traces
+    }
+    assert points == {
+        "not told apart": [(1.0, None, 1.0, None)],
+        "worse": [(0.0, -25.0, -20.0, -15.0)],
+        "better": [],
+    }
+    assert [(line.position, line.label) for line in plot.across] == [
+        (0.0, ""), (5.0, "±5 %"), (-5.0, ""),
+    ]  # fmt: skip
+
+
+def test_the_page_has_a_plot_for_each_measure(folders):
+    html = compare.render(folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE, "cubic": BASE}))
+    assert html.count("<svg") == 1
+    assert 'aria-label="rate: change from base to new"' in html
 
 
 def test_a_folder_without_results_is_an_error(tmp_path):

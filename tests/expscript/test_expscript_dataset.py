@@ -34,6 +34,14 @@ def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
     assert run("File=exp\ndoTable", csv=csv).table == [["1.0", 'a, "b"\nc']]
 
 
+def test_quotes_that_are_no_pair_swallow_no_rows_and_are_told(run):
+    outcome = run("File=exp\ndoTable", csv='exp,desc\n1.0,"half\n2.0,5" disk\n')
+    assert outcome.table == [["1.0", '"half'], ["2.0", '5" disk']]
+    assert outcome.warnings == [
+        "my.exp:1: exp.csv: its quotes are not in pairs: each comma ends a cell"
+    ]
+
+
 def test_short_rows_are_filled_and_long_ones_cut_and_told(run):
     outcome = run("File=exp\ndoTable", csv="exp,a,b\n1.0,x\n2.0,x,y,z\n")
     assert outcome.table == [["1.0", "x", ""], ["2.0", "x", "y"]]
@@ -139,3 +147,8 @@ def test_long_cells_are_read_as_well(tmp_path):
     path.write_text(f"exp,note\n1.0,{'x' * 500}\n2.0,ü\n")
     _, cells = csvcells.load(path, warn=print)
     assert cells.texts(1, None) == ["x" * 500, "ü"]
+
+
+def test_a_file_of_headings_alone_is_read(run):
+    outcome = run("File=exp\nNewCol = x = a\nSort=a\nAverage=a\ndoTable", csv="exp,a\n")
+    assert outcome.notes == ["No rows are selected: there is no table."]

@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from netesto.cli import options as options_of_commands
 from netesto.errors import ScriptError
-from netesto.report.expscript import options, tables
+from netesto.report.compare import ALPHA
+from netesto.report.expscript import estimates, options, tables
 from netesto.report.expscript.blocks import TableBlock
 from netesto.report.expscript.plotaxes import Request
 from netesto.report.expscript.runner import Runner
 from netesto.report.expscript.session import Reporting, Session
+from netesto.results import series
+from netesto.results.series import FlowSeries, RateSeries, SocketSeries
 
 PAGE = (Path(__file__).parents[2] / "docs/reports.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+NUMBERS = {"one": 1, "four": 4, "five": 5, "six": 6, "twenty-three": 23}
 CSV = next(text for kind, text in BLOCKS if kind == "csv")
 
 
@@ -53,12 +58,49 @@ def outcome(script: str) -> dict[str, str]:
     return {kind: text for kind, text in shown.items() if text}
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.script.split("\n")[-2])
-def test_an_example_shows_what_the_page_says(example, tmp_path, monkeypatch):
+def flow(group: int, ca: str) -> FlowSeries:
+    return FlowSeries(
+        group=group, instance=0, test="TCP_STREAM", ca=ca, host="a", server="b", number=str(group),
+        status="ok", start_s=0.0, end_s=2.0, goodput=RateSeries(source="tool"),
+        sockets=(
+            SocketSeries(
+                time_s=(0.5, 1.0), acked_mbit_per_s=(None, 9.0), cwnd=(10, 20), unacked=(5, 6),
+                rtt_ms=(1.0, 2.0), min_rtt_ms=(1.0, 1.0), retransmits=(None, 3),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch) -> None:
+    """What the examples read: the page's own CSV file, and two flows over time."""
     monkeypatch.chdir(tmp_path)
-    Path("results").mkdir()
+    Path("results/two-flows/1").mkdir(parents=True)
     Path("results/exp.csv").write_text(CSV)
+    Path("results/two-flows/exp.csv").write_text("exp,ca\n1.0,cubic/bbr\n1.1,cubic\n1.2,bbr\n")
+    one = series.Series(exp=1, duration_s=2.0, flows=(flow(1, "cubic"), flow(2, "bbr")))
+    series.write(one, Path("results/two-flows/1/series.json"))
+
+
+@pytest.mark.usefixtures("results")
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.script.split("\n")[-2])
+def test_an_example_shows_what_the_page_says(example):
     assert outcome(example.script) == example.shown
+
+
+def test_the_commands_of_the_page_are_commands():
+    commands = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+    chosen = [options_of_commands.parser().parse_args(line.split()[1:]) for line in commands]
+    assert [one.command for one in chosen] == ["exp", "run", "compare"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "comparisons"),
+    re.findall(r"(four|five|six) (?:suffice\s+)?for (one|six|twenty-three)", PAGE),
+)
+def test_so_many_runs_suffice_and_one_less_does_not(runs, comparisons):
+    n, m = NUMBERS[runs], NUMBERS[comparisons]
+    assert estimates.least_rank_p(n, n) * m < ALPHA <= estimates.least_rank_p(n - 1, n - 1) * m
 
 
 def test_every_option_is_described():

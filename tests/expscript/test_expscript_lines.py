@@ -34,7 +34,7 @@ def test_a_blank_line_ends_a_continuation():
 
 
 def test_a_continuation_at_the_end_of_the_file_drops_its_line():
-    assert texts("doTable\nCols=a\\\n") == ["doTable", "Cols=a"]
+    assert texts("doTable\nCols=a\\\n") == ["doTable"]
     assert texts("doTable\nCols=a\\") == ["doTable"]
 
 

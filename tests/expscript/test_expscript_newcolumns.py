@@ -110,6 +110,36 @@ def test_what_is_no_expression_is_an_error(run, value, message):
         run(f"File=exp\nNewCol = {value}", csv=CSV)
 
 
+OURS = "exp,fairness,rateMax,rateMin,status\n1.0,0.9,20,10,ok\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "NewCol = fairness = rateMax / rateMin\n",
+        "NewColField1=rateMax\nNewColOp=NewColDiv\nNewColField2=rateMin\nNewColName=fairness\n",
+    ],
+)
+def test_the_fairness_of_our_results_gives_way_to_the_one_of_classic_scripts(run, lines):
+    outcome = run(f"File=exp\n{lines}doTable", csv=OURS)
+    assert (outcome.headings, outcome.table) == (
+        ["exp", "rateMax", "rateMin", "status", "fairness"], [["1.0", "20", "10", "ok", "2.0"]],
+    )  # fmt: skip
+    assert outcome.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("csv", "lines"),
+    [
+        (OURS, "NewCol = fairness = 1\nNewCol = fairness = 2"),
+        (OURS.replace("status", "note"), "NewCol = fairness = 1"),
+    ],
+)
+def test_any_other_column_of_that_name_stays(run, csv, lines):
+    with pytest.raises(ScriptError, match="there is a column 'fairness' already"):
+        run(f"File=exp\n{lines}", csv=csv)
+
+
 def test_the_longest_name_that_exists_is_meant(computed):
     csv = "exp,a,b,a-b\n1.0,5,3,7\n"
     assert (computed("a-b", csv), computed("a - b", csv)) == ("7.0", "2.0")

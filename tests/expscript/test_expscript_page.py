@@ -99,6 +99,23 @@ def test_a_table_can_be_read_without_scripts(run):
     assert '<td class="number c-rate">94.5</td>' in html
 
 
+COLORS = {
+    ("m", "nv"): "#f5deb3", ("m", "reno"): "#b4eeb4", ("m", "cubic"): "var(--paper)",
+    ("m", "dctcp"): "#eee3fe", ("m", "cdg"): "#fec0e0", ("m", "pcecn"): "#e3feee",
+    ("m", "other"): "#c0c0c0", ("m", "changed"): "#00cc66",
+    ("c", "nv"): "#f5deb3", ("c", "reno"): "#b4eeb4", ("c", "cubic"): "var(--paper)",
+    ("c", "dctcp"): "#eee3fe", ("c", "cdg"): "#fec0e0", ("c", "pcecn"): "#e3feee",
+    ("c", "rtt"): "#c0c0ff", ("c", "loss"): "#ff8080", ("c", "latency"): "#00c0c0",
+    ("c", "rate"): "#80ff80",
+}  # fmt: skip
+
+
+def test_rows_and_cells_have_the_colours_of_the_classic_tool(run):
+    html = run("File=exp\ndoTable").html
+    rules = re.findall(r"\.([mc])-(\w+) \{ --of-(?:row|cell): ([^;]+); \}", html)
+    assert {(kind, mark): color for kind, mark, color in rules} == COLORS
+
+
 # ---- pictures ----------------------------------------------------------------------------
 
 

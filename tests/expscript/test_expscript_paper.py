@@ -96,6 +96,15 @@ def test_the_classic_command_line_prints_the_page(tmp_path, monkeypatch):
     ]  # fmt: skip
 
 
+def test_the_classic_command_line_tells_a_full_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, str(ROOT / "local/exp.py"), "Text=a"]
+    run = process.run(["sh", "-c", 'exec "$@" > /dev/full', "sh", *words], timeout=60, check=False)
+    assert (run.status, run.stderr.splitlines()[0]) == (
+        3, "netesto: the page: cannot write: No space left on device",
+    )  # fmt: skip
+
+
 def test_the_classic_command_line_tells_errors_and_exits_with_2(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = process.run(

@@ -64,6 +64,15 @@ def test_listed_series_come_in_the_order_of_the_list_with_labels(plan):
     assert list(plot.labels) == [("BBR v1", 0), ("cubic", 1)]
 
 
+def test_rows_without_a_series_are_one_that_says_so(plan):
+    csv = "exp,ca,n,rate\n1.0,cubic,1,10\n2.0,,1,20\n"
+    assert list(plan(csv=csv, plotSeries="ca").labels) == [("cubic", 0), ("(no ca)", 1)]
+
+
+def test_a_list_of_no_series_lists_none(plan):
+    assert list(plan(plotSeries="ca;").labels) == [("cubic", 0), ("bbr", 1)]
+
+
 def test_series_that_are_not_listed_count_for_y_and_not_for_x(plan):
     csv = CSV + "5.0,reno,8,1gbit,95,1,1\n"
     plot = plan(csv=csv, plotSeries="ca;cubic", xUniform="on")
@@ -141,6 +150,11 @@ def test_an_unknown_column_of_a_plot_is_an_error(run):
         run("File=exp\nplotX=ca\nplotY1=speed\ndoPlot")
 
 
+def test_numbers_beyond_all_measure_are_not_drawn(plan):
+    csv = "exp,n,rate\n1.0,1,1e308\n2.0,2,-1e308\n3.0,3,7\n4.0,1e-320,8\n"
+    assert values(plan(csv=csv, xUniform="on")) == {"": [(1, 7), (0, 8)]}
+
+
 def test_overlapping_bars_are_told(plan):
     told: list[str] = []
     plan(plotX="ca", warn=told.append)
@@ -168,6 +182,14 @@ def test_a_divisor_multiplies_with_the_unit_chosen_from_whole_values(plan):
 
 def test_an_empty_divisor_divides_nothing(plan):
     assert values(plan(plotSeries="ca", Y1div=""))["bbr"][1][1] == 30
+
+
+@pytest.mark.parametrize("divisor", ["0", "1e-320"])
+def test_a_divisor_of_nothing_is_told(plan, divisor):
+    told: list[str] = []
+    plot = plan(plotSeries="ca", Y1div=divisor, warn=told.append)
+    assert values(plot)["bbr"][1][1] == 30
+    assert told == [f"Y1div: nothing can be divided by {float(divisor):g}, it is left out"]
 
 
 def test_the_right_axis_has_its_own_divisor(plan):
@@ -334,4 +356,4 @@ def test_a_choice_that_there_is_not_is_an_error(plan, option, value):
 
 def test_a_size_that_cannot_be_drawn_is_an_error(plan):
     with pytest.raises(ScriptError, match="cannot be drawn"):
-        plan(plotSeries="ca", plotXSize="-5")
+        plan(plotSeries="ca", plotXSize="0")

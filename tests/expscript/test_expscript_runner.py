@@ -103,6 +103,12 @@ def test_what_is_wrong_with_a_line_is_an_error(run, script, message):
         run(script)
 
 
+@pytest.mark.parametrize("key", ["NewCol = x", "Select"])
+def test_what_is_nested_beyond_reason_is_an_error(run, key):
+    with pytest.raises(ScriptError, match="too deeply nested"):
+        run(f"File=exp\n{key}={'(' * 5000}1{')' * 5000}")
+
+
 # ---- loops and variables -----------------------------------------------------------------
 
 
@@ -197,6 +203,12 @@ def test_end_stops_the_remaining_words_too(tmp_path, monkeypatch):
 def test_a_wrong_word_is_told_by_its_number():
     with pytest.raises(ScriptError, match=r"command line:2:1: '--help' lacks a value"):
         expscript.run_words(["Text=a", "--help"])
+
+
+@pytest.mark.parametrize("word", ["--file", "--file=", "--file= "])
+def test_a_file_word_without_a_file_says_what_to_write(word):
+    with pytest.raises(ScriptError, match=r"'--file' lacks a value(.|\n)*write --file=SCRIPT"):
+        expscript.run_words([word])
 
 
 def test_no_words_make_an_empty_page():

@@ -45,6 +45,13 @@ def test_select_keeps(shown, clause, ids):
     assert shown(f"Select={clause}") == ids
 
 
+def test_nothing_equals_an_empty_cell_and_not_a_blank_one(shown):
+    csv = "exp,a,b\n1.0,,x\n2.0, ,x\n3.0,0,x\n"
+    assert (shown("Select=a==", csv=csv), shown("Select=a!=", csv=csv)) == (
+        ["1.0"], ["2.0", "3.0"],
+    )  # fmt: skip
+
+
 def test_select_narrows_what_is_selected(shown):
     assert shown("Select=ca==bbr\nSelect=rate>85") == ["2.0"]
 

@@ -88,7 +88,7 @@ def test_decimals_of_a_header_turn_formatting_on(run):
     assert run("File=exp\ndoTable", csv="exp,a:0,b\n1.0,2.6,3\n").table == [["1.00", "3", "3.00"]]
 
 
-@pytest.mark.parametrize("value", ["2.5", "-1", "two"])
+@pytest.mark.parametrize("value", ["2.5", "-1", "two", "", "100000000"])
 def test_format_must_be_a_count(run, value):
     with pytest.raises(ScriptError, match="format counts decimals"):
         run(f"format={value}\nFile=exp")
@@ -116,6 +116,12 @@ def test_links_lead_from_where_the_page_will_be(run, tmp_path):
 def test_relpath_and_iterfile_make_the_link(run):
     script = "File=exp\nrelPath=http://lab/bbr\nIterFile=my.html\nRows=2.0\nCols=exp\ndoTable"
     assert links(run(script)) == ["http://lab/bbr/2/my.html"]
+
+
+def test_a_second_file_has_links_of_its_own(run, tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/exp.csv").write_text("exp\n7.0\n")
+    assert links(run("File=exp\nrelPath=old\nFile=new/exp\ndoTable")) == ["new/7/exp.html"]
 
 
 def test_an_empty_relpath_means_no_links(run):
@@ -155,7 +161,8 @@ def test_rowcolorchange_exp_paints_another_experiment(run):
 
 
 def test_a_column_ver_paints_its_changes(run):
-    assert marks(run("File=exp\ndoTable", csv="exp,Ver\n1.0,1\n2.0,2\n")) == ["other", "changed"]
+    csv = "exp,Ver\n1.0,1\n2.0,2\n3.0,2.0\n"
+    assert marks(run("File=exp\ndoTable", csv=csv)) == ["other", "changed", "other"]
 
 
 # ---- the percent table -------------------------------------------------------------------

@@ -113,6 +113,13 @@ def test_warnings_and_reasons_are_told(publish, read):
     assert "Not as asked h2: lost a CPU was 97 % busy" in text
 
 
+def test_simulated_time_is_told_with_its_speed(publish, read):
+    folder = publish(
+        samples.two_flows(), ground="sim", simulated_time=True, wall_s=2.0, speed_up=12.5
+    )
+    assert "25.0 s of simulated time took about 2 s of wall time" in read(folder).text
+
+
 def test_many_warnings_are_folded(publish, read):
     folder = publish(samples.all_failed(), warnings=tuple(f"warning {n}" for n in range(20)))
     assert "<details><summary>12 more</summary>" in read(folder).source

@@ -57,6 +57,28 @@ def test_verdict(evidence, verdict):
     assert words.verdict(samples.manifest(evidence)) == verdict
 
 
+@pytest.mark.parametrize(
+    ("wall_s", "speed_up", "told"),
+    [
+        (2.0, 12.5, "took about 2 s of wall time, 12 times faster than real time."),
+        (15.0, 1.667, "took about 15 s of wall time, 1.7 times faster than real time."),
+        (250.0, 0.1, "took about 250 s of wall time, 10 times slower than real time."),
+        (0.0, None, "took less than a second of wall time."),
+    ],
+)
+def test_how_fast_simulated_time_went_is_told(wall_s, speed_up, told):
+    manifest = replace(TWO, simulated_time=True, wall_s=wall_s, speed_up=speed_up)
+    assert words.simulated(manifest) == f"All times are simulated: 25.0 s of simulated time {told}"
+
+
+def test_simulated_time_of_unknown_speed_is_still_told():
+    assert words.simulated(replace(TWO, simulated_time=True)) == "All times are simulated."
+
+
+def test_of_real_time_nothing_is_told():
+    assert words.simulated(TWO) == ""
+
+
 def test_congestion_control_that_nobody_saw_is_not_confirmed():
     flow = replace(TWO.groups[0].instances[0], effective_congestion_control="")
     assert words.control(flow, TWO.groups[0].request) == "cubic (not confirmed)"

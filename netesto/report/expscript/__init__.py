@@ -6,13 +6,15 @@ The classic command line and the new one differ only in how they name the script
     run_script(Path("bbr.exp"), {"bw": "100mbit"}, ...)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
+from netesto.errors import ResultsError
 from netesto.report.expscript import page
 from netesto.report.expscript.runner import Runner
-from netesto.results import durable
 
 __all__ = ["Report", "run_script", "run_words"]
 
@@ -31,20 +33,52 @@ class Report:
     def write(self, out: Path | None = None) -> None:
         """Write the files, then the page to `out`, each whole or not at all.
 
-        ResultsError if one cannot be written. Without `out` the page is for the caller to print.
+        ResultsError if one cannot be written. Without `out` the page is for the caller to send.
         """
         for path, content in self.files.items():
             _write(path, content)
         if out is not None:
             _write(out, self.html.encode())
 
+    def send(self, stream: TextIO) -> None:
+        """Write the page to a stream, to the last byte. ResultsError if the stream takes no more.
+
+        A reader that went away (BrokenPipeError) is for the caller to judge.
+        """
+        with _writing("the page"):
+            stream.write(self.html)
+            stream.flush()
+
 
 def _write(path: Path, content: bytes) -> None:
-    durable.make_folder(path.parent)
-    fresh = path.with_name(f".{path.name}.new")
-    with durable.writing(path):
-        fresh.write_bytes(content)
-        fresh.replace(path)
+    with _writing(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            # A pipe or a device takes bytes; a file in its place would be a surprise.
+            path.write_bytes(content)
+            return
+        # Where a link leads is written, and the link stays.
+        whole = path.resolve()
+        fresh = whole.with_name(f".{whole.name}.new")
+        try:
+            fresh.write_bytes(content)
+            fresh.replace(whole)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _writing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ResultsError(
+            f"{what}: cannot write: {error.strerror}",
+            remedy="a page is written with -o FILE, where there is room for it and it is allowed",
+        ) from error
 
 
 def run_script(

@@ -56,11 +56,11 @@ class _Key:
     column: str
     how: str = ""
 
-    def of(self, text: str) -> Hashable:
-        """What two cells must have in common to be merged."""
+    def of(self, text: str) -> Hashable | None:
+        """What two cells must have in common to be merged; None agrees with nothing."""
         number = numerals.drawable(text)
         if self.how == "int":
-            return text if number is None else int(number)
+            return None if number is None else int(number)
         if self.how.startswith("has:^"):
             return text.startswith(self.how[5:])
         if self.how.startswith("has:"):
@@ -183,20 +183,28 @@ def _group(keys: Sequence[_Key], columns: Mapping[str, Column], count: int) -> _
     """Number the groups in the order in which they appear."""
     group_of = np.zeros(count, dtype=np.intp)
     for key in keys:
-        codes: dict[Hashable, int] = {}
-        known: dict[str, int] = {}
-        for text in columns[key.column].texts:
-            if text not in known:
-                known[text] = codes.setdefault(key.of(text), len(codes))
-        mine = np.fromiter(
-            (known[text] for text in columns[key.column].texts), dtype=np.intp, count=count
-        )
-        group_of = np.unique(group_of * max(1, len(codes)) + mine, return_inverse=True)[1]
+        mine = _codes(key, columns[key.column].texts)
+        distinct = int(mine.max(initial=0)) + 1
+        group_of = np.unique(group_of * distinct + mine, return_inverse=True)[1]
     _, first, inverse = np.unique(group_of, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(first), dtype=np.intp)
     rank[order] = np.arange(len(first))
     return _Groups(rank[inverse], first[order])
+
+
+def _codes(key: _Key, texts: Sequence[str]) -> Integers:
+    """A number for each cell, equal for cells that agree in the key."""
+    codes: dict[Hashable, int] = {}
+    known: dict[str, int] = {}
+    for text in texts:
+        if text not in known:
+            value = key.of(text)
+            known[text] = -1 if value is None else codes.setdefault(value, len(codes))
+    found = np.fromiter((known[text] for text in texts), dtype=np.intp, count=len(texts))
+    alone = np.flatnonzero(found < 0)
+    found[alone] = len(codes) + np.arange(len(alone))
+    return found
 
 
 def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:

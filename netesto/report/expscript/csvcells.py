@@ -58,7 +58,10 @@ def load(path: Path, *, warn: Warn) -> tuple[list[str], Cells]:
             remedy="File=bbr/exp reads bbr/exp.csv, relative to the current directory",
         ) from error
     if '"' in text:
-        return _load_quoted(path, text, warn=warn)
+        try:
+            return _load_quoted(path, text, warn=warn)
+        except csv.Error:
+            warn(f"{path}: its quotes are not in pairs: each comma ends a cell")
     lines = [
         stripped
         for line in text.split("\n")
@@ -76,14 +79,12 @@ def load(path: Path, *, warn: Warn) -> tuple[list[str], Cells]:
 
 
 def _load_quoted(path: Path, text: str, *, warn: Warn) -> tuple[list[str], Cells]:
-    try:
-        records = [
-            row
-            for row in csv.reader(io.StringIO(text, newline=""))
-            if ",".join(row).strip() and not row[0].lstrip().startswith("#")
-        ]
-    except csv.Error as error:
-        raise ScriptError(f"csv file {str(path)!r}: {error}") from error
+    """csv.Error if a quoted cell has no end."""
+    records = [
+        row
+        for row in csv.reader(io.StringIO(text, newline=""), strict=True)
+        if ",".join(row).strip() and not row[0].lstrip().startswith("#")
+    ]
     if not records:
         raise ScriptError(f"csv file {str(path)!r} is empty", remedy="its first line names columns")
     return records[0], SplitCells(_even(records[1:], len(records[0]), path, warn=warn))

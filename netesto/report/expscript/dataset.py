@@ -18,6 +18,10 @@ from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, 
 EXP = "exp"
 # Identify rows; a mean of them would mean nothing, and links would lead astray.
 IDENTIFYING = frozenset({EXP, "expName", "group"})
+# Columns of our exp.csv (it has a status) that classic scripts, the paper's among them, make under
+# the same name. Ours gives way to theirs: its Jain's index is not their fastest over slowest.
+YIELDING = frozenset({"fairness"})
+STATUS = "status"
 DEFAULT_DECIMALS = 2
 # How many duplicate ids a warning names.
 DUPLICATES_NAMED = 5
@@ -148,7 +152,8 @@ class Dataset:
 
     `folders` are the folders with experiments, `folder_of` tells each row's (its index), and
     `numbered` holds the ids that the experiments have there. `formatted`: numbers are shown with
-    a fixed count of decimals, `decimals` where a column has no count of its own.
+    a fixed count of decimals, `decimals` where a column has no count of its own. `yielding` are
+    the columns that a new one of the same name may replace.
     """
 
     columns: Mapping[str, Column]
@@ -158,14 +163,20 @@ class Dataset:
     numbered: Column
     formatted: bool = False
     decimals: int = DEFAULT_DECIMALS
+    yielding: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns)
 
     def with_column(self, column: Column) -> "Dataset":
-        """One more column, at the end."""
-        return replace(self, columns={**self.columns, column.name: column})
+        """One more column, at the end; one of that name that was there is gone."""
+        others = {name: known for name, known in self.columns.items() if name != column.name}
+        return replace(
+            self,
+            columns={**others, column.name: column},
+            yielding=self.yielding - {column.name},
+        )
 
     def take(self, rows: Integers) -> "Dataset":
         """Only these rows, in this order."""
@@ -219,9 +230,8 @@ class View:
 
     def with_column(self, column: Column) -> "View":
         """One more column, computed for every row, visible."""
-        return replace(
-            self, data=self.data.with_column(column), visible=(*self.visible, column.name)
-        )
+        others = tuple(name for name in self.visible if name != column.name)
+        return replace(self, data=self.data.with_column(column), visible=(*others, column.name))
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -251,7 +261,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
     if EXP not in columns:
         raise ScriptError(
             f"csv file {str(path)!r} has no column 'exp'",
-            remedy=f"its first line must name it; it names: {', '.join(columns)[:200]}",
+            remedy=f"its first line must name it; it names: {', '.join(columns)[:200]!r}",
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
     return Dataset(
@@ -263,6 +273,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         formatted=decimals is not None
         or any(column.decimals is not None for column in columns.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
+        yielding=YIELDING if STATUS in columns else frozenset(),
     )
 
 
@@ -278,7 +289,7 @@ def _column(cells: csvcells.Cells, position: int, name: str, decimals: int | Non
 def _name_and_decimals(written: str) -> tuple[str, int | None]:
     name, colon, digits = written.strip().rpartition(":")
     if colon and digits.isdecimal():
-        return name.strip(), int(digits)
+        return name.strip(), min(int(digits), numerals.DECIMALS_MAX)
     return written.strip(), None
 
 
@@ -359,6 +370,7 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         numbered=columns[EXP],
         formatted=any(part.formatted for part in parts.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
+        yielding=YIELDING if all(part.yielding for part in parts.values()) else frozenset(),
     )
 
 

@@ -241,6 +241,12 @@ def _draw_time(axes: Axes, trace: Trace, plot: Plot) -> None:
     )
     if look.dashes:
         line.set_dashes(look.dashes)
+    if trace.crosses:
+        times, values = zip(*trace.crosses, strict=True)
+        axes.plot(
+            times, values, linestyle="none", marker="x", markersize=3 if many else 5,
+            markeredgewidth=0.8 if many else 1.2, color=look.color, zorder=4,
+        )  # fmt: skip
 
 
 def _draw_scatter(axes: Axes, trace: Trace, plot: Plot) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from netesto.errors import Place, ScriptError
 
-_VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))", re.ASCII
+)
 # Lines that mean something without an `=`.
 BARE_WORDS = frozenset({"dotable", "doplot", "end", "endfor", "endif", "else"})
 
@@ -55,7 +57,8 @@ def split(text: str, file: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     joined = ""
     place: Place | None = None
-    for number, physical in enumerate(text.split("\n"), start=1):
+    # The end of the last line begins no other, or it would end a continuation there.
+    for number, physical in enumerate(text.removesuffix("\n").split("\n"), start=1):
         stripped = physical.strip()
         if place is None:
             place = _place(file, number, physical)
@@ -106,7 +109,7 @@ def command(text: str, place: Place) -> Command | None:
         raise ScriptError(
             f"{key!r} lacks a value",
             place=place,
-            remedy=f"write {key.split()[0]}=…; only doTable, doPlot and end stand alone",
+            remedy=f"write {key.split()[0][:40]}=…; only doTable, doPlot and end stand alone",
         )
     if not key:
         raise ScriptError("there is no name before the '='", place=place, remedy="write key=value")

@@ -300,7 +300,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _refuse_existing(name: str, view: View) -> None:
-    if name in view.data.columns:
+    if name in view.data.columns and name not in view.data.yielding:
         raise ScriptError(
             f"NewCol: there is a column {name!r} already", remedy="choose another name"
         )

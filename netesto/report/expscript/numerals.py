@@ -15,6 +15,11 @@ DIFFERENT = "..."
 # Signs in the place of a number.
 SIGNS = frozenset({NOT_A_NUMBER, DIVIDED_BY_ZERO, DIFFERENT})
 
+# What is larger is no measurement, and the width of an axis that holds it is no number any more.
+LARGEST_DRAWN = 1e150
+# A float has some 17 digits; more decimals show nothing.
+DECIMALS_MAX = 30
+
 # Enough digits for the largest float and its decimals.
 _WIDE = Context(prec=330)
 
@@ -31,9 +36,9 @@ def parse(text: str) -> float | None:
 
 
 def drawable(text: str) -> float | None:
-    """As parse, but only what has a place on an axis: neither nan nor infinite."""
+    """As parse, but only what has a place on an axis: neither nan nor infinite nor beyond all."""
     value = parse(text)
-    return value if value is not None and math.isfinite(value) else None
+    return value if value is not None and abs(value) <= LARGEST_DRAWN else None
 
 
 def plain(value: float) -> str:
@@ -62,7 +67,7 @@ def fixed(text: str, decimals: int) -> str:
 
 def decimals(text: str) -> int:
     """The value of `format`: ScriptError if it is no count of decimals."""
-    if not text.strip().isdecimal():
+    if not text.strip().isdecimal() or int(text) > DECIMALS_MAX:
         raise ScriptError(
             f"format counts decimals, {text!r} is no such count", remedy="format=2 shows 94.12"
         )

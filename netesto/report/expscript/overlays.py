@@ -6,6 +6,9 @@ The lines come from series.json in the folder of each experiment.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
 
 from netesto.errors import ResultsError, ScriptError
 from netesto.report.expscript import numerals, plotplan, samples, ticks
@@ -20,13 +23,21 @@ from netesto.results.series import FlowSeries, Series, SocketSeries
 FILE = "series.json"
 
 
+_Points: TypeAlias = tuple[tuple[float, float], ...]
+MARKS_REMARK = "Crosses: segments were sent again."
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line: its words for the legend, its group (0: of no group), its points."""
+    """One line: its words for the legend, its group (0: of no group), its points.
+
+    `marked`: places on the line where segments were sent again.
+    """
 
     label: str
     group: int
-    points: tuple[tuple[float, float], ...]
+    points: _Points
+    marked: _Points = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +49,46 @@ class _Quantity:
 
 
 def _of_sockets(
-    column: Callable[[SocketSeries], Sequence[float | None]],
+    column: Callable[[SocketSeries], Sequence[float | None]], *, is_marked: bool = True
 ) -> Callable[[Series], list[_Line]]:
-    return lambda one: [
-        _Line(flow.label, flow.group, _known(socket.time_s, column(socket)))
-        for flow in _well(one)
-        for socket in flow.sockets
-    ]
+    def lines(one: Series) -> list[_Line]:
+        found: list[_Line] = []
+        for flow in _well(one):
+            for socket in flow.sockets:
+                points = _known(socket.time_s, column(socket))
+                marked = _on(points, _sent_again([socket])) if is_marked else ()
+                found.append(_Line(flow.label, flow.group, points, marked))
+        return found
+
+    return lines
 
 
 def _goodput(one: Series) -> list[_Line]:
+    found: list[_Line] = []
+    for flow in _well(one):
+        points = _known(flow.goodput.time_s, flow.goodput.mbit_per_s)
+        marked = _on(points, _sent_again(flow.sockets))
+        found.append(_Line(flow.label, flow.group, points, marked))
+    return found
+
+
+def _sent_again(sockets: Sequence[SocketSeries]) -> list[float]:
+    """When segments were sent again, in seconds."""
     return [
-        _Line(flow.label, flow.group, _known(flow.goodput.time_s, flow.goodput.mbit_per_s))
-        for flow in _well(one)
+        time
+        for socket in sockets
+        for time, count in zip(socket.time_s, socket.retransmits, strict=True)
+        if count
     ]
+
+
+def _on(points: _Points, times: Sequence[float]) -> _Points:
+    """The places on a line at these times; none before its first point and behind its last."""
+    if not points:
+        return ()
+    known_times, values = zip(*points, strict=True)
+    inside = [time for time in times if known_times[0] <= time <= known_times[-1]]
+    return tuple(zip(inside, np.interp(inside, known_times, values).tolist(), strict=True))
 
 
 def _well(one: Series) -> list[FlowSeries]:
@@ -59,9 +96,7 @@ def _well(one: Series) -> list[FlowSeries]:
     return [flow for flow in one.flows if flow.status == "ok"]
 
 
-def _known(
-    times: Sequence[float], values: Sequence[float | None]
-) -> tuple[tuple[float, float], ...]:
+def _known(times: Sequence[float], values: Sequence[float | None]) -> _Points:
     return tuple((t, value) for t, value in zip(times, values, strict=True) if value is not None)
 
 
@@ -71,8 +106,12 @@ QUANTITIES: Mapping[str, _Quantity] = {
     "cwnd": _Quantity("Congestion window (segments)", _of_sockets(lambda s: s.cwnd)),
     "unacked": _Quantity("In flight (segments)", _of_sockets(lambda s: s.unacked)),
     "rtt": _Quantity("Round-trip time (ms)", _of_sockets(lambda s: s.rtt_ms)),
-    "minrtt": _Quantity("Least round-trip time (ms)", _of_sockets(lambda s: s.min_rtt_ms)),
-    "retrans": _Quantity("Retransmitted (segments)", _of_sockets(lambda s: s.retransmits)),
+    "minrtt": _Quantity(
+        "Least round-trip time (ms)", _of_sockets(lambda s: s.min_rtt_ms, is_marked=False)
+    ),
+    "retrans": _Quantity(
+        "Retransmitted (segments)", _of_sockets(lambda s: s.retransmits, is_marked=False)
+    ),
     "ping": _Quantity(
         "Ping (ms)",
         lambda one: [
@@ -95,7 +134,8 @@ class _Drawn:
 
     label: str
     panel: str
-    points: tuple[tuple[float, float], ...]
+    points: _Points
+    marked: _Points
 
 
 def plan(view: View, request: Request) -> Plot | None:
@@ -142,6 +182,7 @@ def plan(view: View, request: Request) -> Plot | None:
         style=plotplan.style(request),
         across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),
         upright=plotplan.reference_lines(request, "plotVLines", seconds, numerals.drawable),
+        remarks=(MARKS_REMARK,) if any(line.marked for line in drawn) else (),
     )
 
 
@@ -154,7 +195,7 @@ def _seconds(times: Sequence[float]) -> Scale:
 
 def _trace(line: _Drawn, labels: Sequence[str]) -> Trace:
     marks = tuple(Mark(time, value) for time, value in line.points)
-    return Trace(line.label, labels.index(line.label), marks)
+    return Trace(line.label, labels.index(line.label), marks, crosses=line.marked)
 
 
 def _lines(view: View, request: Request, quantity: _Quantity) -> list[_Drawn]:
@@ -184,7 +225,9 @@ def _lines(view: View, request: Request, quantity: _Quantity) -> list[_Drawn]:
             if line.points and (not group or line.group in {0, group}):
                 own = f"{folder.name}: {line.label}" if several else line.label
                 panel = data.columns[facet].texts[row] if facet else ""
-                drawn.append(_Drawn(own if label is None else label, panel, line.points))
+                drawn.append(
+                    _Drawn(own if label is None else label, panel, line.points, line.marked)
+                )
     return drawn
 
 

@@ -39,12 +39,16 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one entry of the legend stands for. `place` in the legend chooses its look."""
+    """What one entry of the legend stands for. `place` in the legend chooses its look.
+
+    `crosses` are places on a line where something happened.
+    """
 
     label: str
     place: int
     marks: tuple[Mark, ...] = ()
     boxes: tuple[Box, ...] = ()
+    crosses: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

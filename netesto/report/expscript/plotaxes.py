@@ -121,7 +121,11 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
 def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence[str]) -> Vertical:
     """The axis Y1 or Y2 for these values: divided, in their unit, with its ticks."""
     request = frame.request
-    divisor = request.number(f"{name}div") or 1.0
+    divisor = request.number(f"{name}div")
+    if divisor is not None and abs(divisor) < ticks.TINY:
+        request.warn(f"{name}div: nothing can be divided by {divisor:g}, it is left out")
+        divisor = None
+    divisor = 1.0 if divisor is None else divisor
     unit = ticks.unit_for(ticks.parse_units(request.get(f"{name}Units")), max(values))
     title = request.get(f"plot{name}Title") or " and ".join(
         columns[:2] if name == "Y1" else columns[:1]

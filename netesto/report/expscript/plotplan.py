@@ -328,9 +328,11 @@ def reference_lines(
 
 def style(request: Request) -> Style:
     """The looks of a plot of any kind. ScriptError for a size that cannot be drawn."""
-    width = request.number("plotXSize") or DEFAULT_SIZE_PX[0]
-    height = request.number("plotYSize") or DEFAULT_SIZE_PX[1]
-    axis = request.number("plotXLen") or DEFAULT_AXIS_IN
+    sizes = (request.number(key) for key in ("plotXSize", "plotYSize", "plotXLen"))
+    width, height, axis = (
+        default if given is None else given
+        for given, default in zip(sizes, (*DEFAULT_SIZE_PX, DEFAULT_AXIS_IN), strict=True)
+    )
     if min(width, height, axis) <= 0 or max(width, height) > 20000 or axis > 100:
         raise ScriptError(
             f"a plot of {width:g} by {height:g} pixels, {axis:g} inches wide, cannot be drawn",

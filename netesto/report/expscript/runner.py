@@ -62,10 +62,8 @@ class Runner:
         """
         with self._until_the_end():
             for number, word in enumerate(words, start=1):
-                is_file = word == "--file" or word.startswith("--file=")
-                text = word.replace("--file", "source", 1) if is_file else word
                 place = Place("command line", number, 1, max(1, len(word)), word)
-                self._execute(Line(text, place))
+                self._execute(Line(_as_line(word, place), place))
 
     @contextmanager
     def _until_the_end(self) -> Iterator[None]:
@@ -108,7 +106,12 @@ class Runner:
         with self._at(line.place):
             command = lines.command(self._replaced(line.text), line.place)
             if command is not None:
-                self._do(command.key, command.value or "")
+                try:
+                    self._do(command.key, command.value or "")
+                except RecursionError:
+                    raise ScriptError(
+                        f"{command.key}: too deeply nested", remedy="write it in several steps"
+                    ) from None
 
     def _do(self, key: str, value: str) -> None:
         match key.lower():
@@ -203,6 +206,18 @@ class Runner:
         self._logged.append(line)
         if self._explain:
             self._tell_step(line)
+
+
+def _as_line(word: str, place: Place) -> str:
+    """A word of the command line as a line of a script."""
+    key, equals, value = word.partition("=")
+    if key == "--file" and value.strip():
+        return f"source={value}"
+    if key == "--file" or (word.startswith("-") and not equals):
+        raise ScriptError(
+            f"{key!r} lacks a value", place=place, remedy="write --file=SCRIPT,name=value,…"
+        )
+    return word
 
 
 def _end_of(block: Sequence[Line], start: int) -> int:

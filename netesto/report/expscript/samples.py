@@ -42,7 +42,7 @@ class Sample:
 
 def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
     """The value of plotSeries; None without series, also for an unknown column, which is told."""
-    column, semicolon, listed = text.partition(";")
+    column, _, listed = text.partition(";")
     column = column.strip()
     if not column:
         return None
@@ -51,13 +51,14 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
              f"{nearest(column, view.data.names)}")  # fmt: skip
         return None
     labels: dict[str, str] = {}
-    if semicolon:
-        for item in items(listed):
-            value, _, label = item.partition("=")
-            labels[value.strip()] = label.strip() or value.strip()
+    for item in items(listed):
+        value, _, label = item.partition("=")
+        labels[value.strip()] = label.strip() or value.strip()
+    if labels:
         return SeriesChoice(column, labels, listed=True)
     texts = view.data.columns[column].texts
-    labels = {texts[row]: texts[row] for row in view.rows.tolist()}
+    # A series without words would have bars and no entry in the legend.
+    labels = {texts[row]: texts[row].strip() or f"(no {column})" for row in view.rows.tolist()}
     return SeriesChoice(column, labels, listed=False)
 
 
@@ -107,7 +108,7 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]
 
 def _finite(view: View, name: str, row: int) -> float | None:
     value = float(view.data.columns[name].numbers[row])
-    return value if np.isfinite(value) else None
+    return value if abs(value) <= numerals.LARGEST_DRAWN else None
 
 
 def _label(view: View, wanted: Wanted, left: str, row: int) -> str | None:

@@ -261,12 +261,10 @@ def _compared(column: Column, clause: Clause) -> Booleans:
 
 
 def _equal(column: Column, value: str) -> Booleans:
-    """Equal as numbers where both are, else as texts; nothing equals a missing cell."""
+    """Equal as numbers where both are, else as texts; nothing at all equals an empty cell."""
     number = numerals.parse(value)
     if number is not None:
         return np.equal(column.numbers, number)
-    if not value:
-        return _each(column.texts, lambda text: not text.strip())
     return _each(column.texts, lambda text: text == value)
 
 

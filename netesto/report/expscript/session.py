@@ -139,6 +139,8 @@ class Session:
 
     def _file(self, value: str) -> None:
         self._loaded(self._load(_csv_path(value)), f"File={value}")
+        # Links follow the file, until relPath says otherwise.
+        self._prefix = None
 
     def _read(self, value: str) -> None:
         self._loaded(self._load(Path(value)), f"read={value}")

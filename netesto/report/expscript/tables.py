@@ -23,6 +23,8 @@ EXP_STEP = 1.5
 # What the row before the first one is taken to have been.
 EXP_BEFORE_FIRST = 100.0
 NOTES = "Notes"
+# A column of this name paints its changes without being asked.
+VERSION = "Ver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ class Changes:
             return step > EXP_STEP
         before = self._before.get(column)
         self._before[column] = text
-        return before is not None and before != text
+        if before is None or before == text:
+            return False
+        # Versions are numbers: 2 and 2.0 are the same one.
+        number = numerals.drawable(text) if column == VERSION else None
+        return number is None or number != numerals.drawable(before)
 
 
 def build(
@@ -93,7 +99,7 @@ def build(
     data = view.data
     shown = view.shown_columns
     rows: list[Row] = []
-    watched = [column for column in (change_column, "Ver") if column in data.columns]
+    watched = [column for column in (change_column, VERSION) if column in data.columns]
     for row in view.rows.tolist():
         painted = [changes.differs(column, data.columns[column].texts[row]) for column in watched]
         mark = CHANGED if any(painted) else _variant(view, row)

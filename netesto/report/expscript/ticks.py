@@ -10,8 +10,8 @@ from netesto.report.expscript.lines import items
 LOG_RATIO = 100
 # Of a single tick no reader can tell a value.
 MIN_TICKS = 2
-# Below it a power of ten cannot be divided by any more; nothing measured is so small.
-TINY = 1e-200
+# Nothing measured is so small, and numerals.LARGEST_DRAWN divided by it is still a number.
+TINY = 1e-150
 # Values so close, relative to their size, are one value: floats have no ticks between them.
 NARROW = 1e-9
 # More labels on a logarithmic axis cannot be read; some decades then go without one.
@@ -49,7 +49,7 @@ def parse_units(text: str) -> tuple[Unit, ...]:
     for item in items(text):
         factor, equals, name = item.partition("=")
         value = numerals.drawable(factor)
-        if equals and value is not None and value > 0 and name.strip() and "=" not in name:
+        if equals and value is not None and value > TINY and name.strip() and "=" not in name:
             units.append(Unit(value, name.strip()))
     return tuple(sorted(units, key=lambda unit: unit.factor))
 

@@ -1,4 +1,3 @@
-"use strict";
 // Sorting, filtering and saving of each table. Without this script the tables are there as they are.
 for (const section of document.querySelectorAll(".shown")) {
   const table = section.querySelector("table");
@@ -6,51 +5,16 @@ for (const section of document.querySelectorAll(".shown")) {
   const heads = [...table.tHead.rows[0].cells];
   const names = heads.map((head) => head.dataset.name);
   const rows = [...body.rows].map((row) => ({ row, texts: [...row.cells].map((cell) => cell.textContent.trim()) }));
-  const isMissing = (text) => ["", "*", "**", "..."].includes(text);
-  const numberOf = (text) => (text === "" ? NaN : Number(text.replace(/^([+-]) +/, "$1").replace(/%$/, "")));
-  const compare = (one, other) => {
-    const [a, b] = [numberOf(one), numberOf(other)];
-    if (!Number.isNaN(a) && !Number.isNaN(b)) return a - b;
-    return one.localeCompare(other, "en", { numeric: true });
-  };
-
-  heads.forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = head.textContent;
-    head.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const down = head.getAttribute("aria-sort") === "ascending";
-      heads.forEach((each) => each.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      rows.sort((one, other) => {
-        const [a, b] = [one.texts[column], other.texts[column]];
-        // What is missing comes last, whichever way.
-        if (isMissing(a) || isMissing(b)) return isMissing(a) - isMissing(b);
-        return down ? compare(b, a) : compare(a, b);
-      });
-      body.append(...rows.map(({ row }) => row));
-    });
+  tables.sortable(heads, (column, order) => {
+    rows.sort((one, other) => order(one.texts[column], other.texts[column]));
+    body.append(...rows.map(({ row }) => row));
   });
 
-  const tests = {
-    "=": (order) => order === 0, "!=": (order) => order !== 0, "<": (order) => order < 0,
-    "<=": (order) => order <= 0, ">": (order) => order > 0, ">=": (order) => order >= 0,
-  };
-  const condition = (word) => {
-    const match = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.+)$/.exec(word);
-    const column = match ? names.findIndex((name) => name.toLowerCase() === match[1].toLowerCase()) : -1;
-    if (column >= 0) {
-      return (texts) => (!isMissing(texts[column]) || match[2] === "!=") && tests[match[2]](compare(texts[column], match[3]));
-    }
-    const wanted = word.toLowerCase();
-    return (texts) => texts.some((text) => text.toLowerCase().includes(wanted));
-  };
   const tools = section.querySelector(".tools");
   const filter = tools.querySelector("input");
   const shown = tools.querySelector("output");
   filter.addEventListener("input", () => {
-    const conditions = filter.value.split(/\s+/).filter(Boolean).map(condition);
+    const conditions = tables.conditions(filter.value, names);
     let count = 0;
     for (const { row, texts } of rows) {
       const found = conditions.every((each) => each(texts));

@@ -1,0 +1,86 @@
+"""Changes between two results folders as plots: one for each measure, a point for each cell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from netesto.report.expscript import drawing, ticks
+from netesto.report.expscript.blocks import PlotBlock
+from netesto.report.expscript.plot import Axis, Mark, Panel, Plot, ReferenceLine, Style, Trace
+from netesto.report.expscript.ticks import Scale, Tick
+
+Kind: TypeAlias = Literal["worse", "better", "not told apart"]
+# In this order in the legend; the place of each chooses its colour and marker.
+KINDS: tuple[Kind, ...] = ("not told apart", "worse", "better")
+STYLE = Style(
+    width_px=1100, height_px=460, axis_in=7.5, palette="safe", legend="right", background=None
+)
+REMARK = "Points are changes of the mean; bars are Welch's 95 % interval, where there is one."
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One measure in one cell, in percent of the base's mean. `cell` is its name on the axis."""
+
+    measure: str
+    cell: str
+    percent: float
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+
+
+def blocks(changes: Sequence[Change], threshold_percent: float) -> list[PlotBlock]:
+    """A plot for each measure, in the order of the changes."""
+    return [
+        _block(
+            plan([one for one in changes if one.measure == measure], threshold_percent),
+            f"change{number}",
+        )
+        for number, measure in enumerate(dict.fromkeys(one.measure for one in changes), start=1)
+    ]
+
+
+def _block(plot: Plot, identity: str) -> PlotBlock:
+    svg = drawing.render(plot, ("svg",))["svg"].decode()
+    return PlotBlock(
+        svg, plot.title, identity, remarks=plot.remarks, max_width_px=plot.style.width_px
+    )
+
+
+def plan(changes: Sequence[Change], threshold_percent: float) -> Plot:
+    """The plot of one measure."""
+    cells = list(dict.fromkeys(one.cell for one in changes))
+    ends = [end for one in changes for end in (one.percent, one.low, one.high) if end is not None]
+    bound = threshold_percent
+    return Plot(
+        kind="scatter",
+        titles=(f"{changes[0].measure}: change from base to new",),
+        x=Axis("", _places(cells)),
+        left=Axis("Change (%)", ticks.linear(min(-bound, *ends), max(bound, *ends))),
+        right=None,
+        panels=(Panel("", tuple(_trace(kind, changes, cells) for kind in KINDS)),),
+        legend_title="",
+        bar_width=0.0,
+        style=STYLE,
+        across=(
+            ReferenceLine(0.0, ""),
+            ReferenceLine(bound, f"±{bound:g} %"),
+            ReferenceLine(-bound, ""),
+        ),
+        remarks=(REMARK,),
+    )
+
+
+def _places(cells: Sequence[str]) -> Scale:
+    labels = tuple(Tick(float(place), cell) for place, cell in enumerate(cells))
+    return Scale(-0.6, len(cells) - 0.4, labels)
+
+
+def _trace(kind: Kind, changes: Sequence[Change], cells: Sequence[str]) -> Trace:
+    marks = tuple(
+        Mark(float(cells.index(one.cell)), one.percent, low=one.low, high=one.high)
+        for one in changes
+        if one.kind == kind
+    )
+    return Trace(kind, KINDS.index(kind), marks)

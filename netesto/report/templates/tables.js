@@ -1,0 +1,52 @@
+"use strict";
+// What the tables of all pages have in common: headings that sort, and the language of the filter.
+const tables = (() => {
+  const isMissing = (text) => ["", "*", "**", "..."].includes(text);
+  const numberOf = (text) => {
+    // Also changes, "-  50.0%", and sizes, "64K".
+    const match = /^([+-]?) *([\d.]+(?:e[+-]?\d+)?)([KMG]?)%?$/i.exec(text);
+    if (!match) return NaN;
+    return Number(match[1] + match[2]) * { "": 1, K: 1e3, M: 1e6, G: 1e9 }[match[3].toUpperCase()];
+  };
+  const compare = (one, other) => {
+    const [a, b] = [numberOf(one), numberOf(other)];
+    if (!Number.isNaN(a) && !Number.isNaN(b)) return a - b;
+    return one.localeCompare(other, "en", { numeric: true });
+  };
+
+  // Headings become buttons. `reorder` is handed a column, and how two of its texts are ordered.
+  const sortable = (heads, reorder) => heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      heads.forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      reorder(column, (one, other) => {
+        // What is missing comes last, whichever way.
+        if (isMissing(one) || isMissing(other)) return isMissing(one) - isMissing(other);
+        return down ? compare(other, one) : compare(one, other);
+      });
+    });
+  });
+
+  const tests = {
+    "=": (order) => order === 0, "!=": (order) => order !== 0, "<": (order) => order < 0,
+    "<=": (order) => order <= 0, ">": (order) => order > 0, ">=": (order) => order >= 0,
+  };
+  const condition = (word, names) => {
+    const match = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.+)$/.exec(word);
+    const column = match ? names.findIndex((name) => name.toLowerCase() === match[1].toLowerCase()) : -1;
+    if (column >= 0) {
+      return (texts) => (!isMissing(texts[column]) || match[2] === "!=") && tests[match[2]](compare(texts[column], match[3]));
+    }
+    const wanted = word.toLowerCase();
+    return (texts) => texts.some((text) => text.toLowerCase().includes(wanted));
+  };
+  // What a filter asks for, as tests of the texts of a row: "bbr rate>90".
+  const conditions = (filter, names) => filter.split(/\s+/).filter(Boolean).map((word) => condition(word, names));
+
+  return { sortable, conditions };
+})();
