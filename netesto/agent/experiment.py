@@ -13,7 +13,7 @@ from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError
-from netesto.model import CaptureRequest, Event, GroupRequest, Ports
+from netesto.model import Address, CaptureRequest, Event, GroupRequest, Ports
 from netesto.traffic.base import Tool
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class Experiment:
         self._flowing: set[int] = set()
         self._accepted: set[int] = set()
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
+        self._devices: dict[Address, str] = {}
         self._reason = ""
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
@@ -80,7 +81,7 @@ class Experiment:
         self._accepted.add(request.group)
         if request.stats:
             await self.take_stats(0)
-        device = await routes.device_to(request.server_address, default=self._device)
+        device = await self._device_to(request.server_address)
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
         base_s = self._clock.now() + PREPARATION_S if start_at_s is None else start_at_s
@@ -122,8 +123,15 @@ class Experiment:
         """Capture from the first flow on."""
         device = self._device
         if request.peer is not None:
-            device = await routes.device_to(request.peer, default=device)
+            device = await self._device_to(request.peer)
         await self.observation.add_capture(request, device)
+
+    async def _device_to(self, address: Address) -> str:
+        """The interface that leads to `address`, asked once: groups come one after the other, and
+        each waits for the answer."""
+        if address not in self._devices:
+            self._devices[address] = await routes.device_to(address, default=self._device)
+        return self._devices[address]
 
     async def abort(self, reason: str) -> None:
         """End all flows and captures now; the flows have failed, for this reason, and no more are

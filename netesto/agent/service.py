@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from ipaddress import ip_address
 
 import psutil
@@ -25,6 +25,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -111,11 +112,12 @@ class Service:
         folder = self._premises.spool.experiment(self._held().run, exp)
         return await asyncio.to_thread(spool.entries, folder)
 
-    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         folder = self._premises.spool.experiment(self._held().run, exp)
-        with contextlib.closing(spool.pieces(folder, path)) as pieces:
-            for piece in pieces:
-                yield piece
+        for path in paths:
+            with contextlib.closing(spool.pieces(folder, path)) as pieces:
+                for content in pieces:
+                    yield FilePiece(path, content)
 
     async def confirm(self, exp: int) -> None:
         with self._acting() as session:

@@ -1,24 +1,21 @@
-"""The state of TCP sockets, as ss(8) prints it: cwnd, RTT, retransmits, bytes acknowledged.
+"""The state of TCP sockets, in the words of ss(8): cwnd, RTT, retransmits, bytes acknowledged.
 
-The file of a collector holds, for each tick, a line `@BEFORE AFTER` with the instants at which ss
-was started and had ended (UTC seconds), then what ss printed, untouched. The kernel was asked in
-between, so the middle is the time of these samples, wrong by at most half the difference.
+The file of a collector holds, for each tick, a line `@BEFORE AFTER` with the instants at which the
+kernel was asked and had answered (UTC seconds), then a line for each socket as `ss -tiOHn` prints
+it (see sockdiag). The time of these samples is the middle, wrong by at most half the difference.
 
-Needs iproute2 5.4 (`-O`) and, for the byte counters, Linux 4.19.
+The byte counters need Linux 4.19.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from netesto import process
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
-from netesto.errors import OutputError, ProcessError
+from netesto.collectors.sockdiag import SocketDiagnosis
+from netesto.errors import OutputError
 from netesto.model import SocketSample
-
-# ss answers in milliseconds; one that has not by then is stuck.
-SS_TIMEOUT_S = 5.0
 
 # State, two queues, two addresses: what stands before tcp_info in a line of ss -t.
 _COLUMNS = 5
@@ -34,7 +31,7 @@ _RATE_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class SocketCollector(Sampler):
-    """Samples the TCP sockets of all watched ports, with one ss for each tick."""
+    """Samples the TCP sockets of all watched ports, with one look for each tick."""
 
     def __init__(
         self,
@@ -44,10 +41,13 @@ class SocketCollector(Sampler):
         *,
         on_samples: Callable[[list[SocketSample]], None] | None = None,
         on_warning: Warn | None = None,
+        diagnosis: Callable[[], SocketDiagnosis] = SocketDiagnosis,
     ) -> None:
         super().__init__(path, clock, interval_s, on_warning=on_warning)
         self._on_samples = on_samples
         self._ports: set[int] = set()
+        self._open_diagnosis = diagnosis
+        self._diagnosis: SocketDiagnosis | None = None
 
     def watch(self, ports: Iterable[int]) -> None:
         """From the next tick on, sample the sockets with one of these ports at either end."""
@@ -60,15 +60,24 @@ class SocketCollector(Sampler):
     async def _look(self) -> bytes:
         if not self._ports:
             return b""
-        before_s = self._clock.now()
         try:
-            finished = await process.run_async(command(self._ports), timeout=SS_TIMEOUT_S)
-        except ProcessError as error:
-            self._warn(f"socket samples are missing: {error}")
+            if self._diagnosis is None:
+                self._diagnosis = self._open_diagnosis()
+            before_s = self._clock.now()
+            lines = self._diagnosis.sockets(_ranges(self._ports))
+        except OSError as error:
+            self._warn(f"socket samples are missing: {error.strerror}")
             return b""
         after_s = self._clock.now()
-        self._tell(finished.stdout, _middle(before_s, after_s))
-        return f"@{before_s:.6f} {after_s:.6f}\n{finished.stdout}".encode()
+        text = "".join(f"{line}\n" for line in lines)
+        self._tell(text, _middle(before_s, after_s))
+        return f"@{before_s:.6f} {after_s:.6f}\n{text}".encode()
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._diagnosis is not None:
+            self._diagnosis.close()
+            self._diagnosis = None
 
     def _tell(self, text: str, time_s: float) -> None:
         if self._on_samples is None:
@@ -79,18 +88,6 @@ class SocketCollector(Sampler):
             self._warn(str(error))
             return
         self._on_samples(samples)
-
-
-def command(ports: Iterable[int]) -> list[str]:
-    """ss for the sockets that have one of `ports` at either end; the kernel does the choosing."""
-    terms = []
-    for first, last in _ranges(ports):
-        for end in ("sport", "dport"):
-            if first == last:
-                terms.append(f"{end} = :{first}")
-            else:
-                terms.append(f"( {end} >= :{first} and {end} <= :{last} )")
-    return ["ss", "-tiOHn", " or ".join(terms)]
 
 
 def _ranges(ports: Iterable[int]) -> list[tuple[int, int]]:
@@ -104,10 +101,11 @@ def _ranges(ports: Iterable[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def read(path: Path) -> list[SocketSample]:
+def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
     """The samples in a collector's file, in time order; a last line cut short is left out.
 
-    OutputError names the line that ss should not have printed.
+    Their clock was `ahead_s` ahead of the one that their times shall be of. OutputError names the
+    line that ss should not have printed.
     """
     samples: list[SocketSample] = []
     time_s: float | None = None
@@ -116,7 +114,7 @@ def read(path: Path) -> list[SocketSample]:
         try:
             if line.startswith("@"):
                 before, after = line[1:].split()
-                time_s = _middle(float(before), float(after))
+                time_s = _middle(float(before), float(after)) - ahead_s
             elif line.strip() and time_s is not None:
                 samples.append(_sample(line, time_s))
         except (ValueError, OutputError) as error:
@@ -176,14 +174,12 @@ def _sample(line: str, time_s: float) -> SocketSample:
 
 def _values(words: list[str]) -> dict[str, str]:
     """`rtt:8.3/0.4` and `pacing_rate 6604000bps` by name; the first of a name counts."""
-    values: dict[str, str] = {}
-    for index, word in enumerate(words):
-        if word in _RATES and index + 1 < len(words):
-            values.setdefault(word, words[index + 1])
-        else:
-            name, colon, value = word.partition(":")
-            if colon:
-                values.setdefault(name, value)
+    # Long experiments have hundreds of thousands of these lines.
+    values = dict(word.split(":", 1) for word in reversed(words) if ":" in word)
+    for name in _RATES.intersection(words):
+        following = words[words.index(name) + 1 :]
+        if following:
+            values[name] = following[0]
     return values
 
 

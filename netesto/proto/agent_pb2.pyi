@@ -308,15 +308,17 @@ class FileList(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("exp", "path")
+    __slots__ = ("exp", "paths")
     EXP_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
     exp: int
-    path: str
-    def __init__(self, exp: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, exp: _Optional[int] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Piece(_message.Message):
-    __slots__ = ("content",)
+    __slots__ = ("content", "path")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     content: bytes
-    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+    path: str
+    def __init__(self, content: _Optional[bytes] = ..., path: _Optional[str] = ...) -> None: ...

@@ -5,7 +5,7 @@ agent ends the flows it runs, puts every setting back and forgets nothing it mea
 until `confirm`. Any error is an `AgentError` that names the host; a lost connection is one too.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from netesto.model import (
@@ -14,6 +14,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -69,8 +70,8 @@ class Agent(Protocol):
     async def files(self, exp: int) -> list[FileEntry]:
         """The experiment's files. Path `0/…` and `1/…`: host statistics; all others raw data."""
 
-    def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
-        """The content of one file, in pieces."""
+    def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        """The content of these files, one after the other, in pieces; an empty one has none."""
 
     async def confirm(self, exp: int) -> None:
         """The controller has the experiment's files whole; the agent may remove its own."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -15,6 +15,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -168,14 +169,14 @@ class AgentClient:
         message = await self._call(self._stub.Files, pb.ExperimentName(exp=exp), _FILES_S)
         return [codec.to_file_entry(entry) for entry in message.files]
 
-    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         call: grpc.aio.UnaryStreamCall[Any, pb.Piece] = self._stub.Fetch(
-            pb.FetchRequest(exp=exp, path=path), metadata=self._metadata()
+            pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata()
         )
         try:
             with self._border():
                 async for piece in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
-                    yield piece.content
+                    yield FilePiece(piece.path, piece.content)
         finally:
             call.cancel()
 

@@ -1,17 +1,13 @@
 """Bringing an experiment's files from a host: each arrives whole, or is not there."""
 
-import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from netesto.errors import AgentError, ResultsError
-from netesto.model import FileEntry
+from netesto.model import FileEntry, FilePiece
 from netesto.transport.base import Agent
-
-# Files are mostly small: a few at once hide the round trips, more would only compete.
-_AT_ONCE = 4
 
 
 async def ship(
@@ -27,38 +23,42 @@ async def ship(
     entries = await agent.files(exp)
     for entry in entries:
         _check_path(entry, host)
-    places = {entry.path: destination(entry) for entry in entries}
-    permits = asyncio.Semaphore(_AT_ONCE)
-
-    async def bring(entry: FileEntry) -> None:
-        async with permits:
-            await _bring(agent, exp, entry, places[entry.path], host)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for entry in entries:
-                group.create_task(bring(entry))
-    except ExceptionGroup as errors:
-        # Not `except*`: Python 3.11.2, Debian's, wraps again what is raised in it.
-        known, others = errors.split((AgentError, ResultsError))
-        if known is None or others is not None:
-            raise
-        raise known.exceptions[0] from None
+    # One call for all of them: most files are so small that a call for each would cost more.
+    pieces = agent.fetch(exp, [entry.path for entry in entries])
+    async with contextlib.aclosing(pieces):
+        arriving = _Arriving(pieces)
+        for entry in entries:
+            await _bring(arriving, entry, destination(entry), host)
     return {entry.path: entry.sha256 for entry in entries}
 
 
-async def _bring(agent: Agent, exp: int, entry: FileEntry, place: Path, host: str) -> None:
+class _Arriving:
+    """The pieces of many files, one file after the other."""
+
+    def __init__(self, pieces: AsyncIterator[FilePiece]) -> None:
+        self._pieces = pieces
+        self._next: FilePiece | None = None
+
+    async def of(self, path: str) -> AsyncIterator[bytes]:
+        """Those of `path`, if its are the next."""
+        if self._next is None:
+            self._next = await anext(self._pieces, None)
+        while self._next is not None and self._next.path == path:
+            yield self._next.content
+            self._next = await anext(self._pieces, None)
+
+
+async def _bring(arriving: _Arriving, entry: FileEntry, place: Path, host: str) -> None:
     part = place.with_name(f"{place.name}.part")
     digest, size = hashlib.sha256(), 0
     with _writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with part.open("wb") as file:
-                async with contextlib.aclosing(agent.fetch(exp, entry.path)) as pieces:
-                    async for piece in pieces:
-                        file.write(piece)
-                        digest.update(piece)
-                        size += len(piece)
+                async for piece in arriving.of(entry.path):
+                    file.write(piece)
+                    digest.update(piece)
+                    size += len(piece)
             if size != entry.size:
                 raise AgentError(f"{entry.path}: {size} bytes came of {entry.size}", host=host)
             if digest.hexdigest() != entry.sha256:

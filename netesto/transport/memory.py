@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from netesto.model import (
@@ -11,6 +11,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -74,10 +75,10 @@ class MemoryAgent:
     async def files(self, exp: int) -> list[FileEntry]:
         return await self._held(lambda: self._service.files(exp))
 
-    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         with self._border():
             self._gate.check(self._token)
-            async with contextlib.aclosing(self._service.fetch(exp, path)) as pieces:
+            async with contextlib.aclosing(self._service.fetch(exp, paths)) as pieces:
                 async for piece in pieces:
                     yield piece
 

@@ -179,10 +179,10 @@ class _Servicer(pb_grpc.AgentServicer):
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:
             async with contextlib.aclosing(
-                self._service.fetch(message.exp, message.path)
+                self._service.fetch(message.exp, tuple(message.paths))
             ) as pieces:
                 async for piece in pieces:
-                    await context.write(pb.Piece(content=piece))
+                    await context.write(pb.Piece(content=piece.content, path=piece.path))
 
         await self._held(context, fetch)
 

@@ -1,5 +1,9 @@
 import asyncio
 import contextlib
+import errno
+import operator
+import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 from netesto import process
 from netesto.collectors import sockets
 from netesto.collectors.clock import Clock
+from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.errors import OutputError
 from netesto.model import SocketSample
 
@@ -161,15 +166,7 @@ def test_a_number_that_is_none_is_named():
         sockets.parse("ESTAB 0 0 1.1.1.1:1 2.2.2.2:2 cubic cwnd:many\n", 5.0)
 
 
-# ---- what ss is asked ------------------------------------------------------------------------
-
-
-def test_neighbouring_ports_are_asked_for_as_a_range():
-    filtering = (
-        "sport = :5000 or dport = :5000 or "
-        "( sport >= :7000 and sport <= :7002 ) or ( dport >= :7000 and dport <= :7002 )"
-    )
-    assert sockets.command([7001, 5000, 7000, 7002]) == ["ss", "-tiOHn", filtering]
+# ---- what the kernel is asked ----------------------------------------------------------------
 
 
 @given(st.sets(st.integers(1, 65535)))
@@ -178,9 +175,53 @@ def test_ranges_hold_exactly_their_ports(ports):
     assert [port for first, last in ranges for port in range(first, last + 1)] == sorted(ports)
 
 
-def test_the_kernel_takes_a_filter_of_a_hundred_scattered_ports():
-    finished = process.run(sockets.command(range(20001, 20501, 5)), timeout=5)
-    assert finished.stderr == ""
+def test_neighbouring_ports_are_asked_for_as_a_range():
+    assert sockets._ranges([7001, 5000, 7000, 7002]) == [(5000, 5000), (7000, 7002)]
+
+
+def told_of(ranges: Sequence[tuple[int, int]]) -> list[str]:
+    with contextlib.closing(SocketDiagnosis()) as diagnosis:
+        return diagnosis.sockets(ranges)
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server_port(request) -> Iterator[int]:
+    """The server's port of a quiet TCP connection over loopback that has carried some data."""
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    with socket.create_server((request.param, 0), family=family) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((request.param, port)) as client:
+            accepted, _ = server.accept()
+            with accepted:
+                client.sendall(b"x" * 100_000)
+                left = 100_000
+                while left:
+                    left -= len(accepted.recv(left))
+                yield port
+
+
+def test_the_kernel_tells_us_what_it_tells_ss(server_port):
+    words = f"( sport = :{server_port} or dport = :{server_port} )"
+    printed = process.run(["ss", "-tiOHn", words], timeout=5).stdout
+    ours = "".join(f"{line}\n" for line in told_of([(server_port, server_port)]))
+    by_port = operator.attrgetter("local_port")
+    assert sorted(sockets.parse(ours, 1.0), key=by_port) == sorted(
+        sockets.parse(printed, 1.0), key=by_port
+    )
+
+
+def test_a_port_within_a_range_is_told_of(server_port):
+    assert len(told_of([(server_port - 1, server_port + 1)])) >= 2
+
+
+def test_of_many_ports_the_last_is_told_of_like_the_first(server_port):
+    others = [(port, port) for port in range(2, 402, 2)]
+    both = ([(server_port, server_port), *others], [*others, (server_port, server_port)])
+    assert [len(told_of(ranges)) for ranges in both] == [2, 2]
+
+
+def test_other_ports_are_not_told_of(server_port):
+    assert told_of([(server_port - 1, server_port - 1), (2, 2), (3, 9)]) == []
 
 
 # ---- the file --------------------------------------------------------------------------------
@@ -191,6 +232,13 @@ def test_samples_stand_in_the_middle_of_their_look(tmp_path, fixtures):
     text = (fixtures / SENDERS).read_text()
     path.write_text(f"@10.0 10.5\n{text}@11.0 11.5\n{text}")
     assert sockets.read(path) == [*sockets.parse(text, 10.25), *sockets.parse(text, 11.25)]
+
+
+def test_samples_of_a_clock_that_was_ahead_are_put_back(tmp_path, fixtures):
+    path = tmp_path / "sockets.ss"
+    text = (fixtures / SENDERS).read_text()
+    path.write_text(f"@10.0 10.5\n{text}")
+    assert sockets.read(path, ahead_s=3.0) == sockets.parse(text, 7.25)
 
 
 @given(st.data())
@@ -290,11 +338,12 @@ def test_ports_no_longer_watched_are_not_sampled(tmp_path):
     assert asyncio.run(collector._look()) == b""
 
 
-@pytest.mark.usefixtures("no_tools")
-def test_a_missing_ss_is_a_warning(tmp_path):
-    collector = sockets.SocketCollector(tmp_path / "sockets.ss", Clock(), 0.02)
+def test_a_kernel_that_tells_nothing_is_a_warning(tmp_path):
+    def refuse() -> SocketDiagnosis:
+        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+
+    path = tmp_path / "sockets.ss"
+    collector = sockets.SocketCollector(path, Clock(), 0.02, diagnosis=refuse)
     collector.watch([1])
     assert asyncio.run(collector._look()) == b""
-    assert collector.errors == [
-        "socket samples are missing: ss: cannot start: No such file or directory"
-    ]
+    assert collector.errors == ["socket samples are missing: Protocol not supported"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -13,6 +13,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -124,12 +125,13 @@ class RecordingService:
             for path, content in self.files_by_path.items()
         ]
 
-    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
-        if path not in self.files_by_path:
-            raise MissingError(f"no file {path}")
-        content = self.files_by_path[path]
-        yield content[:3]
-        yield content[3:]
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        for path in paths:
+            if path not in self.files_by_path:
+                raise MissingError(f"no file {path}")
+            content = self.files_by_path[path]
+            for part in filter(None, (content[:3], content[3:])):
+                yield FilePiece(path, part)
 
     async def confirm(self, exp: int) -> None:
         self.asked.append(("confirm", exp))

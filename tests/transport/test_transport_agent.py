@@ -12,6 +12,7 @@ from netesto.model import (
     CaptureRequest,
     ClockReading,
     Event,
+    FilePiece,
     ModuleParameter,
     Netem,
     Qdisc,
@@ -153,7 +154,7 @@ async def test_former_holder_cannot_act(wire: Wire):
 async def test_fetch_needs_the_hold(wire: Wire):
     async with wire(RecordingService(files_by_path={"a": b"content"})) as connect:
         with pytest.raises(AgentError, match=r"^h1: not held by anyone"):
-            await anext((await connect()).fetch(1, "a"))
+            await anext((await connect()).fetch(1, ["a"]))
 
 
 async def test_end_of_the_agent_is_an_error_of_the_hold(wire: Wire):
@@ -271,9 +272,14 @@ async def test_error_keeps_its_kind_and_text(wire: Wire, error, kind, text):
     assert (type(caught.value), str(caught.value)) == (kind, text)
 
 
-async def test_fetch_brings_the_pieces(wire: Wire):
-    async with wire(RecordingService(files_by_path={"0/h1.snmp": b"abcdef"})) as connect:
+async def test_fetch_brings_the_pieces_of_one_file_after_the_other(wire: Wire):
+    files = {"0/h1.snmp": b"abcdef", "empty": b"", "log": b"xy"}
+    async with wire(RecordingService(files_by_path=files)) as connect:
         agent = await connect()
         async with aclosing(agent.hold("ann", "run")) as events:
             await anext(events)
-            assert [piece async for piece in agent.fetch(3, "0/h1.snmp")] == [b"abc", b"def"]
+            assert [piece async for piece in agent.fetch(3, list(files))] == [
+                FilePiece("0/h1.snmp", b"abc"),
+                FilePiece("0/h1.snmp", b"def"),
+                FilePiece("log", b"xy"),
+            ]

@@ -1,4 +1,5 @@
 import hashlib
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from recording_service import RecordingService
 from transport_wires import Wire
 
 from netesto.errors import AgentError, ResultsError
-from netesto.model import FileEntry
+from netesto.model import FileEntry, FilePiece
 from netesto.transport.files import ship
 
 FILES = {"flow.1.1.out": b"MIGRATED", "0/h1.snmp": b"Ip: 1\n", "empty": b""}
@@ -74,6 +75,24 @@ async def test_short_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
             await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
         "h1: cpu.jsonl: 7 bytes came of 16",
+        {},
+    )
+
+
+class Forgetful(RecordingService):
+    """Sends the last file alone."""
+
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        async for piece in super().fetch(exp, paths[-1:]):
+            yield piece
+
+
+async def test_file_that_never_comes_is_named(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, Forgetful(files_by_path={"a": b"first", "b": b"last"})) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert (str(caught.value), everything_below(tmp_path / "raw")) == (
+        "h1: a: 0 bytes came of 5",
         {},
     )
 

@@ -185,6 +185,6 @@ async def test_large_file_comes_in_pieces(tmp_path: Path):
         aclosing(agent.hold("ann", "run")) as events,
     ):
         await anext(events)
-        pieces = [piece async for piece in agent.fetch(1, "capture.1.pcap")]
+        pieces = [piece.content async for piece in agent.fetch(1, ["capture.1.pcap"])]
     await server.stop()
     assert b"".join(pieces) == content

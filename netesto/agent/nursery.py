@@ -1,0 +1,149 @@
+"""Starts the agents of a lab from one process, which has imported what they need and forks.
+
+    whoever builds the lab ── an order for each agent ──► nursery ── fork ──► agent
+                           ◄── its process id ───────────
+
+An order is a JSON object `{"namespace", "argv", "log"}` with a file descriptor beside it, which the
+agent writes to when it is ready. The nursery ends when nobody can give orders any more and all its
+agents have ended.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from netesto import process
+from netesto.agent import daemon
+
+# From <sched.h> and <sys/mount.h>.
+CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
+MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 0x2
+
+ORDER_BYTES = 16384
+
+# For a nursery that has no agents any more to end.
+END_S = 2.0
+
+
+@contextlib.contextmanager
+def forked() -> Iterator[socket.socket]:
+    """A nursery for as long as the body runs; the socket to give it orders.
+
+    Call it before this process has threads: the nursery has only the one that forks.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _be_the_nursery(theirs)
+    theirs.close()
+    try:
+        with ours:
+            yield ours
+    finally:
+        # Its agents have ended, as a rule; one that will not is not waited for.
+        process.wait_until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0), timeout=END_S)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """A nursery whose orders come from an inherited socket."""
+    parser = argparse.ArgumentParser(prog="python -m netesto.agent.nursery")
+    parser.add_argument("--orders", type=int, required=True, metavar="FD")
+    _serve(socket.socket(fileno=parser.parse_args(argv).orders))
+    return 0
+
+
+def _be_the_nursery(orders: socket.socket) -> None:
+    """Never returns: what called `forked` goes on in another process."""
+    status = 1
+    try:
+        os.setsid()
+        with Path(os.devnull).open("r+b") as nowhere:
+            for number in (0, 1, 2):
+                os.dup2(nowhere.fileno(), number)
+        for sign in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(sign, signal.SIG_DFL)
+        _serve(orders)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _serve(orders: socket.socket) -> None:
+    # The kernel reaps agents that end; nobody here asks how they did.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # What is there now is not looked at again, and so not copied, when agents collect garbage.
+    gc.freeze()
+    while True:
+        order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 1)
+        if not order:
+            break
+        pid = _start(json.loads(order), descriptors[0], orders)
+        os.close(descriptors[0])
+        orders.send(str(pid).encode())
+    orders.close()
+    with contextlib.suppress(ChildProcessError):
+        os.wait()
+
+
+def _start(order: dict[str, object], ready: int, orders: socket.socket) -> int:
+    """Fork an agent; its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        orders.close()
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _redirect(Path(str(order["log"])))
+        Path("/proc/self/comm").write_text("netesto-agent")
+        _enter(Path(str(order["namespace"])))
+        argv = order["argv"]
+        assert isinstance(argv, list), "orders come from our own other half"
+        status = daemon.main([*map(str, argv), "--ready-fd", str(ready)])
+    except BaseException:  # noqa: BLE001 - the top of a process, which says so in its log
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(log: Path) -> None:
+    with log.open("ab", buffering=0) as sink, Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(sink.fileno(), 1)
+        os.dup2(sink.fileno(), 2)
+
+
+def _enter(namespace: Path) -> None:
+    """Go into a network namespace as `ip netns exec` does: /sys shows its interfaces, too."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    _call(libc.setns, descriptor, CLONE_NEWNET)
+    os.close(descriptor)
+    _call(libc.unshare, CLONE_NEWNS)
+    _call(libc.mount, b"", b"/", b"none", MS_SLAVE | MS_REC, None)
+    # A /sys that cannot be taken away stays: ours then covers it.
+    libc.umount2(b"/sys", MNT_DETACH)
+    _call(libc.mount, namespace.name.encode(), b"/sys", b"sysfs", 0, None)
+
+
+def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
+    if function(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function.__name__}: {os.strerror(number)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""The process that agents are forked from."""
+
+import sys
+
+from netesto import process
+
+# What a run has imported when it forks its nursery.
+IMPORTS = "import os, netesto.cli.run, netesto.cli.whole, netesto.agent.nursery"
+
+
+def test_a_run_has_one_thread_when_it_forks():
+    """A fork has only the thread that forked; what others held would stay locked."""
+    count = f"{IMPORTS}; print(len(os.listdir('/proc/self/task')))"
+    assert process.run([sys.executable, "-c", count], timeout=60).stdout == "1\n"
+
+
+def test_a_nursery_ends_with_those_who_give_orders():
+    script = f"""{IMPORTS}
+with netesto.agent.nursery.forked() as orders:
+    [nursery] = open("/proc/self/task/%d/children" % os.getpid()).read().split()
+print(os.path.exists("/proc/" + nursery))
+"""
+    assert process.run([sys.executable, "-c", script], timeout=60).stdout == "False\n"
