@@ -13,7 +13,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,9 @@ MODULES = (
 )
 
 
+# Long enough to tell a processor at work from an idle one.
+CPU_LOOK_S = 0.1
+
 # The kernel's memory ends where this machine puts its heap. At a random place, two guests differ in
 # size by some MB, and with it in tcp_mem and the sizes of tables.
 FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
@@ -101,6 +104,7 @@ def run(
     seed: int = 0,
     stdout: int = 1,
     stderr: int = 2,
+    meanwhile: Callable[[], None] | None = None,
 ) -> int:
     """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
 
@@ -108,7 +112,8 @@ def run(
     its own; of what it writes, only that within the folders `writable` (they exist) remains.
     `stdout` and `stderr` are file descriptors; a terminal there is one inside, too. `seed` sets
     every random number of a guest in simulated time. `memory_mb` is the guest's memory; pages are
-    taken from the machine when they are used.
+    taken from the machine when they are used. `meanwhile` is called again and again while the guest
+    runs, some times a second; it must not raise.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second one
     ends the guest and is raised. LabError if the guest cannot start, crashes (with the kernel's
@@ -141,7 +146,8 @@ def run(
     owned.remove_abandoned(base)
     with owned.folder(base) as folder, _booted(job, kernel, memory_mb, folder, stdin) as guest:
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
-        Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s).run()
+        watch = Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s, meanwhile=meanwhile)
+        watch.run()
         return _status(folder)
 
 
@@ -254,11 +260,40 @@ def _booted(
 
 
 def _launcher(kernel: Kernel) -> Sequence[str]:
-    """What makes two guests alike, where it is allowed (in some containers it is not)."""
+    """What comes before the kernel's command.
+
+    A guest's processes take turns, some ten thousand times a second, and never run at once. On one
+    processor a turn costs a fifth of what it does when the next has to be woken on another one.
+    """
+    pinned = ("taskset", "--cpu-list", str(_idlest_cpu()))
     if kernel.kind != "sim":
-        return ()
+        return pinned
+    # What makes two guests alike, where it is allowed (in some containers it is not).
     tried = process.run([*FIXED_ADDRESSES, "true"], timeout=5, check=False)
-    return FIXED_ADDRESSES if tried.status == 0 else ()
+    return (*pinned, *FIXED_ADDRESSES) if tried.status == 0 else pinned
+
+
+def _idlest_cpu() -> int:
+    """Of the processors that we may use, the one that has least to do now."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) == 1:
+        return allowed[0]
+    before = _idle_ticks()
+    # Not a wait for anything: what is measured is this very time.
+    time.sleep(CPU_LOOK_S)
+    after = _idle_ticks()
+    return max(allowed, key=lambda cpu: after.get(cpu, 0) - before.get(cpu, 0))
+
+
+def _idle_ticks() -> dict[int, int]:
+    """How long each processor has been idle since boot: the 4th number of its line in
+    /proc/stat, proc(5)."""
+    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    return {
+        int(words[0].removeprefix("cpu")): int(words[4])
+        for words in lines
+        if words[0].startswith("cpu") and words[0] != "cpu"
+    }
 
 
 def _now_s() -> int:

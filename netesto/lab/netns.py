@@ -10,10 +10,9 @@ import os
 import re
 import selectors
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
@@ -21,10 +20,11 @@ from time import monotonic
 from netesto import process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
-from netesto.lab import plan as plans
-from netesto.lab import queueing, records, teardown
+from netesto.lab import commands, queueing, records, teardown, ways
+from netesto.lab import nursery as nurseries
+from netesto.lab.nursery import Starter
 from netesto.lab.plan import Namespace, Plan
-from netesto.lab.records import HostRecord, ProcessIdentity, Record
+from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, ProcessIdentity, Record
 from netesto.model import Endpoint
 
 # Each is done in milliseconds; the deadline is for a kernel that hangs.
@@ -55,14 +55,10 @@ _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up. `record` is what was written down of it, in the folder `state`.
-
-    `children` are the agents that this very process started, and has to wait for.
-    """
+    """A lab that is up. `record` is what was written down of it, in the folder `state`."""
 
     record: Record
     state: Path
-    children: list[process.Child] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -98,8 +94,16 @@ class Lab:
 
 
 @contextlib.contextmanager
-def up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Iterator[Lab]:
+def up(
+    plan: Plan,
+    *,
+    state: Path = records.STATE_FOLDER,
+    agents: bool = True,
+    nursery: Starter | None = None,
+) -> Iterator[Lab]:
     """A lab for as long as the body runs; it goes away after an error and after Ctrl-C too.
+
+    Its agents are started by `nursery`; without one, by a new one.
 
     MissingError if the kernel lacks what the plan asks for (nothing was built then), LabError if
     it cannot be built.
@@ -107,7 +111,7 @@ def up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -
     check(plan)
     with contextlib.ExitStack() as stack:
         owner = records.identity_of(os.getpid())
-        yield _bring_up(plan, state, owner, stack, agents=agents)
+        yield _bring_up(plan, state, owner, stack, agents=agents, nursery=nursery)
 
 
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
@@ -134,10 +138,7 @@ def take_down(lab: Lab) -> list[str]:
     with teardown.undisturbed():
         # The record has grown since: agents were started.
         record = records.read(path) if path.exists() else lab.record
-        removed = teardown.take_down(lab.state, record)
-        for agent in lab.children:
-            agent.wait()
-    return removed
+        return teardown.take_down(lab.state, record)
 
 
 # ---- before anything is built ----------------------------------------------------------------
@@ -153,17 +154,10 @@ def check(plan: Plan) -> None:
             "a lab in this machine's kernel needs root: it makes network namespaces",
             remedy="Run it with sudo, or with --ground uml, which needs no root.",
         )
-    without_offload = any(map(plans.without_offload, plan.namespaces))
+    without_offload = any(map(commands.without_offload, plan.namespaces))
     for tool, package in TOOLS.items():
         if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
             raise MissingError(f"{tool}: not found", remedy=f"In Debian: apt install {package}")
-    seeded = any(plans.HASH_SEED in namespace.sysctls for namespace in plan.namespaces)
-    if seeded and not Path("/proc/sys", *plans.HASH_SEED.split(".")).exists():
-        raise MissingError(
-            f"{plans.HASH_SEED}: not in this kernel ({os.uname().release}), but in Linux 6.11",
-            remedy="Without it routers in a row choose alike among equal paths, and some paths "
-            "stay empty. A fattree can do with routing=twocore.",
-        )
     if any(queueing.kinds(link.settings) for link in plan.topology.links):
         check_kernel(plan, capabilities.probe_blocking())
 
@@ -219,6 +213,7 @@ def _bring_up(
     stack: contextlib.ExitStack,
     *,
     agents: bool,
+    nursery: Starter | None = None,
 ) -> Lab:
     """Build the lab; from the moment it is recorded, `stack` takes it down."""
     lab = Lab(_record(plan, state, owner), state)
@@ -229,7 +224,7 @@ def _bring_up(
     _build(plan)
     if not agents:
         return lab
-    _start_agents(lab)
+    _start_agents(lab, nursery)
     return replace(lab, record=records.read(records.path_of(state, lab.id)))
 
 
@@ -246,9 +241,11 @@ def _build(plan: Plan) -> None:
     with ThreadPoolExecutor(BUILDERS) as builders:
         # Interfaces take their sysctls from `default` as they appear, so these come first.
         _for_each(builders, _set_sysctls, plan.namespaces)
-        _batch(["ip"], plans.cable_lines(plan))
+        _batch(["ip"], commands.cable_lines(plan))
         _for_each(builders, _fill, plan.namespaces)
         _for_each(builders, _wait_until_up, plan.namespaces)
+        _for_each(builders, _add_choices, plan.namespaces)
+    ways.check(plan)
 
 
 def _for_each(
@@ -262,15 +259,15 @@ def _for_each(
 
 def _set_sysctls(namespace: Namespace) -> None:
     enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-    _run([*enter, "sysctl", "-q", "-w", *plans.sysctl_words(namespace)])
+    _run([*enter, "sysctl", "-q", "-w", *commands.sysctl_words(namespace)])
 
 
 def _fill(namespace: Namespace) -> None:
-    _batch(["ip", "-netns", namespace.name], plans.ip_lines(namespace))
-    _batch(["tc", "-netns", namespace.name], plans.tc_lines(namespace))
-    for device in plans.without_offload(namespace):
+    _batch(["ip", "-netns", namespace.name], commands.ip_lines(namespace))
+    _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
+    for device in commands.without_offload(namespace):
         enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-        _run([*enter, "ethtool", "-K", device, *plans.OFFLOADS_OFF])
+        _run([*enter, "ethtool", "-K", device, *commands.OFFLOADS_OFF])
 
 
 def _wait_until_up(namespace: Namespace) -> None:
@@ -279,6 +276,10 @@ def _wait_until_up(namespace: Namespace) -> None:
     if not process.wait_until(lambda: names <= _carrying(namespace), timeout=CARRIER_TIMEOUT_S):
         down = ", ".join(sorted(names - _carrying(namespace)))
         raise LabError(f"{namespace.name}: not up after {CARRIER_TIMEOUT_S:g} s: {down}")
+
+
+def _add_choices(namespace: Namespace) -> None:
+    _batch(["ip", "-netns", namespace.name], commands.choice_lines(namespace))
 
 
 def _carrying(namespace: Namespace) -> set[str]:
@@ -320,7 +321,7 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 # ---- agents ----------------------------------------------------------------------------------
 
 
-def _start_agents(lab: Lab) -> None:
+def _start_agents(lab: Lab, nursery: Starter | None) -> None:
     """Start all agents, write them down, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
@@ -328,40 +329,40 @@ def _start_agents(lab: Lab) -> None:
         except OSError as error:
             raise LabError(f"{folder}: {error.strerror}") from error
     with contextlib.ExitStack() as stack:
+        if nursery is None:
+            log = Path(lab.record.files) / "nursery.log"
+            nursery = stack.enter_context(nurseries.spawned(log))
         selector = stack.enter_context(selectors.DefaultSelector())
+        agents: dict[str, ProcessIdentity] = {}
         for host in lab.record.hosts:
             reader, writer = os.pipe()
             stack.callback(os.close, reader)
             try:
-                lab.children.append(_start_agent(lab, host, writer))
+                pid = _start_agent(lab, host, nursery, writer)
             finally:
                 os.close(writer)
+            if (identity := records.identity_of(pid)) is not None:
+                agents[host] = identity
             selector.register(reader, selectors.EVENT_READ, host)
-        _write_down_agents(lab)
+        records.update(lab.state, replace(lab.record, agents=agents))
         _wait_for_agents(lab, selector)
 
 
-def _start_agent(lab: Lab, host: str, ready: int) -> process.Child:
+def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int) -> int:
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
     folder.mkdir()
-    agent = [sys.executable, "-m", teardown.AGENT, "--listen", f"unix:{record.socket}"]
-    options = ["--state", str(folder), "--host", host, "--device", record.device]
-    argv = lab.command(host, [*agent, *options, "--ready-fd", str(ready)])
-    return process.launch(argv, stdout=_log(lab, host), pass_fds=[ready])
+    listen = ["--listen", f"unix:{record.socket}"]
+    return nursery.start(
+        [*listen, "--state", str(folder), "--host", host, "--device", record.device],
+        namespace=NAMESPACE_FOLDER / record.namespace,
+        log=_log(lab, host),
+        ready=ready,
+    )
 
 
 def _log(lab: Lab, host: str) -> Path:
     return Path(lab.record.files) / f"{host}.log"
-
-
-def _write_down_agents(lab: Lab) -> None:
-    agents = {
-        host: identity
-        for host, child in zip(lab.record.hosts, lab.children, strict=True)
-        if (identity := records.identity_of(child.pid)) is not None
-    }
-    records.update(lab.state, replace(lab.record, agents=agents))
 
 
 def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector) -> None:

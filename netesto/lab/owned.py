@@ -1,7 +1,8 @@
 """Folders that belong to a running process, and are recognised when it is gone.
 
 Their name is the record: `netesto-running-PID-START-…`. One of this user whose process no longer
-runs was left by a killed one, and only such a one is removed.
+runs was left by a killed one, and only such a one is removed. So are the processes whose working
+folder it is: a user-mode kernel consists of several, and some outlive the one that was started.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from netesto.lab import teardown
 
 PREFIX = "netesto-running-"
 
@@ -46,11 +49,29 @@ def abandoned(base: Path) -> list[Path]:
 
 
 def remove_abandoned(base: Path) -> list[Path]:
-    """Remove what killed processes left in `base`; what was removed."""
+    """Remove what killed processes left in `base`; end what still works there. What was removed.
+
+    LabError if a process outlives even SIGKILL.
+    """
     left = abandoned(base)
     for path in left:
+        # What ends last may have started another meanwhile.
+        while working := _working_in(path):
+            teardown.end_processes(working, grace_s=0)
         shutil.rmtree(path, ignore_errors=True)
     return left
+
+
+def _working_in(folder: Path) -> list[int]:
+    """The processes whose working folder this is, of those that may be looked at."""
+    real = folder.resolve()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if (entry / "cwd").readlink() == real:
+                    found.append(int(entry.name))
+    return found
 
 
 def _is_abandoned(path: Path) -> bool:

@@ -3,7 +3,8 @@
 Nothing here touches the machine or needs root; `netns` carries a plan out.
 """
 
-import zlib
+import itertools
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import TypeAlias
 from netesto.errors import UsageError
 from netesto.lab import queueing
 from netesto.lab.graph import Link, Node, Topology
-from netesto.lab.links import DEFAULT_MTU, LinkSettings
+from netesto.lab.links import LinkSettings
 from netesto.model import Address
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -31,8 +32,6 @@ IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
 # Hosts count up from 1, routers down from here.
 FIRST_ROUTER_NUMBER = 254
 MOST_NETWORKS = 65_535
-
-BRIDGE = "bridge"
 
 # The index of a lab's first interface; lo has 1, others are made later by the kernel's count.
 FIRST_INDEX = 10
@@ -58,14 +57,20 @@ ROUTER_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.default.forwarding": "1",
 }
 
-# Routers with the same seed choose alike, so that the next one in a row has no choice left: of 400
-# flows all 400 agreed. Linux has had seeds since 6.11; `netns` asks for this file.
-HASH_SEED = "net.ipv4.fib_multipath_hash_seed"
+# All nodes of a lab hash a flow alike. If they also chose alike, the next router in a row would
+# have no choice left: of 400 flows all 400 agreed. So each goes by the remainder of the hash by a
+# prime number of its own, which tells nothing about the remainder by another. With so many parts
+# the shares of equal ways differ by less than half a percent.
+SMALLEST_BUCKETS = 251
 
-# Several equal paths: a flow (addresses and ports) keeps to one of them.
+# Several equal paths: a flow keeps to one of them, chosen by protocol, addresses and ports (the
+# bits of 55). Policy 1 would be that, were it not that between namespaces a packet keeps the hash
+# that its socket gave it: a random number, and another one after a timeout.
 MULTIPATH_SYSCTLS: Mapping[str, str] = {
-    "net.ipv4.fib_multipath_hash_policy": "1",
-    "net.ipv6.fib_multipath_hash_policy": "1",
+    "net.ipv4.fib_multipath_hash_policy": "3",
+    "net.ipv4.fib_multipath_hash_fields": "55",
+    "net.ipv6.fib_multipath_hash_policy": "3",
+    "net.ipv6.fib_multipath_hash_fields": "55",
 }
 
 # A switch has no addresses of its own; without this it would join in neighbour discovery.
@@ -98,7 +103,8 @@ class Route:
 class Namespace:
     """One node: its name on this machine, and everything inside it.
 
-    `device` is the interface it tests through, "" for a switch.
+    `device` is the interface it tests through, "" for a switch. A node with equal ways to choose
+    among divides the flows into `buckets` parts, any other has 0.
     """
 
     name: str
@@ -107,6 +113,7 @@ class Namespace:
     interfaces: tuple[Interface, ...]
     routes: tuple[Route, ...]
     sysctls: Mapping[str, str]
+    buckets: int = 0
 
     @property
     def addresses(self) -> dict[int, Address]:
@@ -170,7 +177,8 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) 
     numbers = _numbers(ends)
     ways = _Routes(ends, numbers)
     routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
-    choosing = {name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)}
+    choosing = [name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)]
+    buckets = dict(zip(choosing, _primes(), strict=False))
     namespaces = tuple(
         Namespace(
             name=f"{prefix}-{node.name}",
@@ -178,7 +186,8 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) 
             device=_device(node, ends),
             interfaces=tuple(_interface(end, numbers, burst_s) for end in ends if end.node is node),
             routes=routes[node.name],
-            sysctls=_sysctls(node, choosing, ends),
+            sysctls=_sysctls(node, chooses=node.name in buckets),
+            buckets=buckets.get(node.name, 0),
         )
         for node in topology.nodes
     )
@@ -296,20 +305,22 @@ def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
         )
 
 
-def _sysctls(node: Node, choosing: set[str], ends: Sequence[_End]) -> dict[str, str]:
-    """The node's sysctls; `choosing` are the nodes that have equal ways to choose among."""
+def _sysctls(node: Node, *, chooses: bool) -> dict[str, str]:
+    """The node's sysctls; it `chooses` if it has equal ways to somewhere."""
     if node.kind == "switch":
         return dict(SWITCH_SYSCTLS)
-    sysctls = {**IP_SYSCTLS, **(ROUTER_SYSCTLS if node.forwards else {})}
-    if node.name not in choosing:
-        return sysctls
-    sysctls |= MULTIPATH_SYSCTLS
-    networks = {end.network for end in ends if end.node is node}
-    neighbours = {end.node.name for end in ends if end.network in networks} - {node.name}
-    if neighbours & choosing:
-        # 0 would mean: no seed of its own. IPv6 uses the same.
-        sysctls[HASH_SEED] = str(zlib.crc32(node.name.encode()) or 1)
-    return sysctls
+    return {
+        **IP_SYSCTLS,
+        **(ROUTER_SYSCTLS if node.forwards else {}),
+        **(MULTIPATH_SYSCTLS if chooses else {}),
+    }
+
+
+def _primes() -> Iterator[int]:
+    """The prime numbers from SMALLEST_BUCKETS on."""
+    for number in itertools.count(SMALLEST_BUCKETS, 2):
+        if all(number % divisor for divisor in range(3, math.isqrt(number) + 1, 2)):
+            yield number
 
 
 def notes(topology: Topology) -> list[str]:
@@ -390,85 +401,3 @@ class _Routes:
             _addresses(end.network, self._numbers[end.node.name, end.name])[family].ip
             for end in ends
         )
-
-
-# ---- as text for ip(8), tc(8) and sysctl(8) --------------------------------------------------
-
-
-def cable_lines(plan: Plan) -> list[str]:
-    """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
-    return [
-        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu} "
-        f"netns {cable.namespace_a} type veth "
-        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu} "
-        f"netns {cable.namespace_b}"
-        for cable in plan.cables
-    ]
-
-
-def ip_lines(namespace: Namespace) -> list[str]:
-    """Lines for `ip -netns NAME -batch`: bridge, addresses, everything up, routes."""
-    lines = ["link set dev lo up"]
-    if namespace.node.kind == "switch":
-        mtu = max((end.settings.mtu for end in namespace.interfaces), default=DEFAULT_MTU)
-        lines += [
-            f"link add name {BRIDGE} mtu {mtu} type bridge stp_state 0 mcast_snooping 0",
-            f"link set dev {BRIDGE} up",
-        ]
-    for end in namespace.interfaces:
-        if namespace.node.kind == "switch":
-            lines.append(f"link set dev {end.name} master {BRIDGE}")
-        lines += [
-            f"addr add {address} dev {end.name}{' nodad' if address.version == 6 else ''}"
-            for address in end.addresses
-        ]
-        lines.append(f"link set dev {end.name} up")
-    lines += [_route_line(route) for route in namespace.routes]
-    return lines
-
-
-def _route_line(route: Route) -> str:
-    if len(route.gateways) == 1:
-        return f"route add {route.network} via {route.gateways[0]}"
-    hops = " ".join(f"nexthop via {gateway}" for gateway in route.gateways)
-    return f"route add {route.network} {hops}"
-
-
-def tc_lines(namespace: Namespace) -> list[str]:
-    """Lines for `tc -netns NAME -batch`."""
-    return [
-        f"qdisc add dev {end.name} {' '.join(words)}"
-        for end in namespace.interfaces
-        for words in end.qdiscs
-    ]
-
-
-def sysctl_words(namespace: Namespace) -> list[str]:
-    """Arguments for `sysctl -w`."""
-    return [f"{name}={value}" for name, value in namespace.sysctls.items()]
-
-
-def render(plan: Plan) -> str:
-    """The whole plan as the commands that a person would type."""
-    lines = [f"ip netns add {namespace.name}" for namespace in plan.namespaces]
-    for namespace in plan.namespaces:
-        words = " ".join(sysctl_words(namespace))
-        lines.append(f"ip netns exec {namespace.name} sysctl -w {words}")
-    lines += [f"ip {line}" for line in cable_lines(plan)]
-    for namespace in plan.namespaces:
-        lines += [f"ip -n {namespace.name} {line}" for line in ip_lines(namespace)]
-        lines += [f"tc -n {namespace.name} {line}" for line in tc_lines(namespace)]
-        lines += [
-            f"ip netns exec {namespace.name} ethtool -K {device} {' '.join(OFFLOADS_OFF)}"
-            for device in without_offload(namespace)
-        ]
-    return "\n".join(lines) + "\n"
-
-
-# Segmentation by the sender, and merging by the receiver, of what is sent and received in one go.
-OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
-
-
-def without_offload(namespace: Namespace) -> list[str]:
-    """The interfaces of the namespace that `offload=off` is asked for."""
-    return [end.name for end in namespace.interfaces if not end.settings.offload]

@@ -21,13 +21,14 @@ from netesto.lab.shapes import SHAPE_SETTINGS, SHAPES
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
 
-def build(name: str, settings: Mapping[str, str]) -> Topology:
+def build(name: str, settings: Mapping[str, str], *, script: str = "") -> Topology:
     """The topology that `LAB name k=v …` asks for; `LAB file=PATH` has an empty name.
 
+    PATH is looked for beside the file `script`, which says so, and then in the working folder.
     UsageError if there is no such topology or setting, or a value is wrong.
     """
     if not name:
-        return _from_file_setting(settings)
+        return _from_file_setting(settings, Path(script).parent)
     if name not in SHAPES:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError(f"LAB {name}: no such topology{nearest(name, SHAPES)}", remedy=remedy)
@@ -36,12 +37,14 @@ def build(name: str, settings: Mapping[str, str]) -> Topology:
     return replace(SHAPES[name](settings), asked=dict(settings))
 
 
-def _from_file_setting(settings: Mapping[str, str]) -> Topology:
+def _from_file_setting(settings: Mapping[str, str], folder: Path) -> Topology:
     if "file" not in settings:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError("LAB: which topology?", remedy=remedy)
     _refuse_unknown(settings, {"file": "a topology file"}, f"LAB file={settings['file']}")
-    return replace(load(Path(settings["file"])), asked=dict(settings))
+    named = Path(settings["file"])
+    beside = folder / named
+    return replace(load(beside if beside.exists() else named), asked=dict(settings))
 
 
 def _refuse_unknown(asked: Mapping[str, object], allowed: Mapping[str, str], what: str) -> None:

@@ -14,9 +14,10 @@ import struct
 import sys
 import time
 
-# The receiver gives up when nothing comes for so long, and when nothing ever came.
+# The receiver gives up when nothing comes for so long, and when nothing ever came: on a busy
+# machine the sender, a program, may take its time to start.
 SILENCE_S = 0.1
-FIRST_PACKET_S = 5.0
+FIRST_PACKET_S = 15.0
 
 # socket(7); Python has no names for them. The first two may go beyond net.core.wmem_max and
 # rmem_max; the third makes the kernel note when a packet came, however late it is read.
@@ -58,7 +59,11 @@ def receive(address: str) -> None:
 
 def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: int) -> None:
     """Send frames of one size at a steady rate; late ones are made up for. Print them as `receive`
-    does, those sent in one go as one."""
+    does, those sent in one go as one.
+
+    A train ends early if the receiver has given up: this sender was kept waiting, so that nothing
+    came for a while.
+    """
     payload = bytes(frame_bytes - OVERHEAD_BYTES[_family(address)])
     with _socket(address) as sock:
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
@@ -68,8 +73,11 @@ def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: 
         begin = time.monotonic()
         while (elapsed := time.monotonic() - begin) < seconds:
             due = int(rate_bps / 8 * elapsed / frame_bytes) + 1
-            for _ in range(due - sent):
-                sock.send(payload)
+            try:
+                for _ in range(due - sent):
+                    sock.send(payload)
+            except ConnectionRefusedError:
+                break
             departures.append((elapsed, (due - sent) * frame_bytes))
             sent = due
             select.select([], [], [], PACE_S)

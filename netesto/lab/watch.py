@@ -14,9 +14,16 @@ from netesto.errors import LabError
 from netesto.lab import inside, mconsole
 from netesto.lab.kernels import Kind
 
-# Longest wall time without a sign of life. A guest that computes and never waits (drawing a page of
-# graphs, say) shows none in simulated time, so this must be longer than any honest computation.
+# The most processor time that a guest may use without a sign of life. One that computes and never
+# waits (drawing a page of graphs, say) shows none in simulated time, so this must be longer than
+# any honest computation. Wall time says little: on a busy machine a guest may get a tenth of it.
 STALL_S = 120.0
+
+# But so many times as much wall time is too long in any case: then it waits for what never comes.
+STALL_WALL = 10
+
+# Its processor time is not looked at before it has been silent for so long, and then no oftener.
+LULL_S = 1.0
 
 # After the wall-clock limit the command may still write what it has.
 LAST_WORDS_S = 20.0
@@ -43,6 +50,27 @@ class Guest:
     def doing(self) -> str:
         """The process that has its processor, "" if it does not say."""
         return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
+
+    def processor_s(self) -> float:
+        """The processor time that all its processes have used so far; 0 before it has any."""
+        try:
+            leader = int((self.folder / "guest" / "pid").read_text())
+        except (OSError, ValueError):
+            return 0.0
+        return session_processor_s(leader)
+
+
+def session_processor_s(leader: int) -> float:
+    """The processor time of a session's processes and of those that they have waited for."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # proc(5): the name in parentheses may hold anything; behind it, the session is the
+            # fourth word, and the four times begin with the twelfth.
+            words = stat.read_text().rpartition(")")[2].split()
+            if int(words[3]) == leader:
+                ticks += sum(map(int, words[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def size(terminal: int) -> tuple[int, int]:
@@ -95,7 +123,9 @@ class Watch:
         *,
         max_wall_s: float | None,
         stall_s: float,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
+        self._meanwhile = meanwhile
         self._guest = guest
         self._outputs = outputs
         self._stall_s = stall_s
@@ -104,6 +134,8 @@ class Watch:
         self._deadline = None if max_wall_s is None else started + max_wall_s
         self._is_over_time = False
         self._last_sign = started
+        self._next_glance = started
+        self._used_s: float | None = None
         self._guest_time = ""
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
@@ -133,11 +165,14 @@ class Watch:
         if guest_time != self._guest_time:
             self._guest_time = guest_time
             self._last_sign = now
+            self._used_s = None
             self._order()
         self._pass_on()
         if ended:
             return False
         self._check_clock(now)
+        if self._meanwhile is not None:
+            self._meanwhile()
         return True
 
     def _order(self, *orders: str) -> None:
@@ -152,7 +187,7 @@ class Watch:
                 self._order(f"close {output.name}")
 
     def _check_clock(self, now: float) -> None:
-        if now - self._last_sign > self._stall_s:
+        if self._has_stalled(now):
             raise self._stalled()
         if self._deadline is None or now < self._deadline:
             return
@@ -163,9 +198,20 @@ class Watch:
         self._deadline = now + LAST_WORDS_S
         self._order(f"signal {int(signal.SIGINT)}")
 
+    def _has_stalled(self, now: float) -> bool:
+        silent_s = now - self._last_sign
+        if silent_s < LULL_S or now < self._next_glance:
+            return False
+        self._next_glance = now + LULL_S
+        used_s = self._guest.processor_s()
+        if self._used_s is None:
+            self._used_s = used_s
+        return used_s - self._used_s > self._stall_s or silent_s > STALL_WALL * self._stall_s
+
     def _stalled(self) -> LabError:
         doing = self._guest.doing()
-        message = f"the guest showed no sign of life for {self._stall_s:g} s of wall time"
+        silent_s = time.monotonic() - self._last_sign
+        message = f"the guest showed no sign of life for {silent_s:.0f} s of wall time"
         if not doing:
             return LabError(f"{message}; its last lines:\n{last_lines(self._guest.folder)}")
         if self._guest.kind == "sim":

@@ -1,12 +1,16 @@
 """What a killed lab leaves, and that it alone is removed."""
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from netesto import process
 from netesto.lab import leftovers, netns, records, teardown
 
 
@@ -34,6 +38,29 @@ def test_cleaning_twice_finds_nothing_more(state: Path, hold):
     holder.wait(10)
     leftovers.clean(state)
     assert leftovers.clean(state) == []
+
+
+@pytest.mark.lab
+def test_two_that_clean_do_not_meet(state: Path, hold):
+    holder = hold()
+    holder.kill()
+    holder.wait(10)
+    descriptor = os.open(state, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as other:
+        cleaning = other.submit(leftovers.clean, state)
+        waits = process.wait_until(lambda: is_waited_for(state), timeout=20)
+        left_meanwhile = len(records.read_all(state))
+        os.close(descriptor)
+        removed = cleaning.result(60)
+    assert (waits, left_meanwhile, len(removed)) == (True, 1, 4)
+
+
+def is_waited_for(folder: Path) -> bool:
+    """True if somebody waits for a lock on the folder (proc_locks(5))."""
+    number = f":{folder.stat().st_ino} "
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and number in line for line in lines)
 
 
 @pytest.mark.lab

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import psutil
 import pytest
 
 from netesto import process
@@ -18,6 +19,7 @@ from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import netns, plan, probe, records, teardown, topology
 from netesto.lab.netns import Lab
+from netesto.lab.nursery import Nursery
 from netesto.model import Endpoint
 
 KERNEL = Capabilities(kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("pfifo", "tbf"))
@@ -133,26 +135,6 @@ def test_offload_off_is_off(raise_lab):
 
 
 @pytest.mark.lab
-def test_equal_paths_are_all_used(raise_lab):
-    lab = raise_lab("fattree")
-    paths = set()
-    for port in range(10_000, 10_064):
-        aggregation = _next_hop(lab, "e1", "h1", port)
-        paths.add((aggregation, _next_hop(lab, aggregation, "e1", port)))
-    assert paths == {("a1", "c1"), ("a1", "c2"), ("a2", "c3"), ("a2", "c4")}
-
-
-def _next_hop(lab: Lab, node: str, came_from: str, port: int) -> str:
-    """The neighbour to which a router hands a TCP packet from h1 to h16 with this source port."""
-    source, destination = (str(lab.endpoints[host].addresses[4]) for host in ("h1", "h16"))
-    flow = ["ipproto", "6", "sport", str(port), "dport", "5201"]
-    argv = ["ip", "route", "get", destination, "from", source, "iif", came_from, *flow]
-    # An interface is called after the neighbour it leads to.
-    words = lab.exec(node, argv, timeout=5).stdout.split()
-    return words[words.index("dev") + 1]
-
-
-@pytest.mark.lab
 def test_two_labs_live_side_by_side(raise_lab):
     first, second = raise_lab("pair"), raise_lab("pair")
     assert (unreachable(first), unreachable(second)) == ([], [])
@@ -178,6 +160,44 @@ def test_every_host_has_an_agent_that_listens(state: Path, planned):
     with netns.up(planned("dumbbell", clients="1"), state=state) as lab:
         refused = [endpoint.host for endpoint in lab.endpoints.values() if not answers(endpoint)]
         assert (list(lab.record.agents), refused) == (["client1", "router", "server1"], [])
+
+
+@pytest.mark.lab
+def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, planned):
+    with netns.up(planned("pair"), state=state) as lab:
+        pid = lab.record.agents["a"].pid
+        there = Path(f"/proc/{pid}/ns/net").stat().st_ino
+        interfaces = {path.name for path in Path(f"/proc/{pid}/root/sys/class/net").iterdir()}
+        namespace = records.NAMESPACE_FOLDER / lab.record.hosts["a"].namespace
+        assert (there, interfaces) == (
+            namespace.stat().st_ino,
+            {"lo", lab.record.hosts["a"].device},
+        )
+
+
+@pytest.mark.lab
+def test_agents_of_a_lab_are_started_by_one_process_that_goes_with_them(state: Path, planned):
+    with netns.up(planned("pair"), state=state) as lab:
+        parents = {psutil.Process(agent.pid).ppid() for agent in lab.record.agents.values()}
+        [nursery] = [psutil.Process(pid) for pid in parents]
+    assert process.wait_until(lambda: not is_alive(nursery), timeout=20)
+
+
+def is_alive(nursery: psutil.Process) -> bool:
+    """A zombie, which nobody has asked for its end yet, is not."""
+    try:
+        return nursery.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    with ours, (tmp_path / "ready").open("w") as ready:
+        order = {"namespace": tmp_path, "log": tmp_path / "log", "ready": ready.fileno()}
+        with pytest.raises(LabError, match="agents cannot be started"):
+            Nursery(ours).start([], **order)
 
 
 @pytest.mark.lab

@@ -3,14 +3,14 @@
 from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
+from netesto.lab.commands import choice_lines, ip_lines, render, tc_lines, without_offload
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.links import LinkSettings
 from netesto.lab.plan import (
-    HASH_SEED,
     IP_SYSCTLS,
     MULTIPATH_SYSCTLS,
     ROUTER_SYSCTLS,
@@ -20,12 +20,8 @@ from netesto.lab.plan import (
     Namespace,
     Plan,
     Route,
-    ip_lines,
     notes,
     plan,
-    render,
-    tc_lines,
-    without_offload,
 )
 from netesto.lab.shapes import SHAPES
 from netesto.lab.topology import build
@@ -152,25 +148,30 @@ def test_an_edge_router_with_one_core_has_one_way_out():
     assert {len(route.gateways) for route in edge.routes} == {1}
 
 
-def test_several_gateways_are_one_route_to_the_kernel():
-    route = ip_lines(planned("fattree").namespace("e1"))[-1]
-    assert route.count(" nexthop via fd4e:6574:6573:") == 2
-
-
-def test_routers_with_equal_ways_hash_ports_with_a_seed_of_their_own():
-    namespaces = planned("fattree").namespaces
-    seeds = [
-        ns.sysctls[HASH_SEED]
-        for ns in namespaces
-        if MULTIPATH_SYSCTLS.items() <= ns.sysctls.items()
+def test_several_gateways_are_one_group_to_the_kernel():
+    edge = planned("fattree").namespace("e1")
+    lines = choice_lines(edge)
+    assert lines[:6] == [
+        "nexthop add id 1 via 10.0.17.254 dev a1",
+        "nexthop add id 2 via 10.0.18.254 dev a2",
+        "nexthop add id 3 via fd4e:6574:6573:11::fe dev a1",
+        "nexthop add id 4 via fd4e:6574:6573:12::fe dev a2",
+        "nexthop add id 5 group 1/2 type resilient buckets 251",
+        "nexthop add id 6 group 3/4 type resilient buckets 251",
     ]
-    assert (len(seeds), len(set(seeds))) == (16, 16)
+    assert lines[-1] == "route add fd4e:6574:6573:10::/64 nhid 6"
 
 
-@pytest.mark.parametrize("routing", ["twocore", "onecore"])
-def test_routers_that_do_not_choose_one_after_the_other_need_no_seed(routing):
-    namespaces = planned("fattree", routing=routing).namespaces
-    assert [ns.name for ns in namespaces if HASH_SEED in ns.sysctls] == []
+def test_routers_with_equal_ways_choose_by_ports_and_each_by_a_number_of_its_own():
+    namespaces = planned("fattree").namespaces
+    choosing = [ns for ns in namespaces if MULTIPATH_SYSCTLS.items() <= ns.sysctls.items()]
+    buckets = [ns.buckets for ns in choosing]
+    assert (len(buckets), buckets[:3], len(set(buckets))) == (16, [251, 257, 263], 16)
+
+
+def test_a_router_with_one_way_to_everywhere_chooses_nothing():
+    edge = planned("fattree", routing="onecore").namespace("e1")
+    assert (edge.buckets, choice_lines(edge)) == (0, [])
 
 
 def test_idle_routers_do_not_forward():
@@ -226,6 +227,7 @@ def test_a_plan_prints_as_commands():
 
 
 @given(st.sampled_from(sorted(SHAPES)))
+@settings(deadline=None)  # a fat tree on a busy machine
 def test_no_address_is_given_twice(name):
     addresses = [
         address
@@ -237,6 +239,7 @@ def test_no_address_is_given_twice(name):
 
 
 @given(st.sampled_from(sorted(SHAPES)))
+@settings(deadline=None)  # a fat tree on a busy machine
 def test_interface_names_fit_and_indices_differ(name):
     built = planned(name)
     ends = [end.name for namespace in built.namespaces for end in namespace.interfaces]
@@ -245,5 +248,6 @@ def test_interface_names_fit_and_indices_differ(name):
 
 
 @given(st.sampled_from(sorted(SHAPES)))
+@settings(deadline=None)  # a fat tree on a busy machine
 def test_the_same_topology_gives_the_same_plan(name):
     assert planned(name) == planned(name)

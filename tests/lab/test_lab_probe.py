@@ -1,7 +1,12 @@
 """Asked against measured."""
 
+import json
+import socket
+import sys
+
 import pytest
 
+from netesto import process
 from netesto.errors import LabError
 from netesto.lab import probe
 from netesto.lab.probe import PathMeasurement
@@ -107,3 +112,12 @@ def test_a_queue_bridges_the_gaps_of_a_late_sender():
 
 def test_a_train_of_one_packet_keeps_nothing_busy():
     assert probe.busy_share([(0.0, 1000)], rate_bps=8e6, queue_bytes=5_000) == 0.0
+
+
+def test_a_sender_whose_receiver_has_given_up_says_what_it_sent():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+    argv = [sys.executable, "-m", "netesto.lab.train", "send", "127.0.0.1", str(port)]
+    sent = process.run([*argv, "1000000", "5", "1500"], timeout=20)
+    assert list(json.loads(sent.stdout)) == ["departures"]

@@ -238,6 +238,23 @@ def test_lab_file_reads_the_file(tmp_path: Path):
     assert built.hosts == ("a", "r", "b")
 
 
+def test_lab_file_is_beside_the_script_first(tmp_path: Path, monkeypatch):
+    beside, here = tmp_path / "scripts", tmp_path / "here"
+    for folder, name in ((beside, "beside"), (here, "here")):
+        folder.mkdir()
+        (folder / "net.toml").write_text(THREE.replace("three", name))
+    monkeypatch.chdir(here)
+    built = topology.build("", {"file": "net.toml"}, script=str(beside / "script.nts"))
+    assert built.name == "beside"
+
+
+def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
+    (tmp_path / "net.toml").write_text(THREE)
+    monkeypatch.chdir(tmp_path)
+    built = topology.build("", {"file": "net.toml"}, script="scripts/script.nts")
+    assert built.name == "three"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

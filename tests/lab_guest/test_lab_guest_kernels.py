@@ -4,12 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from netesto.errors import MissingError, OutputError, UsageError
+from netesto.errors import MissingError, OutputError
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
 
 
-def built(folder: Path, *, recipe: str, version: str = "6.1.0") -> Path:
+def built(
+    folder: Path,
+    *,
+    recipe: str,
+    version: str = "6.1.0",
+    source: str = "/usr/src/linux-source-6.1.tar.xz",
+) -> Path:
     """A folder as a build leaves it."""
     folder.mkdir(parents=True)
     record = {
@@ -18,7 +24,7 @@ def built(folder: Path, *, recipe: str, version: str = "6.1.0") -> Path:
         "version": version,
         "config_hash": "c",
         "recipe": recipe,
-        "source": "/usr/src/linux-source-6.1.tar.xz",
+        "source": source,
     }
     (folder / "kernel.json").write_text(json.dumps(record))
     return folder
@@ -56,14 +62,6 @@ def test_a_module_does_not_count_as_built_in():
     assert kernelconfig.lacking(config) == ["VETH"]
 
 
-def test_key_changes_with_the_source():
-    assert kernels.cache_key("6.1", "recipe") != kernels.cache_key("6.12", "recipe")
-
-
-def test_key_changes_with_the_recipe():
-    assert kernels.cache_key("6.1", "recipe") != kernels.cache_key("6.1", "other")
-
-
 def test_kernels_are_kept_where_the_user_keeps_caches(cache):
     assert kernels.cache_folder() == cache
 
@@ -92,6 +90,22 @@ def test_a_kernel_of_another_recipe_is_not_used(cache):
     assert kernels.find("sim") is None
 
 
+def test_a_kernel_of_ones_own_tree_is_not_used_by_itself(cache):
+    usual = built(cache / "a", recipe=kernelconfig.recipe())
+    built(cache / "b", recipe=kernelconfig.recipe(), version="6.1.0-mine", source="/home/me/linux")
+    os.utime(usual / "kernel.json", (1, 1))
+    assert kernels.need("sim").path == usual / "linux"
+
+
+def test_where_all_kernels_are_of_ones_own_the_error_names_the_newest(cache):
+    built(cache / "b", recipe=kernelconfig.recipe(), version="6.1.0-mine", source="/home/me/linux")
+    with pytest.raises(MissingError) as caught:
+        kernels.need("sim")
+    assert caught.value.remedy == (
+        "netesto kernel build (or, of your own tree: --kernel sim-6.1.0-mine)"
+    )
+
+
 def test_newest_kernel_is_listed_first(cache):
     os.utime(built(cache / "a", recipe="x", version="6.1.0") / "kernel.json", (1, 1))
     os.utime(built(cache / "b", recipe="x", version="6.12.0") / "kernel.json", (2, 2))
@@ -109,35 +123,3 @@ def test_a_record_that_is_none_is_named(tmp_path):
     (tmp_path / "kernel.json").write_text('{"colour": "green"}')
     with pytest.raises(OutputError, match="not a record of a kernel"):
         kernels.read_record(tmp_path / "kernel.json")
-
-
-def test_a_folder_without_a_kernel_source_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="not the top folder of a kernel source"):
-        kernels.build(tmp_path, progress=print)
-
-
-def test_a_configured_source_is_refused(tmp_path):
-    (tmp_path / "arch" / "um").mkdir(parents=True)
-    (tmp_path / "arch" / "um" / "Makefile").touch()
-    (tmp_path / ".config").touch()
-    with pytest.raises(UsageError, match="has a configuration of its own"):
-        kernels.build(tmp_path, progress=print)
-
-
-def test_make_leaves_the_source_alone():
-    make = kernels.make_command(Path("/source"), Path("/objects"), Path("/seed.h"), jobs=2)
-    assert make == [
-        "setpriv",
-        "--pdeathsig",
-        "TERM",
-        "--",
-        "nice",
-        "make",
-        "--directory",
-        "/source",
-        "O=/objects",
-        "ARCH=um",
-        "--jobs=2",
-        "KCPPFLAGS=-include /seed.h",
-        "CFLAGS_random.o=-DNETESTO_RANDOM_C",
-    ]

@@ -1,5 +1,6 @@
 import os
 
+from netesto import process
 from netesto.lab import owned
 
 
@@ -18,6 +19,18 @@ def test_folder_of_a_process_that_is_gone_is_removed(tmp_path):
     left = tmp_path / f"{owned.PREFIX}{os.getpid()}-1-left"
     left.mkdir()
     assert (owned.remove_abandoned(tmp_path), left.exists()) == ([left], False)
+
+
+def test_a_process_that_works_in_an_abandoned_folder_is_ended(tmp_path):
+    left = tmp_path / f"{owned.PREFIX}{os.getpid()}-1-left"
+    left.mkdir()
+    sleep = ["sh", "-c", "trap '' TERM; sleep 600"]
+    with (
+        process.background(sleep, stdout=tmp_path / "inside", cwd=left) as inside,
+        process.background(["sleep", "600"], stdout=tmp_path / "beside", cwd=tmp_path) as beside,
+    ):
+        owned.remove_abandoned(tmp_path)
+        assert (inside.wait(10), beside.poll(), left.exists()) == (-9, None, False)
 
 
 def test_what_is_not_ours_stays(tmp_path):

@@ -1,0 +1,401 @@
+"""Builds kernels for simulated time, from the distribution's source or from a tree of the user's.
+
+    cache/KEY/                a kernel: linux, config, kernel.json; appears by one rename
+    cache/objects-TREE/       what make keeps of one tree, so that an edit is built in seconds
+    cache/netesto-running-…/  a build under way, removed with it
+    cache/.lock               held by the one build that runs
+
+KEY names the source and the recipe. Of a tree it changes with every edit; the tree is only read.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from netesto import process
+from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.lab import kernelconfig, kernels, owned
+from netesto.lab.kernels import Kernel
+
+Progress = Callable[[str], None]
+
+# Where Debian's linux-source-* packages lie.
+SOURCES = Path("/usr/src")
+
+# What a build calls, and the package that has it. `remote/install-packages kernel` installs them.
+TOOLS: Mapping[str, str] = {
+    "gcc": "gcc",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "tar": "tar",
+    "xz": "xz-utils",
+    "strip": "binutils",
+}
+
+# Programs of the build itself include C's headers, which have no command of their own to look for.
+HEADERS_PACKAGE = "libc6-dev"
+HEADERS_PROBE = ("gcc", "-fsyntax-only", "-include", "stdio.h", "-x", "c", os.devnull)
+
+# An unpacked source is 1.3 GB, its objects 0.15 GB; tar's and gcc's own failures come late.
+PACKAGE_SPACE_BYTES = 2_000_000_000
+TREE_SPACE_BYTES = 500_000_000
+
+# What is compiled of Linux 6.1, for who waits; other versions differ a little.
+FILES = 970
+
+# A build takes 9 minutes of one processor's time on a machine of 2020; a tenth of that speed is
+# still a machine, anything slower is a build that hangs.
+BUILD_TIMEOUT_S = 5400.0
+UNPACK_TIMEOUT_S = 900.0
+PROGRESS_INTERVAL_S = 5.0
+
+# Of a build that failed; the first complaint is the one that matters.
+TOLD_LINES = 15
+_COMPLAINT = re.compile(r"error:|\*\*\*|No space left|not found|cannot ")
+
+# What kbuild takes for a sign that somebody built within the tree; it then refuses to build
+# anywhere else.
+BUILT_WITHIN = (".config", "include/config", "arch/um/include/generated")
+
+
+def build(source: Path | None = None, *, progress: Progress, jobs: int | None = None) -> Kernel:
+    """Build a kernel for simulated time, or return the one built before from the same things.
+
+    `source` is an unpacked kernel source (it is only read); without it the newest source package
+    of the distribution is taken. Needs no root. MissingError names the packages to install,
+    LabError carries the last lines of a build that failed.
+    """
+    given = newest_package() if source is None else source_folder(source)
+    cache = kernels.cache_folder()
+    built = _built(cache / key_of(given), progress)
+    if built is not None:
+        return built
+    check_tools()
+    with _writing(cache), _only_build(cache, progress):
+        # Another build may have made it, or the tree may have changed, while this one waited.
+        key = key_of(given)
+        return _built(cache / key, progress) or _build(given, cache, key, progress, jobs)
+
+
+def key_of(source: Path) -> str:
+    """The folder name of a build: what source, and what recipe."""
+    identity = tree_identity(source) if source.is_dir() else _package_identity(source)
+    return cache_key(identity, kernelconfig.recipe())
+
+
+def cache_key(identity: str, recipe: str) -> str:
+    """The name for this source and this recipe."""
+    return sha256(f"{identity}\0{recipe}".encode()).hexdigest()[:16]
+
+
+def choose(word: str) -> Kernel:
+    """The kernel that a command line calls `word`: its name, or the tree it was built from.
+
+    UsageError if there is none. MissingError if the tree was changed since: what would run is not
+    what one reads there.
+    """
+    there = kernels.installed()
+    named = [kernel for kernel in there if kernel.name == word]
+    if named:
+        return named[0]
+    if "/" not in word and not Path(word).is_dir():
+        names = ", ".join(kernel.name for kernel in there) or "none"
+        raise UsageError(
+            f"--kernel {word}: neither a kernel's name nor a kernel source",
+            remedy=f"netesto kernel list shows what is there: {names}",
+        )
+    tree = source_folder(Path(word))
+    built = _built(kernels.cache_folder() / key_of(tree), lambda _: None)
+    if built is None:
+        former = any(kernel.source == str(tree) for kernel in there)
+        what = "was changed since its kernel was built" if former else "has no kernel yet"
+        raise MissingError(f"{tree} {what}", remedy=f"netesto kernel build --source {word}")
+    return built
+
+
+# ---- before a build ------------------------------------------------------------------------------
+
+
+def check_tools() -> None:
+    """MissingError names every package that a build lacks."""
+    lacking = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if "gcc" not in lacking and process.run(HEADERS_PROBE, timeout=10, check=False).status != 0:
+        lacking.add(HEADERS_PACKAGE)
+    if lacking:
+        raise MissingError(
+            "building a kernel needs more packages",
+            remedy=f"sudo apt-get install {' '.join(sorted(lacking))}",
+        )
+
+
+def newest_package() -> Path:
+    """The distribution's newest kernel source."""
+    found = sorted(SOURCES.glob("linux-source-*.tar.*"), key=_version_of)
+    if not found:
+        raise MissingError(
+            "no kernel source on this machine",
+            remedy="sudo apt-get install linux-source (or: netesto kernel build --source DIR)",
+        )
+    return found[-1]
+
+
+def _version_of(package: Path) -> tuple[int, ...]:
+    """`linux-source-6.1.tar.xz` -> (6, 1)."""
+    words = package.name.removeprefix("linux-source-").split(".tar")[0].split(".")
+    return tuple(int(word) if word.isdigit() else 0 for word in words)
+
+
+def source_folder(source: Path) -> Path:
+    """The tree's absolute path. UsageError if no kernel for simulated time can come of it."""
+    options = source / "arch" / "um" / "Kconfig"
+    if not options.is_file() or not (source / "Makefile").is_file():
+        raise UsageError(f"{source}: not the top folder of a kernel source")
+    if "config UML_TIME_TRAVEL_SUPPORT" not in options.read_text(errors="replace"):
+        raise UsageError(f"{source}: too old a kernel, it knows no simulated time")
+    within = [name for name in BUILT_WITHIN if (source / name).exists()]
+    if within:
+        raise UsageError(
+            f"{source}: a kernel was built within it ({', '.join(within)}), "
+            "and so none can be built elsewhere",
+            remedy=f"save its .config, then: make -C {source} ARCH=um mrproper",
+        )
+    return source.resolve()
+
+
+def _package_identity(package: Path) -> str:
+    facts = package.stat()
+    return f"{package}:{facts.st_size}:{facts.st_mtime_ns}"
+
+
+def tree_identity(tree: Path) -> str:
+    """Every file's place, size and time, as make sees it: any edit is another source."""
+    digest = sha256(str(tree).encode())
+    for folder, folders, files in os.walk(tree):
+        folders[:] = sorted(set(folders) - {".git"})
+        for name in sorted(files):
+            # An editor's file may be gone again.
+            with contextlib.suppress(FileNotFoundError):
+                facts = Path(folder, name).lstat()
+                digest.update(f"\0{folder}/{name}\0{facts.st_size}\0{facts.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _writing(cache: Path) -> Iterator[None]:
+    """Turn what the system says while the cache is written into a LabError with a remedy."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise LabError(
+            f"{cache}: cannot write: {error.strerror or error}",
+            remedy="XDG_CACHE_HOME names another place",
+        ) from error
+
+
+@contextlib.contextmanager
+def _only_build(cache: Path, progress: Progress) -> Iterator[None]:
+    """Two builds at once would take twice as long each. The lock goes with the process."""
+    with (cache / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another build is under way: waiting for its end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_space(cache: Path, needed_bytes: int) -> None:
+    free_bytes = shutil.disk_usage(cache).free
+    if free_bytes < needed_bytes:
+        raise LabError(
+            f"{cache}: a kernel build needs {needed_bytes / 1e9:.1f} GB, "
+            f"only {free_bytes / 1e9:.1f} GB are free",
+            remedy="XDG_CACHE_HOME names another place",
+        )
+
+
+# ---- the build -----------------------------------------------------------------------------------
+
+
+def _built(folder: Path, progress: Progress) -> Kernel | None:
+    if not (folder / "kernel.json").is_file():
+        return None
+    progress(f"already built: {folder}")
+    return kernels.read_record(folder / "kernel.json")
+
+
+def _build(given: Path, cache: Path, key: str, progress: Progress, jobs: int | None) -> Kernel:
+    owned.remove_abandoned(cache)
+    is_tree = given.is_dir()
+    _check_space(cache, TREE_SPACE_BYTES if is_tree else PACKAGE_SPACE_BYTES)
+    with owned.folder(cache) as work:
+        tree = given if is_tree else _unpacked(given, work, progress)
+        objects = cache / f"objects-{_objects_name(tree)}" if is_tree else work / "objects"
+        make = make_command(tree, objects, key=key, jobs=jobs or os.cpu_count() or 1)
+        made = _compile(make, objects, work, progress)
+        if key_of(given) != key:
+            raise LabError(
+                f"{given} was changed while it was built",
+                remedy="build it again; what is compiled already is kept",
+            )
+        kernel = _described(made, given)
+        kernels.write_record(kernel, made.parent / "kernel.json")
+        # Whole or not at all: a folder with a record appears by one rename.
+        made.parent.rename(cache / key)
+    progress(f"built {kernel.name}: {cache / key}")
+    return kernels.read_record(cache / key / "kernel.json")
+
+
+def _objects_name(tree: Path) -> str:
+    return sha256(str(tree).encode()).hexdigest()[:16]
+
+
+def _unpacked(package: Path, work: Path, progress: Progress) -> Path:
+    progress(f"unpacking {package.name}")
+    tree = work / "source"
+    tree.mkdir()
+    argv = ["tar", "--extract", f"--file={package}", f"--directory={tree}", "--strip-components=1"]
+    try:
+        process.run(argv, timeout=UNPACK_TIMEOUT_S)
+    except ProcessError as error:
+        raise LabError(f"{package}: cannot be unpacked: {error}") from error
+    return tree
+
+
+def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]:
+    """`make` for a kernel that runs as a process; a target is appended. The source stays clean.
+
+    The kernel's release ends with what tells this build from others, so that all that names the
+    release (a host's in a manifest, uname) names the build. make ends when its starter does, also
+    by kill -9.
+    """
+    return [
+        *("setpriv", "--pdeathsig", "TERM", "--"),
+        "nice",
+        "make",
+        "--directory",
+        str(tree),
+        f"O={objects}",
+        "ARCH=um",
+        f"--jobs={jobs}",
+        f"LOCALVERSION=-{key[:6]}",
+        f"KCPPFLAGS=-include {_header(objects)}",
+        *kernelconfig.SEED_FLAGS,
+    ]
+
+
+def _header(objects: Path) -> Path:
+    return objects / "netesto-seed.h"
+
+
+def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress) -> Path:
+    """The stripped kernel, in a folder that holds nothing else but its configuration."""
+    _prepare(objects)
+    total = "" if (objects / "linux").exists() else f" of about {FILES}"
+    log, config, result = work / "make.log", objects / ".config", work / "result"
+    _make([*make, "defconfig"], objects, log, lambda _: None)
+    config.write_text(config.read_text() + kernelconfig.fragment())
+    _make([*make, "olddefconfig"], objects, log, lambda _: None)
+    _check_options(config.read_text(), progress)
+    _make([*make, "linux"], objects, log, lambda count: progress(f"compiled {count} files{total}"))
+    result.mkdir()
+    stripped = result / "linux"
+    try:
+        process.run(["strip", "-g", "-o", str(stripped), str(objects / "linux")], timeout=60)
+    except ProcessError as error:
+        raise LabError(f"the kernel was not built: {error}") from error
+    shutil.copy(config, result / "config")
+    return stripped
+
+
+def _prepare(objects: Path) -> None:
+    """The folder that make writes to, with what it keeps there, unless it was killed."""
+    if _unfinished(objects).exists():
+        shutil.rmtree(objects)
+    objects.mkdir(exist_ok=True)
+    header = _header(objects)
+    # Left alone where it is the same: make builds anew what is older than it.
+    if not header.is_file() or header.read_text() != kernelconfig.SEED_HEADER:
+        header.write_text(kernelconfig.SEED_HEADER)
+
+
+def _unfinished(objects: Path) -> Path:
+    """There while make runs.
+
+    make removes what it could not finish, but not if it is killed: then a file may be half written
+    and yet newer than its source.
+    """
+    return objects / "netesto-unfinished"
+
+
+def _check_options(config: str, progress: Progress) -> None:
+    lacking = kernelconfig.lacking(config)
+    essential = [name for name in lacking if name in kernelconfig.ESSENTIAL]
+    if essential:
+        raise LabError(f"this source has no {', '.join(essential)}; Linux 6.1 has")
+    if lacking:
+        progress(f"not in this source: {', '.join(lacking)}")
+
+
+def _make(argv: Sequence[str], objects: Path, log: Path, progress: Callable[[int], None]) -> None:
+    _unfinished(objects).touch()
+    try:
+        with process.background(argv, stdout=log) as child:
+            for _ in range(int(BUILD_TIMEOUT_S / PROGRESS_INTERVAL_S)):
+                if process.wait_until(
+                    lambda: child.poll() is not None, timeout=PROGRESS_INTERVAL_S
+                ):
+                    break
+                progress(_compiled(log))
+            status = child.poll()
+    except ProcessError as error:
+        raise LabError(f"the kernel was not built: {error}") from error
+    if status is None or status < 0:
+        raise LabError(f"the kernel was not built: make took too long or was ended\n{_tail(log)}")
+    _unfinished(objects).unlink()
+    if status != 0:
+        raise LabError(f"the kernel was not built: make exited {status}\n{_complaints(log)}")
+
+
+def _compiled(log: Path) -> int:
+    return sum(line.startswith(("  CC ", "  AS ")) for line in _lines(log))
+
+
+def _complaints(log: Path) -> str:
+    """What a person would look at first: what the compiler, or else make, complains of."""
+    found = [line for line in _lines(log) if _COMPLAINT.search(line)]
+    return "\n".join(found[:TOLD_LINES]) or _tail(log)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(list(_lines(log))[-TOLD_LINES:])
+
+
+def _lines(log: Path) -> Iterator[str]:
+    with log.open(errors="replace") as lines:
+        yield from (line.rstrip() for line in lines)
+
+
+def _described(made: Path, given: Path) -> Kernel:
+    try:
+        version = process.run([str(made), "--version"], timeout=10).stdout.strip()
+    except ProcessError as error:
+        raise LabError(f"the kernel that was built does not run: {error}") from error
+    return Kernel(
+        name=f"sim-{version}",
+        kind="sim",
+        path=made,
+        modules=None,
+        version=version,
+        config_hash=kernels.short_hash((made.parent / "config").read_text()),
+        recipe=kernelconfig.recipe(),
+        source=str(given),
+    )

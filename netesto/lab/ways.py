@@ -1,0 +1,236 @@
+"""The ways that flows take through a lab, as its own kernel tells them.
+
+Of IPv4 only: asked for a way over IPv6, kernels (6.1 and 6.18) answer for another hash than that of
+the packets, so that half of the answers are wrong where there is a choice.
+"""
+
+import ipaddress
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from netesto import process
+from netesto.errors import LabError, ProcessError
+from netesto.lab.plan import Namespace, Plan
+from netesto.lab.records import Record
+from netesto.model import Address
+
+Protocol: TypeAlias = Literal["tcp", "udp"]
+
+# Milliseconds for hundreds of flows; the deadline is for a kernel that hangs.
+COMMAND_TIMEOUT_S = 30.0
+
+# So many flows for each of n equal paths miss one of them with a chance of n·e⁻²⁴.
+FLOWS_FOR_EACH_PATH = 24
+
+# Where the source ports of such flows begin, and where the others are: any would do.
+FIRST_PORT, SERVER_PORT = 32768, 5201
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """What the packets of a flow have in common, and routers go by."""
+
+    source: Address
+    destination: Address
+    source_port: int
+    destination_port: int = SERVER_PORT
+    protocol: Protocol = "tcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An interface of a node."""
+
+    node: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A step of a way: out by one interface, in by another."""
+
+    leaves: Place
+    arrives: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Where the addresses of a lab are, and the namespaces of its nodes."""
+
+    namespaces: Mapping[str, str]
+    places: Mapping[Address, Place]
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> "Map":
+        """The map of a lab that is built by this plan."""
+        return cls(
+            {namespace.node.name: namespace.name for namespace in plan.namespaces},
+            {
+                address.ip: Place(namespace.node.name, end.name)
+                for namespace in plan.namespaces
+                for end in namespace.interfaces
+                for address in end.addresses
+            },
+        )
+
+    @classmethod
+    def of_record(cls, record: Record) -> "Map":
+        """The map of a lab that is up, asked of its namespaces."""
+        namespaces = {name.removeprefix(f"{record.lab}-"): name for name in record.namespaces}
+        return cls(
+            namespaces,
+            {
+                address: place
+                for node, namespace in namespaces.items()
+                for address, place in _addresses(node, namespace).items()
+            },
+        )
+
+
+def _addresses(node: str, namespace: str) -> dict[Address, Place]:
+    told = json.loads(_ip(["-json", "-netns", namespace, "address", "show"]))
+    return {
+        ipaddress.ip_address(address["local"]): Place(node, device["ifname"])
+        for device in told
+        if device["ifname"] != "lo"
+        for address in device["addr_info"]
+        if address["scope"] == "global"
+    }
+
+
+def trace(lab_map: Map, flow: Flow) -> tuple[Hop, ...]:
+    """The way that one flow takes. LabError if the lab's kernel knows none."""
+    [way] = trace_all(lab_map, [flow])
+    return way
+
+
+def trace_all(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
+    """The ways that flows take, in their order; many cost little more than one.
+
+    Each node is asked what it does with the packets that come in by each of its interfaces.
+    LabError if one of them leads nowhere.
+    """
+    ways: list[list[Hop]] = [[] for _ in flows]
+    arrived = {index: _place(lab_map, flow.source) for index, flow in enumerate(flows)}
+    # No way visits a node twice.
+    for _ in lab_map.namespaces:
+        arrived = {
+            index: place
+            for index, place in arrived.items()
+            if place.node != _place(lab_map, flows[index].destination).node
+        }
+        if not arrived:
+            return [tuple(way) for way in ways]
+        for place in dict.fromkeys(arrived.values()):
+            here = [index for index, at in arrived.items() if at == place]
+            is_start = not ways[here[0]]
+            asked = [flows[index] for index in here]
+            hops = _hops(lab_map, place, asked, is_start=is_start)
+            for index, hop in zip(here, hops, strict=True):
+                ways[index].append(hop)
+                arrived[index] = hop.arrives
+    stuck = flows[next(iter(arrived))]
+    raise LabError(f"no way from {stuck.source} to {stuck.destination}: packets go in circles")
+
+
+def _place(lab_map: Map, address: Address) -> Place:
+    if address not in lab_map.places:
+        raise LabError(f"{address}: no address of this lab")
+    return lab_map.places[address]
+
+
+def _hops(lab_map: Map, place: Place, flows: Sequence[Flow], *, is_start: bool) -> list[Hop]:
+    """The next step of each flow from a node to which it has come by an interface."""
+    comes_in = "" if is_start else f" iif {place.device}"
+    lines = [
+        f"route get {flow.destination} from {flow.source}{comes_in} ipproto {flow.protocol} "
+        f"sport {flow.source_port} dport {flow.destination_port}\n"
+        for flow in flows
+    ]
+    argv = ["-oneline", "-netns", lab_map.namespaces[place.node], "-batch", "-"]
+    answers = _ip(argv, stdin="".join(lines)).splitlines()
+    return [
+        _hop(lab_map, place.node, flow, answer.split())
+        for flow, answer in zip(flows, answers, strict=True)
+    ]
+
+
+def _hop(lab_map: Map, node: str, flow: Flow, answer: Sequence[str]) -> Hop:
+    """From the words of `ip route get`: "10.0.16.1 from 10.0.1.1 via 10.0.17.254 dev a1 …"."""
+    says = dict(itertools.pairwise(answer))
+    following = ipaddress.ip_address(says["via"]) if "via" in says else flow.destination
+    return Hop(Place(node, says["dev"]), _place(lab_map, following))
+
+
+def _ip(words: Sequence[str], *, stdin: str | None = None) -> str:
+    try:
+        return process.run(["ip", *words], timeout=COMMAND_TIMEOUT_S, stdin=stdin).stdout
+    except ProcessError as error:
+        raise LabError(f"cannot ask the lab for its ways: {error}") from error
+
+
+def describe(way: Sequence[Hop]) -> str:
+    """A way in words: "client1 ─ left ─ router ─ right ─ server1".
+
+    An interface is called after the neighbour it leads to, which may be a switch; of more than two
+    switches in a row the first and the last are named.
+    """
+    words = [way[0].leaves.node]
+    for hop in way:
+        switches = [_neighbour(hop.leaves), _neighbour(hop.arrives)]
+        if switches != [hop.arrives.node, hop.leaves.node]:
+            words.append(" … ".join(dict.fromkeys(switches)))
+        words.append(hop.arrives.node)
+    return " ─ ".join(words)
+
+
+def _neighbour(place: Place) -> str:
+    # A second cable to the same neighbour has a number: `right.2`.
+    return place.device.partition(".")[0]
+
+
+# ---- whether equal paths are used ------------------------------------------------------------
+
+
+def check(plan: Plan) -> None:
+    """LabError if a lab built by this plan leaves one of several equal paths empty: of flows from
+    its first host to the one with most of them."""
+    if not any(namespace.buckets for namespace in plan.namespaces):
+        return
+    lab_map = Map.of_plan(plan)
+    first, *others = (space for space in plan.namespaces if space.node.agent)
+    counts = {other.node.name: _count(plan, lab_map, first, other) for other in others}
+    farthest = max(counts, key=lambda name: counts[name])
+    expected = counts[farthest]
+    destination = plan.namespace(farthest).addresses[4]
+    flows = sample(first.addresses[4], destination, FLOWS_FOR_EACH_PATH * expected)
+    used = len(set(trace_all(lab_map, flows)))
+    if used != expected:
+        raise LabError(
+            f"{len(flows)} flows from {first.node.name} to {farthest} take {used} of {expected} "
+            "equal paths",
+            remedy="Routers choose alike here. A fattree can do with routing=twocore.",
+        )
+
+
+def sample(source: Address, destination: Address, count: int) -> list[Flow]:
+    """Flows that differ in their source port."""
+    return [
+        Flow(source=source, destination=destination, source_port=FIRST_PORT + number)
+        for number in range(count)
+    ]
+
+
+def _count(plan: Plan, lab_map: Map, start: Namespace, end: Namespace) -> int:
+    """How many equal paths the plan's routes make between two hosts."""
+    destination = end.addresses[4]
+    if any(destination in address.network for own in start.interfaces for address in own.addresses):
+        return 1
+    gateways = next(route.gateways for route in start.routes if destination in route.network)
+    return sum(
+        _count(plan, lab_map, plan.namespace(lab_map.places[gateway].node), end)
+        for gateway in gateways
+    )

@@ -1,0 +1,126 @@
+"""Which way a flow takes: as the kernel tells it, and as its packets show."""
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from netesto import process
+from netesto.errors import LabError
+from netesto.lab import netns, plan, topology, ways
+from netesto.lab.netns import Lab
+from netesto.lab.ways import Flow, Hop, Map, Place
+
+# Enough that nothing else in the lab comes near.
+MEGABYTES = 4
+
+
+def hop(here: str, out: str, there: str, by: str) -> Hop:
+    return Hop(Place(here, out), Place(there, by))
+
+
+# ---- in words ------------------------------------------------------------------------------------
+
+
+def test_a_way_over_routers():
+    way = (hop("h1", "e1", "e1", "h1"), hop("e1", "h2", "h2", "e1"))
+    assert ways.describe(way) == "h1 ─ e1 ─ h2"
+
+
+def test_a_way_over_switches():
+    way = (hop("client1", "left", "router", "left"), hop("router", "right", "server1", "right"))
+    assert ways.describe(way) == "client1 ─ left ─ router ─ right ─ server1"
+
+
+def test_a_way_over_many_switches_names_the_first_and_the_last():
+    assert ways.describe((hop("h1", "sw4", "h8", "sw7"),)) == "h1 ─ sw4 … sw7 ─ h8"
+
+
+def test_a_way_over_the_second_of_two_cables():
+    assert ways.describe((hop("a", "b.2", "b", "a.2"),)) == "a ─ b"
+
+
+# ---- in a lab ------------------------------------------------------------------------------------
+
+
+@pytest.mark.lab
+def test_flows_take_all_paths_of_a_fat_tree(raise_lab):
+    lab = raise_lab("fattree")
+    source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
+    taken = ways.trace_all(Map.of_record(lab.record), ways.sample(source, destination, 96))
+    assert {ways.describe(way) for way in taken} == {
+        "h1 ─ e1 ─ a1 ─ c1 ─ a7 ─ e8 ─ h16",
+        "h1 ─ e1 ─ a1 ─ c2 ─ a7 ─ e8 ─ h16",
+        "h1 ─ e1 ─ a2 ─ c3 ─ a8 ─ e8 ─ h16",
+        "h1 ─ e1 ─ a2 ─ c4 ─ a8 ─ e8 ─ h16",
+    }
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("port", [40001, 40002, 40003])
+def test_the_packets_of_a_flow_go_where_it_was_said(raise_lab, tmp_path, port):
+    lab = raise_lab("fattree")
+    source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
+    flow = Flow(source=source, destination=destination, source_port=port)
+    said = {end.leaves for end in ways.trace(Map.of_record(lab.record), flow)}
+    before = sent_bytes(lab)
+    send(lab, flow, tmp_path)
+    after = sent_bytes(lab)
+    # ACKs come back by a way of their own, and are fewer and small.
+    carried = {place for place in after if after[place] - before[place] > MEGABYTES * 500_000}
+    assert carried == said
+
+
+def send(lab: Lab, flow: Flow, folder: Path) -> None:
+    """Some megabytes in exactly this flow; iperf3 has a connection for control besides."""
+    server = lab.command("h16", ["iperf3", "--server", "--one-off"])
+    log = folder / "server"
+    listening = lambda: "Server listening" in log.read_text()  # noqa: E731
+    with process.background([*server, "--forceflush"], stdout=log, ready=listening, timeout=20):
+        client = ["iperf3", "--client", str(flow.destination), "--cport", str(flow.source_port)]
+        lab.exec("h1", [*client, "--bytes", f"{MEGABYTES}M"], timeout=60)
+
+
+def sent_bytes(lab: Lab) -> dict[Place, int]:
+    """Bytes that each interface has sent so far."""
+    return {
+        Place(node, device): int(sent)
+        for namespace in lab.record.namespaces
+        for node in [namespace.removeprefix(f"{lab.id}-")]
+        for device, sent in re.findall(
+            r"^\s*([\w.]+):(?:\s+\d+){8}\s+(\d+)",
+            lab.exec(node, ["cat", "/proc/net/dev"], timeout=10).stdout,
+            re.MULTILINE,
+        )
+    }
+
+
+@pytest.mark.lab
+def test_a_flow_of_udp_has_a_way_too(raise_lab):
+    lab = raise_lab("dumbbell")
+    source, destination = (lab.endpoints[host].addresses[4] for host in ("client1", "server1"))
+    flow = Flow(source=source, destination=destination, source_port=1, protocol="udp")
+    way = ways.trace(Map.of_record(lab.record), flow)
+    assert ways.describe(way) == "client1 ─ left ─ router ─ right ─ server1"
+
+
+def test_an_address_of_nobody_is_named():
+    flow = Flow(source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1)
+    with pytest.raises(LabError, match=r"10\.0\.0\.1: no address of this lab"):
+        ways.trace(Map({}, {}), flow)
+
+
+@pytest.mark.lab
+def test_routers_that_choose_alike_are_found_out(state, planned, monkeypatch):
+    # As many parts everywhere: each router divides the flows alike.
+    monkeypatch.setattr(plan, "_primes", lambda: iter([251] * 100))
+    with (
+        pytest.raises(LabError, match=r"96 flows from h1 to h5 take 2 of 4 equal paths"),
+        netns.up(planned("fattree"), state=state, agents=False),
+    ):
+        pass
+
+
+def test_a_lab_without_equal_paths_has_nothing_to_check():
+    ways.check(plan.plan(topology.build("dumbbell", {}), prefix="ntxx"))
