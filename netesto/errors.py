@@ -9,14 +9,20 @@ NetestoError
 │   ├── MissingError       a tool or kernel feature is not there
 │   ├── LabError           this machine is wrong: the lab could not be built
 │   └── ResultsError       the results folder is wrong: not writable, other columns
+├── StoppedError           --on-failure stop: something measured failed  exit status 1
 ├── ProcessError           a started command failed or took too long
 └── OutputError            a tool printed what its parser does not know
 
 A flow that fails in an experiment is not an exception: it is a result, with its reason.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+# Longer lines, messages and chains would push what matters off the screen.
+SHOWN_TEXT = 160
+SHOWN_MESSAGE = 1000
+SHOWN_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,23 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def drawn(self) -> Iterator[str]:
+        """The line, and under it the caret; of a long line the part around the caret."""
+        if not self.text:
+            return
+        column, text = self.column, self.text
+        if len(text) > SHOWN_TEXT:
+            start = max(0, min(column - 1 - SHOWN_TEXT // 3, len(text) - SHOWN_TEXT))
+            end = start + SHOWN_TEXT
+            before, behind = "…" if start else "", "…" if end < len(text) else ""
+            column += len(before) - start
+            text = f"{before}{text[start:end]}{behind}"
+        length = max(1, min(self.length, len(text) - column + 1))
+        # A tab keeps its width, so that the caret stands under its character.
+        indent = "".join("\t" if character == "\t" else " " for character in text[: column - 1])
+        yield f"    {text}"
+        yield f"    {indent}{'^' * length}"
 
 
 class NetestoError(Exception):
@@ -67,21 +90,25 @@ class ScriptError(NetestoError):
         self.chain = tuple(chain)
 
     def __str__(self) -> str:
-        lines: list[str] = []
-        if self.place is not None:
-            lines.append(f"{self.place}: {self.message}")
-            if self.place.text:
-                lines.append(f"    {self.place.text}")
-                # A tab keeps its width, so that the caret stands under its character.
-                before = self.place.text[: self.place.column - 1]
-                indent = "".join("\t" if character == "\t" else " " for character in before)
-                lines.append(f"    {indent}{'^' * max(1, self.place.length)}")
+        message = self.message
+        if len(message) > SHOWN_MESSAGE:
+            half = SHOWN_MESSAGE // 2
+            message = f"{message[:half]} … {message[-half:]}"
+        if self.place is None:
+            lines = [message]
         else:
-            lines.append(self.message)
+            lines = [f"{self.place}: {message}", *self.place.drawn()]
         if self.remedy:
             lines.append(self.remedy)
-        lines += [f"  in {step}" for step in reversed(self.chain)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._steps()])
+
+    def _steps(self) -> Iterator[str]:
+        """The chain from the innermost step on; of a long one its two ends."""
+        steps = [f"  in {step}" for step in reversed(self.chain)]
+        if len(steps) > SHOWN_STEPS:
+            half = SHOWN_STEPS // 2
+            steps[half:-half] = [f"  … {len(steps) - 2 * half} more …"]
+        yield from steps
 
 
 class UsageError(NetestoError):
@@ -118,6 +145,10 @@ class LabError(WorldError):
 
 class ResultsError(WorldError):
     """The results folder is wrong: not writable, full, or begun with other columns."""
+
+
+class StoppedError(NetestoError):
+    """Something measured failed, and the run was to end there."""
 
 
 class ProcessError(NetestoError):

@@ -200,6 +200,14 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePiece:
+    """The next bytes of the file at `path`."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ClockReading:
     """An agent's clock: when the probe arrived and when its answer left."""
 

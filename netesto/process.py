@@ -252,25 +252,30 @@ class Job:
 async def start(
     argv: Sequence[str],
     *,
+    stdin: Path | None = None,
     stdout: Path | None = None,
     stderr: Path | None = None,
     env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Job:
     """Start a command in the background of the running event loop.
 
     `stdout` and `stderr` name new files; without `stdout` its lines are read with `Job.lines`,
-    without `stderr` standard error joins standard output. ProcessError if it cannot start.
+    without `stderr` standard error joins standard output. `pass_fds` stay open in it, under the
+    same numbers. ProcessError if it cannot start.
     """
     with contextlib.ExitStack() as stack:
         try:
+            given = stack.enter_context(stdin.open("rb")) if stdin else asyncio.subprocess.DEVNULL
             out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
             err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
             child = await asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=given,
                 stdout=out,
                 stderr=err,
                 env=None if env is None else dict(env),
+                pass_fds=pass_fds,
                 start_new_session=True,
             )
         except OSError as error:

@@ -13,8 +13,9 @@ from netesto.controller.experiment import Experiment
 from netesto.controller.host import Connect
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
+from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.controller.run import Run
-from netesto.errors import NetestoError, Place, ScriptError
+from netesto.errors import NetestoError, Place, ScriptError, StoppedError
 from netesto.language import ports
 from netesto.results import derive, manifest
 from netesto.results.evidence import OK
@@ -38,7 +39,8 @@ class Controller:
     Use it with `with`: leaving it lets every agent go, and each puts its host back.
     `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
     is the run's, `script` the script's. With `resume`, SWEEP cells that an earlier run of the
-    script finished well in this results folder are passed over.
+    script finished well in this results folder are passed over. `on_failure` says what becomes of
+    the run when something measured fails; StoppedError ends it.
     """
 
     def __init__(
@@ -56,8 +58,14 @@ class Controller:
         script: str = "",
         resume: bool = False,
         family: int = 4,
+        on_failure: OnFailure = CONTINUE,
     ) -> None:
         self.failures: list[str] = []
+        self._on_failure = on_failure
+        # The part of the script that runs, which attempt it is, and what had failed before it.
+        self._part = ""
+        self._attempts = 1
+        self._failures_before = 0
         self._store = store
         self._fields = fields
         self._observer = observer
@@ -79,6 +87,7 @@ class Controller:
             observer=observer,
             family=family,
             name=name,
+            ground=ground.kind,
         )
 
     def __enter__(self) -> Self:
@@ -157,11 +166,18 @@ class Controller:
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.bring_rest(experiment))
-        return self._process(experiment, notes)
+        columns = self._process(experiment, notes)
+        self._stop_at_failure()
+        return columns
 
     def assert_failed(self, message: str, place: Place) -> None:
         self.failures.append(f"{place.file}:{place.line}: {message}")
         self._observer.warn(f"{place.file}:{place.line}: assertion failed: {message}")
+        self._stop_at_failure()
+
+    def _stop_at_failure(self) -> None:
+        if self.failures and self._on_failure.stops:
+            raise StoppedError(f"the run ends here: {self.failures[-1]}")
 
     def is_cell_done(self, cell: Mapping[str, str]) -> bool:
         return self._resume and self._store.is_cell_done(self._script, cell)
@@ -170,6 +186,20 @@ class Controller:
         if not self._cell_failed:
             self._store.note_cell(self._script, cell)
         self._cell_failed = False
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        del cell
+        self._part, self._failures_before = name, len(self.failures)
+
+    def leave_part(self, *, whole: bool) -> bool:
+        failures = self.failures[self._failures_before :]
+        if not whole or not failures or self._attempts > self._on_failure.retries:
+            self._attempts = 1
+            return False
+        self._attempts += 1
+        del self.failures[self._failures_before :]
+        self._observer.warn(f"{self._part}: {'; '.join(failures)}; running it again")
+        return True
 
     def echo(self, text: str) -> None:
         self._observer.echo(text)

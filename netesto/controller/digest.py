@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from netesto import traffic
 from netesto.collectors import cpu, hostfacts, ping, sockets
 from netesto.errors import OutputError
 from netesto.model import (
+    REQUEST_TESTS,
     CpuSample,
     GroupRequest,
     PingSample,
@@ -37,12 +38,13 @@ class _Host:
 def evidence(folder: Path, manifest: Manifest) -> ExperimentEvidence:
     """What is known of the experiment in `folder`; a file that is not there is simply not known."""
     hosts = {name: _read_host(folder, manifest, name) for name in manifest.hosts}
+    groups = [_group(folder, manifest, group, hosts) for group in manifest.groups]
     return ExperimentEvidence(
         exp=manifest.exp,
         exp_name=manifest.exp_name,
         started_s=manifest.started_s,
         ended_s=manifest.ended_s,
-        groups=tuple(_group(folder, manifest, group, hosts) for group in manifest.groups),
+        groups=without_silent(groups),
     )
 
 
@@ -52,10 +54,9 @@ def _read_host(folder: Path, manifest: Manifest, name: str) -> _Host:
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
     # One file for each sampling interval that groups asked for.
     for path in sorted(raw.glob("sockets*.ss")):
-        for sample in sockets.read(path):
-            shifted = replace(sample, time_s=sample.time_s - offset_s)
+        for sample in sockets.read(path, ahead_s=offset_s):
             for port in {sample.local_port, sample.peer_port}:
-                by_port[port].append(shifted)
+                by_port[port].append(sample)
     path = raw / "cpu.jsonl"
     busy = cpu.read(path) if path.is_file() else []
     return _Host(
@@ -129,6 +130,56 @@ def _instance(
         server_samples=samples(server, at_client=False),
         last_lines=record.last_lines,
     )
+
+
+def without_silent(groups: Sequence[GroupEvidence]) -> tuple[GroupEvidence, ...]:
+    """The groups with every flow failed that was silent on a path where no flow was heard: between
+    two hosts of which nothing arrived all the time something is broken. Where another flow got
+    through, a silent one was starved, and that is a measurement."""
+    alive = {
+        (group.request.client, group.request.server)
+        for group in groups
+        for each in group.instances
+        if each.result is not None and not silence(group.request, each)
+    }
+    return tuple(
+        group
+        if (group.request.client, group.request.server) in alive
+        else replace(
+            group, instances=tuple(_failed_if_silent(group.request, i) for i in group.instances)
+        )
+        for group in groups
+    )
+
+
+def _failed_if_silent(request: GroupRequest, instance: InstanceEvidence) -> InstanceEvidence:
+    reason = silence(request, instance)
+    return replace(instance, status=reason, result=None) if reason else instance
+
+
+def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
+    """In words, that nothing of a flow arrived in all its time, though its tool ended well; "" if
+    something did, or it failed anyway.
+
+    A rate of 0 alone does not say so: tools count whole transactions, and a large request that was
+    still on its way at the end is a measurement. Only its sockets, at either end, tell that bytes
+    arrived; where there are no samples of TCP, there is no knowing. UDP's sockets are not sampled.
+    """
+    result = instance.result
+    if result is None or result.rate_bps > 0:
+        return ""
+    if request.test.startswith("TCP_"):
+        samples = (*instance.client_samples, *instance.server_samples)
+        known = [each for each in samples if each.bytes_received is not None]
+        if not known or any(map(_has_carried, known)):
+            return ""
+    what = "transactions" if request.test in REQUEST_TESTS else "bytes"
+    return f"no data: 0 {what} in {result.elapsed_s:.3g} s"
+
+
+def _has_carried(sample: SocketSample) -> bool:
+    """True if bytes came in, or were acknowledged; the kernel counts its SYN among these."""
+    return bool(sample.bytes_received) or (sample.bytes_acked or 0) > 1
 
 
 def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from netesto.controller.wallclock import Stopwatch
 from netesto.model import Event, GroupRequest, Ports
 from netesto.results.evidence import OK
 
@@ -92,6 +93,7 @@ class Experiment:
     folder: Path
     started_s: float
     started_monotonic_s: float
+    stopwatch: Stopwatch
     groups: dict[int, Group] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     pending_data: set[str] = field(default_factory=set)

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
@@ -22,7 +24,10 @@ CLOCK_PROBES = 5
 
 
 class HostConnection:
-    """A held agent. `on_event` gets its events in order, `on_lost` the reason it was lost."""
+    """A held agent. `on_event` gets its events in order, `on_lost` the reason it was lost.
+
+    `shares_clock`: its host is a namespace of the machine that this process runs on.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class HostConnection:
         clock: Clock,
         on_event: Callable[["HostConnection", Event], None],
         on_lost: Callable[["HostConnection", str], None],
+        shares_clock: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.name = endpoint.host
@@ -40,6 +46,7 @@ class HostConnection:
         self.lost: str | None = None
         self._connect = connect
         self._clock = clock
+        self._shares_clock = shares_clock
         self._stack = contextlib.AsyncExitStack()
         self._on_event = on_event
         self._on_lost = on_lost
@@ -61,12 +68,16 @@ class HostConnection:
             raise AgentError("not connected", host=self.name)
         return self._info
 
-    async def open(self, *, controller: str, run: str) -> None:
-        """Connect, take the agent, measure its clock. AgentError if any of it fails."""
+    async def open(self, *, run: str) -> None:
+        """Connect, take the agent, measure its clock. AgentError if any of it fails.
+
+        `run` is told, with who we are, to others who want the agent.
+        """
         connection = await self._connect(self.endpoint)
         self._agent = await self._stack.enter_async_context(connection)
         self._info = await self._agent.info()
-        events = self._agent.hold(controller, run)
+        holder = f"{os.environ.get('USER', 'root')}@{socket.gethostname()} pid {os.getpid()}"
+        events = self._agent.hold(holder, run)
         await anext(events)
         self._reader = asyncio.create_task(self._read(events))
         await self.measure_clock()
@@ -78,7 +89,8 @@ class HostConnection:
             sent_s = self._clock.now()
             reading = await self.agent.probe_clock()
             exchanges.append(Exchange(sent_s, reading, self._clock.now()))
-        self.offset = offset(exchanges)
+        measured = offset(exchanges)
+        self.offset = of_one_clock(measured) if self._shares_clock else measured
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""
@@ -117,3 +129,10 @@ class HostConnection:
         self.lost = f"agent lost: {reason}"
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
         self._on_lost(self, self.lost)
+
+
+def of_one_clock(measured: ClockOffset) -> ClockOffset:
+    """The offset between two that read the same clock: none, as far as the measurement agrees. It
+    does not where the clock was set between their starts."""
+    agrees = abs(measured.offset_s) <= measured.bound_s
+    return ClockOffset(0.0, measured.bound_s) if agrees else measured

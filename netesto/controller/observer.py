@@ -1,6 +1,6 @@
 """Who watches a run: the live display, a log, or nobody."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -32,6 +32,6 @@ class Observer(Protocol):
         """A flow ended: "ok" or the reason it failed."""
 
     def experiment_ended(
-        self, exp: int, status: str, rows: list[Mapping[str, str]], page: str
+        self, exp: int, status: str, rows: Sequence[Mapping[str, str]], page: str
     ) -> None:
         """The experiment's rows for exp.csv (the aggregate first) and the path of its page."""

@@ -5,12 +5,12 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
+from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
-from netesto.results import flows
+from netesto.results import flows, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
@@ -18,11 +18,6 @@ from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Ma
 INTERVAL_TOLERANCE = 0.10
 BUSY_CPU_PERCENT = 90.0
 PATH_TOLERANCE = 0.05
-
-
-def utc(time_s: float) -> str:
-    """An instant as ISO 8601 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds")
 
 
 def manifest(
@@ -38,19 +33,23 @@ def manifest(
     ended_s: float,
 ) -> Manifest:
     """What was asked and what the controller saw; nothing yet of what the samples tell."""
+    speed = experiment.stopwatch.speed()
     return Manifest(
         exp=experiment.exp,
         exp_name=experiment.exp_name,
         description=description,
         status=experiment.status,
         run=run,
-        started=utc(experiment.started_s),
-        ended=utc(ended_s),
+        started=runs.utc(experiment.started_s),
+        ended=runs.utc(ended_s),
         started_s=experiment.started_s,
         ended_s=ended_s,
         started_monotonic_s=experiment.started_monotonic_s,
         ended_monotonic_s=time.monotonic(),
         ground=ground,
+        simulated_time=ground == wallclock.SIMULATED,
+        wall_s=None if speed is None else speed.wall_s,
+        speed_up=None if speed is None else speed.speed_up,
         topology=topology,
         paths=tuple(paths),
         groups=tuple(
@@ -130,7 +129,8 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     statuses = [flow.status for group in groups for flow in group.instances]
     status = overall_status(statuses, asked.reasons)
     found = replace(asked, groups=groups, status=status)
-    warnings = (*asked.warnings, *_flow_warnings(found), *_host_warnings(evidence))
+    of_flows = (*_flow_warnings(found), *_starved_warnings(evidence))
+    warnings = (*asked.warnings, *of_flows, *_host_warnings(evidence))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
 
 
@@ -159,6 +159,14 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
             achieved, wanted = flow.achieved_interval_ms, flow.asked_interval_ms
             if achieved and wanted and abs(achieved - wanted) > wanted * INTERVAL_TOLERANCE:
                 yield f"{name}: sampled every {achieved:.0f} ms, asked was {wanted:.0f} ms"
+
+
+def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+    for group in evidence.groups:
+        for each in group.instances:
+            if reason := digest.silence(group.request, each):
+                name = f"group {group.request.group}, flow {each.instance}"
+                yield f"{name}: {reason}; other flows between these hosts got through"
 
 
 def _host_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable
 
@@ -14,6 +12,7 @@ from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
+from netesto.controller.wallclock import Stopwatch
 from netesto.errors import AgentError
 from netesto.language import ports
 from netesto.model import CaptureRequest, Event
@@ -46,6 +45,7 @@ class Run:
         observer: Observer,
         family: int,
         name: str,
+        ground: str,
     ) -> None:
         self.inventory = inventory
         self.store = store
@@ -58,6 +58,7 @@ class Run:
         self._connect = connect
         self._observer = observer
         self._family = family
+        self._ground = ground
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -78,11 +79,11 @@ class Run:
                 clock=self.clock,
                 on_event=self._heed,
                 on_lost=self._lose,
+                shares_clock=self._ground != "hosts",
             )
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
-            holder = f"{os.environ.get('USER', 'root')}@{socket.gethostname()} pid {os.getpid()}"
             try:
-                await connection.open(controller=holder, run=self.name)
+                await connection.open(run=self.name)
             except BaseException:
                 del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
                 await connection.close()
@@ -106,8 +107,14 @@ class Run:
         """The experiment's state; begun, with its folder made, at its first command."""
         experiment = self.experiments.get(exp)
         if experiment is None:
+            folder = self.store.begin(exp)
             experiment = Experiment(
-                exp, exp_name, self.store.begin(exp), self.clock.now(), time.monotonic()
+                exp,
+                exp_name,
+                folder,
+                started_s=self.clock.now(),
+                started_monotonic_s=time.monotonic(),
+                stopwatch=Stopwatch(folder / ".wall", ground=self._ground),
             )
             self.experiments[exp] = experiment
             self._observer.experiment_started(exp, exp_name)

@@ -78,8 +78,10 @@ class Manifest:
     """One experiment. `status` is ok, partial or failed; `reasons` says why in words.
 
     `started` and `ended` are UTC (ISO 8601); `started_s`, `ended_s` the same in seconds since 1970,
-    `*_monotonic_s` the controller's monotonic clock. `columns` are OTHER and SWEEP. `files` maps
-    each raw file (path within the experiment) to its SHA-256.
+    `*_monotonic_s` the controller's monotonic clock. In `simulated_time` all of them are, as every
+    time of the experiment; it took `wall_s` (to the second) of real time, and `speed_up` is how
+    many simulated seconds each of those had (None: real time, or not known). `columns` are OTHER
+    and SWEEP. `files` maps each raw file (path within the experiment) to its SHA-256.
     """
 
     exp: int
@@ -102,6 +104,9 @@ class Manifest:
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     topology: str = ""
+    simulated_time: bool = False
+    wall_s: float | None = None
+    speed_up: float | None = None
     format: int = FORMAT
 
 

@@ -15,7 +15,10 @@ class RunRecord:
 
     `name` is also the file's (see `name_at`). `script` is the text as written, `resolved` what it
     came to (the commands with all values), `sources` the text of every file it read besides, by
-    path. `exit_status` and `ended` are None while it runs, and stay so if it is killed.
+    path. `jobs` is how many guests ran its parts side by side. `wall_s` is the real time it took;
+    in `simulated_time` (of a run that was inside a guest as a whole) `started` and `ended` are not
+    real, and `speed_up` is simulated seconds for each second of `wall_s`. `exit_status`, `ended`
+    and what follows from it are None while it runs, and stay so if it is killed.
     """
 
     name: str
@@ -29,6 +32,10 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
     ground: str = ""
+    jobs: int = 1
+    simulated_time: bool = False
+    wall_s: float | None = None
+    speed_up: float | None = None
     experiments: tuple[int, ...] = ()
     failures: tuple[str, ...] = ()
     ended: str | None = None
@@ -39,6 +46,11 @@ def name_at(time_s: float) -> str:
     """The name of a run that starts at UTC `time_s`: 2026-11-20T121500.250Z; sorts by time."""
     instant = datetime.fromtimestamp(time_s, UTC)
     return f"{instant:%Y-%m-%dT%H%M%S}.{instant.microsecond // 1000:03d}Z"
+
+
+def utc(time_s: float) -> str:
+    """An instant as ISO 8601 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds")
 
 
 def write(folder: Path, record: RunRecord) -> Path:

@@ -124,20 +124,56 @@ class Store:
     def complete(self, exp: int) -> Path:
         """The experiment is whole: N.partial becomes N. Its path."""
         partial, whole = self.partial(exp), self.whole(exp)
-        if whole.exists():
-            raise ResultsError(
-                f"{whole} exists already, and is not overwritten",
-                remedy=f"What was measured now is in {partial}.",
-            )
-        with durable.writing(whole):
+        with durable.writing(partial):
             durable.sync_folder(partial)
-            partial.rename(whole)
-            durable.sync_folder(self.folder)
+        self._move_in(partial, whole)
         return whole
 
     def experiments(self) -> list[int]:
         """The numbers of the whole experiments, in order."""
         return experiments(self.folder)
+
+    def reserve(self, before: int, last: int) -> None:
+        """Take the numbers after `before`, which was the last one taken, up to `last`: others, who
+        write for this run, use them. ResultsError if one is taken already."""
+        taken = [number for number in range(before + 1, last + 1) if self._bears(number)]
+        if self.counter() != before or taken:
+            raise ResultsError(
+                f"{self.folder}: experiment {taken[0] if taken else self.counter()} exists already",
+                remedy=f"Write {taken[-1]} into {self.folder / _COUNTER}, and try again."
+                if taken
+                else "Another run has just ended here; try again.",
+            )
+        self._set_counter(last)
+
+    def adopt(self, other: Path) -> list[dict[str, str]]:
+        """Take over what the results folder `other`, on the same disk, holds, and no run writes to
+        any more: its experiments, their rows, which are returned, and its finished SWEEP cells.
+
+        What was adopted already is not there any more; so it may be called again after a crash.
+        """
+        rows = csvfile.read(other / TABLE)
+        taken = {str(exp) for exp in experiments(other)}
+        for exp in sorted(taken, key=int):
+            self._move_in(other / exp, self.whole(int(exp)))
+        for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
+            self._move_in(partial, self.folder / partial.name)
+        new = [row for row in rows if row["exp"].partition(".")[0] in taken]
+        self.append(new)
+        cells = other / _CELLS
+        if taken and cells.is_file():
+            durable.append(self.folder / _CELLS, cells.read_text(encoding="utf-8"))
+        return new
+
+    def _move_in(self, source: Path, target: Path) -> None:
+        if target.exists():
+            raise ResultsError(
+                f"{target} exists already, and is not overwritten",
+                remedy=f"What was measured now is in {source}.",
+            )
+        with durable.writing(target):
+            source.rename(target)
+            durable.sync_folder(self.folder)
 
     # ---- SWEEP cells -----------------------------------------------------------------------
 

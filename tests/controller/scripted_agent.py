@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,6 +20,7 @@ from netesto.model import (
     Endpoint,
     Event,
     FileEntry,
+    FilePiece,
     GroupRequest,
     HostInfo,
     Ports,
@@ -127,9 +128,10 @@ class ScriptedAgent:
         del exp
         return [FileEntry("log", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())]
 
-    async def fetch(self, exp: int, path: str) -> AsyncGenerator[bytes, None]:
-        del exp, path
-        yield CONTENT
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        del exp
+        for path in paths:
+            yield FilePiece(path, CONTENT)
 
     async def confirm(self, exp: int) -> None:
         self.calls.append(f"confirm {exp}")
@@ -201,6 +203,7 @@ def world(folder: Path, **client: object) -> World:
         observer=watcher,
         family=4,
         name="test",
+        ground="lab",
     )
     return World(run, agents, watcher)
 
