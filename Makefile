@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format proto completions bench setup packages clean
+.PHONY: help demo test check kernel format proto completions bench setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,10 @@ check: $(VENV)/.dev ## form, types, and who imports whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once
+	@remote/install-packages kernel
+	@$(BIN)/netesto kernel build
+
 format: $(VENV)/.dev ## put the form right
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -34,6 +38,7 @@ proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options
 	@for kind in bash:netesto.bash zsh:_netesto; do $(BIN)/shtab --shell=$${kind%%:*} netesto.cli.options.parser >completions/$${kind##*:} || exit 1; done
+	@cat completions/definitions.bash >>completions/netesto.bash
 
 bench: $(VENV)/.dev ## the benchmarks, as ratios
 	@for bench in bench/*/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

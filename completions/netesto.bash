@@ -5,25 +5,30 @@
 #    source ~/.local/share/bash_completion/netesto
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_netesto_lab_subparsers=(up status exec down)
+_shtab_netesto_lab_subparsers=(up status exec path down)
 _shtab_netesto_kernel_subparsers=(build list)
-_shtab_netesto_subparsers=(run check fmt report show exp compare lab kernel clean agent)
+_shtab_netesto_hosts_subparsers=(list check)
+_shtab_netesto_subparsers=(run check fmt report show exp compare lab kernel hosts clean agent)
 
-_shtab_netesto_run_option_strings=(-h --help -D --lib --max-iterations -n --dry-run -o --out --ground --hosts --lab --map --family --seed --resume --force --max-wall --plain -q --quiet -v --verbose)
+_shtab_netesto_run_option_strings=(-h --help -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --hosts --lab --map --family --seed --jobs --resume --on-failure --yes --force --max-wall --plain -q --quiet -v --verbose)
 _shtab_netesto_check_option_strings=(-h --help --hosts -D --lib --max-iterations)
-_shtab_netesto_fmt_option_strings=(-h --help -w --write)
+_shtab_netesto_fmt_option_strings=(-h --help -w --write --check)
 _shtab_netesto_report_option_strings=(-h --help)
 _shtab_netesto_show_option_strings=(-h --help)
 _shtab_netesto_exp_option_strings=(-h --help -o --out --strict --explain)
-_shtab_netesto_compare_option_strings=(-h --help --metric --threshold -o --out)
+_shtab_netesto_compare_option_strings=(-h --help --metric --by --threshold -o --out)
 _shtab_netesto_lab_up_option_strings=(-h --help)
 _shtab_netesto_lab_status_option_strings=(-h --help)
 _shtab_netesto_lab_exec_option_strings=(-h --help --name)
+_shtab_netesto_lab_path_option_strings=(-h --help --name --sport --dport --udp)
 _shtab_netesto_lab_down_option_strings=(-h --help --name)
 _shtab_netesto_lab_option_strings=(-h --help)
 _shtab_netesto_kernel_build_option_strings=(-h --help --source)
 _shtab_netesto_kernel_list_option_strings=(-h --help)
 _shtab_netesto_kernel_option_strings=(-h --help)
+_shtab_netesto_hosts_list_option_strings=(-h --help)
+_shtab_netesto_hosts_check_option_strings=(-h --help --family -D --lib --max-iterations)
+_shtab_netesto_hosts_option_strings=(-h --help)
 _shtab_netesto_clean_option_strings=(-h --help)
 _shtab_netesto_agent_option_strings=(-h --help)
 _shtab_netesto_option_strings=(-h --help --version --debug)
@@ -32,6 +37,7 @@ _shtab_netesto_run_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_run___lib_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run__o_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run___out_COMPGEN=_shtab_compgen_dirs
+_shtab_netesto_run___kernel_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run___hosts_COMPGEN=_shtab_compgen_files
 _shtab_netesto_check_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_check___hosts_COMPGEN=_shtab_compgen_files
@@ -48,20 +54,27 @@ _shtab_netesto_compare__o_COMPGEN=_shtab_compgen_files
 _shtab_netesto_compare___out_COMPGEN=_shtab_compgen_files
 _shtab_netesto_lab_up_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_kernel_build___source_COMPGEN=_shtab_compgen_dirs
+_shtab_netesto_hosts_list_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_hosts_check_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_hosts_check_pos_1_COMPGEN=_shtab_compgen_files
+_shtab_netesto_hosts_check___lib_COMPGEN=_shtab_compgen_dirs
 
 _shtab_netesto_run__n_choices=(plain json)
 _shtab_netesto_run___dry_run_choices=(plain json)
 _shtab_netesto_run___ground_choices=(lab uml sim hosts)
 _shtab_netesto_run___family_choices=(4 6)
-_shtab_netesto_lab_pos_0_choices=(up status exec down)
+_shtab_netesto_lab_pos_0_choices=(up status exec path down)
 _shtab_netesto_kernel_pos_0_choices=(build list)
-_shtab_netesto_pos_0_choices=(run check fmt report show exp compare lab kernel clean agent)
+_shtab_netesto_hosts_check___family_choices=(4 6)
+_shtab_netesto_hosts_pos_0_choices=(list check)
+_shtab_netesto_pos_0_choices=(run check fmt report show exp compare lab kernel hosts clean agent)
 
 _shtab_netesto_run__h_nargs=0
 _shtab_netesto_run___help_nargs=0
 _shtab_netesto_run__n_nargs='?'
 _shtab_netesto_run___dry_run_nargs='?'
 _shtab_netesto_run___resume_nargs=0
+_shtab_netesto_run___yes_nargs=0
 _shtab_netesto_run___force_nargs=0
 _shtab_netesto_run___plain_nargs=0
 _shtab_netesto_run__q_nargs=0
@@ -76,6 +89,7 @@ _shtab_netesto_fmt__h_nargs=0
 _shtab_netesto_fmt___help_nargs=0
 _shtab_netesto_fmt__w_nargs=0
 _shtab_netesto_fmt___write_nargs=0
+_shtab_netesto_fmt___check_nargs=0
 _shtab_netesto_report_pos_1_nargs='*'
 _shtab_netesto_report__h_nargs=0
 _shtab_netesto_report___help_nargs=0
@@ -89,6 +103,7 @@ _shtab_netesto_exp___explain_nargs=0
 _shtab_netesto_compare__h_nargs=0
 _shtab_netesto_compare___help_nargs=0
 _shtab_netesto_compare___metric_nargs=+
+_shtab_netesto_compare___by_nargs=+
 _shtab_netesto_lab_up__h_nargs=0
 _shtab_netesto_lab_up___help_nargs=0
 _shtab_netesto_lab_status__h_nargs=0
@@ -96,6 +111,9 @@ _shtab_netesto_lab_status___help_nargs=0
 _shtab_netesto_lab_exec_pos_1_nargs=...
 _shtab_netesto_lab_exec__h_nargs=0
 _shtab_netesto_lab_exec___help_nargs=0
+_shtab_netesto_lab_path__h_nargs=0
+_shtab_netesto_lab_path___help_nargs=0
+_shtab_netesto_lab_path___udp_nargs=0
 _shtab_netesto_lab_down__h_nargs=0
 _shtab_netesto_lab_down___help_nargs=0
 _shtab_netesto_lab_pos_0_nargs=A...
@@ -108,6 +126,13 @@ _shtab_netesto_kernel_list___help_nargs=0
 _shtab_netesto_kernel_pos_0_nargs=A...
 _shtab_netesto_kernel__h_nargs=0
 _shtab_netesto_kernel___help_nargs=0
+_shtab_netesto_hosts_list__h_nargs=0
+_shtab_netesto_hosts_list___help_nargs=0
+_shtab_netesto_hosts_check__h_nargs=0
+_shtab_netesto_hosts_check___help_nargs=0
+_shtab_netesto_hosts_pos_0_nargs=A...
+_shtab_netesto_hosts__h_nargs=0
+_shtab_netesto_hosts___help_nargs=0
 _shtab_netesto_clean__h_nargs=0
 _shtab_netesto_clean___help_nargs=0
 _shtab_netesto_agent_pos_0_nargs=...
@@ -270,3 +295,22 @@ _shtab_netesto() {
 }
 
 complete -o bashdefault -F _shtab_netesto netesto
+
+# bash cuts `-D dur=60` into three words. They are one: together again they do not look like scripts.
+_netesto() {
+  local -a joined=()
+  local index at=$COMP_CWORD
+  for ((index = 0; index < ${#COMP_WORDS[@]}; index++)); do
+    joined+=("${COMP_WORDS[index]}")
+    if ((index > 0 && index + 2 < COMP_CWORD)) &&
+      [[ ${COMP_WORDS[index - 1]} == -D && ${COMP_WORDS[index + 1]} == = ]]; then
+      joined[-1]+="=${COMP_WORDS[index + 2]}"
+      ((index += 2, at -= 2))
+    fi
+  done
+  COMP_WORDS=("${joined[@]}")
+  COMP_CWORD=$at
+  _shtab_netesto
+}
+
+complete -o filenames -F _netesto netesto

@@ -7,8 +7,13 @@ import os
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from netesto import process
+
+# How fast this machine happens to be is no fact that a test states.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
 

@@ -1,17 +1,18 @@
 """The command line: the only place that prints, and that chooses an exit status."""
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from netesto.cli import options, status
 from netesto.errors import NetestoError, ScriptError
 
-__all__ = ["main"]
+__all__ = ["guarded", "main"]
 
 
 # argparse would take the word after -n for its value, and "-n=json" for the value "=json".
@@ -21,11 +22,15 @@ _DRY_RUN = {"-n": "--dry-run=plain", "--dry-run": "--dry-run=plain", "-n=json": 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status (netesto.cli.status)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in words
+    return guarded(lambda: _dispatch(words), debug="--debug" in words)
+
+
+def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
+    """The exit status of `run`; what goes wrong in it is told in words."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
-        return _dispatch(words)
+        return _printed(run)
     except NetestoError as error:
         if debug:
             traceback.print_exc()
@@ -42,6 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, OSError) and error.errno is not None:
+            # A full disk, a folder that went away: the world, and not the program.
+            about = f"{error.filename}: " if error.filename else ""
+            print(
+                f"netesto: {about}{error.strerror}\nnetesto --debug … shows where it happened",
+                file=sys.stderr,
+            )
+            return status.NOT_READY
         logging.getLogger(__name__).debug("unexpected", exc_info=True)
         print(
             f"netesto: a mistake of ours, please report it: {type(error).__name__}: {error}\n"
@@ -53,11 +66,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         _settle_output()
 
 
+def _printed(run: Callable[[], int]) -> int:
+    """The exit status of `run`, when what it printed is out: a disk may be full, a reader gone."""
+    outcome = run()
+    # Standard output is None if it was closed before we were started.
+    if sys.stdout is not None:
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+    return outcome
+
+
 def _settle_output() -> None:
     """Python's own last flush would turn a reader that went away into exit status 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None:
+                stream.flush()
         except OSError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
@@ -72,7 +96,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _dispatch(words: list[str]) -> int:
     """Import what the command needs, and no more, and run it."""
-    if not words and not sys.stdin.isatty():
+    if not words and sys.stdin is not None and not sys.stdin.isatty():
         words = ["run", "-"]
     # The agent reads its own options.
     if words and words[0] == "agent":
@@ -80,6 +104,8 @@ def _dispatch(words: list[str]) -> int:
 
         return daemon.main(words[1:])
     chosen = options.parser().parse_args([_DRY_RUN.get(word, word) for word in words])
+    # A guest runs the same words again.
+    chosen.words = words
     match chosen.command:
         case "run":
             from netesto.cli import run
@@ -109,6 +135,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import guests
 
             return guests.kernel(chosen)
+        case "hosts":
+            from netesto.cli import hosts
+
+            return hosts.hosts(chosen)
         case "lab" | "clean":
             from netesto.cli import labs
 

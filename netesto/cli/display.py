@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -61,6 +61,8 @@ class Display:
         self._flows: dict[str, _Flow] = {}
         self._lock = threading.RLock()
         self._live: Live | None = None
+        self._parts: tuple[str, ...] = ()
+        self._left_s: float | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -77,9 +79,19 @@ class Display:
     # ---- its life ------------------------------------------------------------------------
 
     def expect(self, *, experiments: int, seconds: float) -> None:
-        """What a dry run found: how many experiments, and how long they should take."""
+        """What a dry run found: how many experiments, and how long the whole run should take."""
         self._expected, self._seconds = experiments, seconds
-        self._began_s = time.time()
+
+    def parts(self, running: Sequence[str], *, done: int, of: int, left_s: float | None) -> None:
+        """Parts of the script that run side by side now, and how many have ended."""
+        with self._lock:
+            for name in running:
+                if name not in self._parts:
+                    self._line(f"{name}: begins")
+            self._parts = tuple(running)
+            self._title = f"{done} of {of} parts of the script done"
+            self._left_s = left_s
+            self._now = ""
 
     def start(self) -> None:
         """Show the live display, where there is one."""
@@ -160,7 +172,7 @@ class Display:
                 self.warn(f"flow {flow} failed: {status}")
 
     def experiment_ended(
-        self, exp: int, status: str, rows: list[Mapping[str, str]], page: str
+        self, exp: int, status: str, rows: Sequence[Mapping[str, str]], page: str
     ) -> None:
         with self._lock:
             self.rows += rows
@@ -193,13 +205,17 @@ class Display:
             table = Table.grid(padding=(0, 2))
             for name, flow in list(self._flows.items())[:FLOWS_SHOWN]:
                 table.add_row("", *_flow_row(name, flow, now_s))
+            for name in self._parts:
+                table.add_row("", name, "", Text("running", style="cyan"))
             hidden = len(self._flows) - FLOWS_SHOWN
             if hidden > 0:
                 table.add_row("", f"and {hidden} more flows", "", "")
             return Group(head, table, Text(f"  {self._now}", style="dim"))
 
     def _time_left(self, now_s: float) -> str:
-        left_s = self._began_s + self._seconds - now_s
+        left_s = self._left_s
+        if left_s is None:
+            left_s = self._began_s + self._seconds - now_s
         return f"about {units.format_time(round(left_s))} left" if left_s >= 1 else ""
 
 

@@ -1,23 +1,27 @@
 """Where a run happens: on real hosts, in this machine's kernel, or inside a guest kernel."""
 
 import argparse
+import hashlib
+import os
 import platform
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.cli import labs, status
+from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
-from netesto.controller import requests
+from netesto.controller import preflight, requests
+from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, MissingError, ScriptError, UsageError
-from netesto.lab import guest, kernels, netns, topology
+from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
+from netesto.model import Endpoint
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -27,10 +31,12 @@ GUEST_FEATURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A ground, and in words why; the reason is empty where the user named the ground."""
+    """A ground, and in words why; the reason is empty where the user named the ground. `kernel` is
+    the one that was named with it."""
 
     ground: str
     reason: str = ""
+    kernel: Kernel | None = None
 
 
 def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choice:
@@ -40,11 +46,13 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
     if inside is not None:
         return Choice(inside)
     if options.hosts is not None:
-        if options.ground not in {None, "hosts"}:
-            raise UsageError("--hosts means real hosts; it does not go with --ground")
+        if options.ground not in {None, "hosts"} or options.kernel is not None:
+            raise UsageError("--hosts means real hosts; --ground and --kernel do not go with it")
         return Choice("hosts")
     if options.ground == "hosts":
         raise UsageError("--ground hosts needs --hosts FILE")
+    if options.kernel is not None:
+        return _of_kernel(options.kernel, options.ground)
     if options.ground is not None:
         return Choice(options.ground)
     needed = lacking(rehearsal.commands, capabilities.probe_blocking())
@@ -65,6 +73,13 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
     return Choice("lab")
 
 
+def _of_kernel(name: str, ground: str | None) -> Choice:
+    kernel = kernelbuild.choose(name)
+    if ground not in {None, kernel.kind}:
+        raise UsageError(f"--kernel {name} is a kernel for ground {kernel.kind}, not for {ground}")
+    return Choice(kernel.kind, kernel=kernel)
+
+
 def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topology:
     """The lab that the command line, or else the script, asks for."""
     if options.lab:
@@ -77,7 +92,7 @@ def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topo
             " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
         )
     try:
-        return topology.build(request.topology, request.settings)
+        return topology.build(request.topology, request.settings, script=request.place.file)
     except UsageError as error:
         raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
 
@@ -94,23 +109,57 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
     return list(wanted)
 
 
+def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> None:
+    """UsageError or ScriptError if the command line or the script names a host that the lab, which
+    need not be there yet, will not have."""
+    hosts = [Endpoint(host=name, agent="") for name in network.hosts]
+    named = Inventory(hosts, aliases=labs.parse_map(options.map))
+    preflight.check_hosts(rehearsal.commands, named)
+
+
 def run_inside(
-    kernel: Kernel, options: argparse.Namespace, *, out: Path, seed: int, script: str
+    kernel: Kernel,
+    options: argparse.Namespace,
+    *,
+    out: Path,
+    seed: int,
+    part: str | None,
+    script: str,
 ) -> int:
-    """Run the same command line again inside a guest; its exit status."""
+    """Run the same command line again inside a guest; its exit status.
+
+    The guest of a part has a seed of its own, that depends on nothing but the run's and its name.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    again = guest.command_for_run(
-        [*sys.argv[1:], "--seed", str(seed), "--out", str(out)], kernel=kernel
-    )
+    words = [*options.words, "--seed", str(seed), "--out", str(out)]
+    again = guest.command_for_run(words, kernel=kernel)
+    drawer = Drawer(out)
+    # In real time a guest must not have to share its processor.
+    draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
     try:
-        return guest.run(
+        status_inside = guest.run(
             again.argv,
             kernel=kernel,
             writable=[out],
             env=again.env,
             stdin=script.encode() if options.script == "-" else b"",
             max_wall_s=options.max_wall,
-            seed=seed,
+            seed=seed if part is None else part_seed(seed, part),
+            meanwhile=drawer.look if draws_beside else None,
         )
     except KeyboardInterrupt:
         return status.INTERRUPTED
+    finally:
+        drawer.finish()
+    return status_inside
+
+
+def draws_outside() -> bool:
+    """True in a guest: the process that started it draws the pages."""
+    return guest.ground_inside() is not None
+
+
+def part_seed(seed: int, part: str) -> int:
+    """The seed of the guest that a part of the script runs in, 31 bits."""
+    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1

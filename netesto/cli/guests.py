@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+from typing import get_args
 
 from netesto.cli import status
-from netesto.lab import kernels
+from netesto.lab import kernelbuild, kernels
+from netesto.lab.kernels import Kernel, Kind
 
 
 def kernel(options: argparse.Namespace) -> int:
@@ -13,7 +15,7 @@ def kernel(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    made = kernels.build(options.source, progress=_progress)
+    made = kernelbuild.build(options.source, progress=_progress)
     print(f"{made.name}  {made.path}")
     return status.OK
 
@@ -24,9 +26,18 @@ def _progress(text: str) -> None:
 
 def _list() -> int:
     there = kernels.installed()
+    usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
     for found in there:
-        print(f"{found.kind}  {found.name:32} {found.path}")
-    for ground in ("uml", "sim"):
-        if kernels.find(ground) is None:
+        print(f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.kind])}")
+    for ground, kernel in usual.items():
+        if kernel is None:
             print(f"{ground}  none; {kernels.missing(ground).remedy}")
     return status.OK
+
+
+def _note(kernel: Kernel, usual: Kernel | None) -> str:
+    """When a kernel is used, if it is not by itself."""
+    if kernel == usual:
+        return ""
+    made = f", of {kernel.source}" if kernel.is_own else ""
+    return f"  (only with --kernel{made})"

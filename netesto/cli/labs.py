@@ -1,16 +1,23 @@
-"""Labs for the command line: the ground of a run, and `lab up|status|exec|down`, `clean`."""
+"""Labs for the command line: the ground of a run, and `lab up|status|exec|path|down`, `clean`."""
 
 import argparse
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from netesto import process
 from netesto.cli import status
 from netesto.errors import UsageError
-from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology
+from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology, ways
 from netesto.lab.netns import Lab
+from netesto.lab.nursery import Starter
 from netesto.lab.topology import Topology
+from netesto.lab.ways import Flow
+from netesto.model import Address
+
+# Flows of any source port that `lab path` asks for: enough to meet each of sixteen equal paths.
+SAMPLE_FLOWS = 256
 
 
 def parse_spec(spec: str) -> Topology:
@@ -39,9 +46,9 @@ def unfetched(lab: Lab) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def up(network: Topology) -> Iterator[Lab]:
-    """The lab, for as long as the body runs."""
-    with netns.up(plan_of(network)) as lab:
+def up(network: Topology, nursery: Starter) -> Iterator[Lab]:
+    """The lab, for as long as the body runs; its agents come from the nursery."""
+    with netns.up(plan_of(network), nursery=nursery) as lab:
         yield lab
 
 
@@ -74,6 +81,8 @@ def lab(options: argparse.Namespace) -> int:
             return _status()
         case "exec":
             return _exec(options)
+        case "path":
+            return _path(options)
         case _:
             return _down(options)
 
@@ -122,6 +131,40 @@ def _exec(options: argparse.Namespace) -> int:
         raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
     words = options.argv[1:] if options.argv[0] == "--" else options.argv
     process.become(_the_lab(options.name).command(options.host, words))
+
+
+def _path(options: argparse.Namespace) -> int:
+    built = _the_lab(options.name)
+    source, destination = (_address(built, host) for host in (options.source, options.destination))
+    if source == destination:
+        raise UsageError(f"lab path: from {options.source} to itself")
+    ports = range(options.sport, options.sport + 1) if options.sport else _any_ports()
+    flows = [
+        Flow(
+            source=source,
+            destination=destination,
+            source_port=port,
+            destination_port=options.dport,
+            protocol="udp" if options.udp else "tcp",
+        )
+        for port in ports
+    ]
+    shares = Counter(map(ways.describe, ways.trace_all(ways.Map.of_record(built.record), flows)))
+    for way, count in sorted(shares.items()):
+        print(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
+    return status.OK
+
+
+def _any_ports() -> range:
+    return range(ways.FIRST_PORT, ways.FIRST_PORT + SAMPLE_FLOWS)
+
+
+def _address(built: Lab, host: str) -> Address:
+    """The IPv4 address that traffic of a host uses."""
+    if host not in built.endpoints:
+        known = ", ".join(built.endpoints)
+        raise UsageError(f"lab {built.id}: no host {host}", remedy=f"There are {known}.")
+    return built.endpoints[host].addresses[4]
 
 
 def _down(options: argparse.Namespace) -> int:

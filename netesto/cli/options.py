@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     _compare(commands)
     _lab(commands)
     _kernel(commands)
+    _hosts(commands)
     _add(
         commands,
         "clean",
@@ -66,14 +67,26 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _count(text: str) -> int:
+    """A number of things, at least one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1, 2, 3, …")
+    return int(text)
+
+
 def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
-    return commands.add_parser(
+    command = commands.add_parser(
         name,
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
         epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    # It may stand behind the command too, where people add it.
+    command.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+    return command
 
 
 def _run(commands: _Commands) -> None:
@@ -101,11 +114,17 @@ def _run(commands: _Commands) -> None:
         help="where it runs: namespaces on this machine's kernel, in a user-mode kernel, in"
         " simulated time, or the hosts of --hosts (default: lab if it can do it, else uml)",
     )
+    kernel = run.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was"
+        " built from (default: Debian's)",
+    )
     hosts = run.add_argument(
         "--hosts", type=Path, metavar="FILE", help="a TOML file with real hosts and their agents"
     )
     _completed(_FILES, script, hosts)
-    _completed(_FOLDERS, out)
+    _completed(_FOLDERS, out, kernel)
     run.add_argument(
         "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
     )
@@ -115,16 +134,35 @@ def _run(commands: _Commands) -> None:
         default="",
         help="names in the script for hosts of the lab: kerneltest010=client1,…",
     )
-    run.add_argument(
-        "--family", type=int, choices=[4, 6], default=4, help="IP version of the traffic"
-    )
+    _family(run)
     run.add_argument(
         "--seed", type=int, metavar="N", help="for everything random (default: chosen, and told)"
     )
     run.add_argument(
+        "--jobs",
+        type=_count,
+        metavar="N",
+        help="run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its"
+        " own (uml and sim; default in simulated time: as many as this machine has processors)",
+    )
+    # One of the processes that --jobs starts.
+    run.add_argument("--part", help=argparse.SUPPRESS)
+    run.add_argument(
         "--resume",
         action="store_true",
         help="pass over the cells of a SWEEP that an earlier run finished in this results folder",
+    )
+    run.add_argument(
+        "--on-failure",
+        default="continue",
+        metavar="WHAT",
+        help="when something measured has failed: continue; stop; or retry=N, that is run the cell"
+        " of the SWEEP or the repetition of the RUN again, up to N times (default: continue)",
+    )
+    run.add_argument(
+        "--yes",
+        action="store_true",
+        help="do not ask before a script changes settings of real hosts (asked on a terminal)",
     )
     run.add_argument(
         "--force", action="store_true", help="go on though the lab is not as it was asked for"
@@ -138,6 +176,12 @@ def _run(commands: _Commands) -> None:
     run.add_argument("--plain", action="store_true", help="no live display: lines with times")
     run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
+
+
+def _family(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--family", type=int, choices=[4, 6], default=4, help="IP version of the traffic"
+    )
 
 
 def _language(command: argparse.ArgumentParser) -> None:
@@ -172,12 +216,14 @@ def _check(commands: _Commands) -> None:
     check = _add(
         commands,
         "check",
-        "report every error that can be found without running",
+        "report every error that can be found without running; exit status 2 if there is one",
         "netesto check scripts/*.nts",
     )
-    scripts = check.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    scripts = check.add_argument(
+        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
+    )
     hosts = check.add_argument(
-        "--hosts", type=Path, metavar="FILE", help="names that scripts may use"
+        "--hosts", type=Path, metavar="FILE", help="a TOML file with the hosts that scripts may use"
     )
     _completed(_FILES, scripts, hosts)
     _language(check)
@@ -185,9 +231,17 @@ def _check(commands: _Commands) -> None:
 
 def _format(commands: _Commands) -> None:
     form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
-    scripts = form.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
+    scripts = form.add_argument(
+        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
+    )
     _completed(_FILES, scripts)
-    form.add_argument("-w", "--write", action="store_true", help="change the files in place")
+    how = form.add_mutually_exclusive_group()
+    how.add_argument("-w", "--write", action="store_true", help="change the files in place")
+    how.add_argument(
+        "--check",
+        action="store_true",
+        help="print nothing; tell which are not in this form, with exit status 1",
+    )
 
 
 def _report(commands: _Commands) -> None:
@@ -247,6 +301,13 @@ def _compare(commands: _Commands) -> None:
         help="what to compare (default: rate and others that both have)",
     )
     compare.add_argument(
+        "--by",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="what tells experiments apart (default: all that was asked for)",
+    )
+    compare.add_argument(
         "--threshold",
         type=_percent,
         default=5.0,
@@ -278,6 +339,32 @@ def _kernel(commands: _Commands) -> None:
     actions.add_parser("list", help="what is there")
 
 
+def _hosts(commands: _Commands) -> None:
+    hosts = _add(
+        commands,
+        "hosts",
+        "real hosts: which there are, and whether they are ready",
+        "netesto hosts check hosts.toml scripts/rate-tests.nts",
+    )
+    actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
+    file = listed.add_argument("file", type=Path, metavar="FILE", help="a TOML file, see --hosts")
+    check = actions.add_parser(
+        "check", help="reach every agent; its kernel, clock and tools, and what a script would lack"
+    )
+    checked = check.add_argument("file", type=Path, metavar="FILE", help="a TOML file, see --hosts")
+    script = check.add_argument("script", nargs="?", metavar="SCRIPT", help="what is to be run")
+    _family(check)
+    _completed(_FILES, file, checked, script)
+    _language(check)
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
+    return int(text)
+
+
 def _lab(commands: _Commands) -> None:
     lab = _add(
         commands,
@@ -296,5 +383,16 @@ def _lab(commands: _Commands) -> None:
     execute.add_argument("--name", metavar="LAB", help="which lab, if several are up")
     execute.add_argument("host", metavar="HOST")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    path = actions.add_parser("path", help="the way of a flow from one host to another (IPv4)")
+    path.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    path.add_argument("source", metavar="SOURCE")
+    path.add_argument("destination", metavar="DESTINATION")
+    path.add_argument(
+        "--sport", type=_port, metavar="N", help="its source port (default: many, and their shares)"
+    )
+    path.add_argument(
+        "--dport", type=_port, default=5201, metavar="N", help="its other port (default 5201)"
+    )
+    path.add_argument("--udp", action="store_true", help="of UDP, not of TCP")
     down = actions.add_parser("down", help="take the lab down")
     down.add_argument("--name", metavar="LAB", help="which lab, if several are up")

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from netesto.cli import status
 from netesto.errors import UsageError
@@ -31,12 +32,21 @@ def exp(options: argparse.Namespace) -> int:
     return status.OK
 
 
+def classic(words: Sequence[str]) -> int:
+    """The words of the classic command line; its page goes to standard output."""
+    made = expscript.run_words(words, warn=_to_stderr)
+    made.write()
+    made.send(sys.stdout)
+    return status.OK
+
+
 def compare(options: argparse.Namespace) -> int:
     """Compare two results folders; 1 if the new one is worse in something."""
     found = comparing.compare(
         options.base,
         options.new,
-        measures=options.measures,
+        measures=_names(options.measures),
+        by=_names(options.by),
         threshold_percent=options.threshold,
     )
     print(tables.as_text(comparing.table(found, found.differences)))
@@ -47,10 +57,15 @@ def compare(options: argparse.Namespace) -> int:
     return status.FAILED if found.regressions else status.OK
 
 
+def _names(words: Sequence[str]) -> list[str]:
+    """`--by ca bw` and `--by ca,bw` are the same."""
+    return [name for word in words for name in word.split(",") if name]
+
+
 def _deliver(made: Report, options: argparse.Namespace) -> None:
     made.write(options.out)
     if options.out is None:
-        sys.stdout.write(made.html)
+        made.send(sys.stdout)
     else:
         print(f"page  {options.out}")
 

@@ -1,16 +1,22 @@
 """Scripts for the command line: `netesto check` and `netesto fmt`."""
 
 import argparse
+import contextlib
+import os
+import stat
 import sys
+import tempfile
 from pathlib import Path
 
-from netesto.cli import run, status
+from netesto.cli import settings, status
 from netesto.controller.inventory import load
-from netesto.errors import UsageError
+from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.lab import topology
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.ports import LabRequest
+
+_STANDARD_INPUT = Path("-")
 
 
 def check(options: argparse.Namespace) -> int:
@@ -18,10 +24,12 @@ def check(options: argparse.Namespace) -> int:
     hosts = list(load(options.hosts).endpoints) if options.hosts else None
     findings = checking.check(
         options.scripts,
-        library_path=run.library_path(options.libraries),
-        definitions=run.parse_definitions(options.definitions),
+        library_path=settings.library_path(options.libraries),
+        definitions=settings.parse_definitions(options.definitions),
         hosts=hosts,
         lab_hosts=_lab_hosts,
+        max_iterations=options.max_iterations,
+        read=_read,
     )
     for finding in findings:
         print(finding, file=sys.stderr)
@@ -35,7 +43,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
-    return topology.build(request.topology, request.settings).hosts
+    return topology.build(request.topology, request.settings, script=request.place.file).hosts
 
 
 def _count(number: int, noun: str) -> str:
@@ -43,20 +51,72 @@ def _count(number: int, noun: str) -> str:
 
 
 def format_scripts(options: argparse.Namespace) -> int:
-    """Print scripts in the usual form, or write them so."""
+    """Print scripts in the usual form, write them so, or tell which are not."""
+    if options.write and _STANDARD_INPUT in options.scripts:
+        raise UsageError("standard input cannot be written", remedy="Without -w it is printed.")
+    outcome = status.OK
     for path in options.scripts:
+        try:
+            is_formed = _format(path, write=options.write, check=options.check)
+        except ScriptError as error:
+            # The others are no worse for it.
+            print(error, file=sys.stderr)
+            outcome = status.WRONG
+        else:
+            outcome = max(outcome, status.OK if is_formed else status.FAILED)
+    return outcome
+
+
+def _format(path: Path, *, write: bool, check: bool) -> bool:
+    """Whether all is well with a script: False if its form was only to be checked, and is not."""
+    try:
         text = _read(path)
-        formed = printer.print_script(parser.parse(text, file=str(path)))
-        if not options.write:
-            sys.stdout.write(formed)
-        elif formed != text:
-            path.write_text(formed, encoding="utf-8")
-            print(f"formatted {path}")
-    return status.OK
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    formed = printer.print_script(parser.parse(text, file=_called(path)))
+    if check:
+        if formed != text:
+            print(f"{path} is not in the usual form", file=sys.stderr)
+        return formed == text
+    if not write:
+        print(formed, end="")
+    elif formed != text:
+        _rewrite(path, formed)
+        print(f"formatted {path}")
+    return True
+
+
+def _rewrite(path: Path, text: str) -> None:
+    """Replace a script, so that it is the old one or the new; a link to it stays a link."""
+    target = path.resolve()
+    fresh: Path | None = None
+    try:
+        was = target.stat()
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=target.parent, prefix=".", delete=False
+        ) as file:
+            fresh = Path(file.name)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            # Only root may give a file away; anybody else's is theirs already.
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), was.st_uid, was.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(was.st_mode))
+        fresh.replace(target)
+    except OSError as error:
+        raise WorldError(f"{path}: cannot write: {error.strerror or error}") from error
+    finally:
+        if fresh is not None:
+            fresh.unlink(missing_ok=True)
+
+
+def _called(path: Path) -> str:
+    return interpreter.STANDARD_INPUT if path == _STANDARD_INPUT else str(path)
 
 
 def _read(path: Path) -> str:
-    try:
-        return interpreter.read_script(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+    """The text of a script. OSError if it cannot be read, ScriptError if it is not UTF-8."""
+    if path == _STANDARD_INPUT:
+        return settings.standard_input()
+    return interpreter.read_script(path)

@@ -22,7 +22,8 @@ as_generated = pytest.mark.skipif(
 def generated(shell):
     import shtab  # noqa: PLC0415 - a tool of developers, which need not be installed
 
-    return shtab.complete(options.parser(), shell=shell) + "\n"
+    ours = (COMPLETIONS / "definitions.bash").read_text() if shell == "bash" else ""
+    return shtab.complete(options.parser(), shell=shell) + "\n" + ours
 
 
 @as_generated
@@ -37,7 +38,7 @@ def completed(folder, *words):
     script = folder / "complete.bash"
     script.write_text(
         f"source {COMPLETIONS}/netesto.bash\ncd {folder}\nCOMP_WORDS=({line})\n"
-        f"COMP_CWORD={len(words) - 1}\n_shtab_netesto\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+        f"COMP_CWORD={len(words) - 1}\n_netesto\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
     return process.run(["bash", str(script)], timeout=20).stdout.split()
 
@@ -57,6 +58,24 @@ def test_choices_of_an_option_are_completed(tmp_path):
 def test_scripts_are_completed(tmp_path):
     (tmp_path / "my.nts").touch()
     assert completed(tmp_path, "netesto", "run", "my") == ["my.nts"]
+
+
+def test_scripts_are_completed_behind_a_definition(tmp_path):
+    """As bash cuts `netesto run -D dur=60 -D ca=bbr my`."""
+    (tmp_path / "my.nts").touch()
+    words = ("netesto", "run", "-D", "dur", "=", "60", "-D", "ca", "=", "bbr", "my")
+    assert completed(tmp_path, *words) == ["my.nts"]
+
+
+def test_options_are_completed_behind_a_definition(tmp_path):
+    words = ("netesto", "run", "-D", "dur", "=", "60", "my.nts", "--pl")
+    assert completed(tmp_path, *words) == ["--plain"]
+
+
+def test_bash_is_told_how_to_complete_the_command(tmp_path):
+    script = f"source {COMPLETIONS}/netesto.bash; complete -p netesto"
+    told = process.run(["bash", "-c", script], timeout=20).stdout
+    assert told == "complete -o filenames -F _netesto netesto\n"
 
 
 def test_results_folders_are_completed_without_files(tmp_path):

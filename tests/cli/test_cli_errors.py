@@ -1,10 +1,11 @@
 """Wrong input ends with the documented exit status, and words a newcomer understands."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from netesto import cli
+from netesto import cli, process
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -127,16 +128,83 @@ def test_no_command_shows_the_help(capsys, monkeypatch):
 
 def test_a_dry_run_prints_and_ends_well(script, capsys):
     status = cli.main(["run", "-n", script("LAB pair\nWAIT 3\n")])
-    assert (status, capsys.readouterr().out) == (0, "# 0 experiments, 0 flows, about 3 s\n")
+    assert (status, capsys.readouterr().out) == (0, "# 0 experiments, 0 flows, about 5 s\n")
 
 
 def test_a_dry_run_in_json_ends_with_the_totals(script, capsys):
     cli.main(["run", "-n=json", script("LAB pair\nWAIT 3\n")])
     assert capsys.readouterr().out == (
-        '{"summary": {"experiments": 0, "flows": 0, "seconds": 3.0}}\n'
+        '{"summary": {"experiments": 0, "flows": 0, "seconds": 4.9}}\n'
     )
 
 
 def test_a_dry_run_touches_no_file(script, capsys, tmp_path):
     run(capsys, "run", "-n", script("DO_SERVER host=a exp=COUNTER\n"))
     assert [path.name for path in tmp_path.iterdir()] == ["a.nts"]
+
+
+# ---- which kernel --------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_is_not_there_is_answered_with_where_to_look(script, capsys):
+    status, text = run(capsys, "run", "--kernel", "sim-7.0", script("LAB pair\n"))
+    assert (status, text.splitlines()[0]) == (
+        2,
+        "netesto: --kernel sim-7.0: neither a kernel's name nor a kernel source",
+    )
+
+
+def test_real_hosts_have_their_own_kernels(script, capsys):
+    words = ("--hosts", "hosts.toml", "--kernel", "sim-6.1")
+    assert run(capsys, "run", *words, script("LAB pair\n")) == (
+        2,
+        "netesto: --hosts means real hosts; --ground and --kernel do not go with it\n",
+    )
+
+
+def shell(command: str, *words: str, stdin: str = "") -> tuple[int, str]:
+    """The exit status of `netesto WORDS`, started by a shell, and what it wrote to stderr."""
+    argv = ["sh", "-c", command, "sh", sys.executable, "-m", "netesto", *words]
+    done = process.run(argv, timeout=60, check=False, stdin=stdin)
+    return done.status, done.stderr
+
+
+@pytest.mark.parametrize("words", [["--debug", "run", "-n"], ["run", "--debug", "-n"]])
+def test_debug_shows_the_traceback_wherever_it_stands(words, script, capsys):
+    status, text = run(capsys, *words, script("WAIT x\n"))
+    assert (status, text.startswith("Traceback"), "a.nts:1:6: 'x' is not a time" in text) == (
+        2,
+        True,
+        True,
+    )
+
+
+def test_a_closed_output_is_no_failure(script):
+    assert shell('exec "$@" >&-', "run", "-n", script("ECHO a\n")) == (0, "")
+
+
+def test_a_full_disk_behind_the_output_is_told(script):
+    assert shell('exec "$@" >/dev/full', "run", "-n", script("ECHO a\n")) == (
+        3,
+        "netesto: No space left on device\nnetesto --debug … shows where it happened\n",
+    )
+
+
+def test_a_closed_input_holds_no_script():
+    assert shell('exec "$@" <&-', "run", "-") == (
+        2,
+        "netesto: standard input is closed: there is no script\n",
+    )
+
+
+def test_a_script_that_is_no_text_is_told_with_the_place(script, capsys, tmp_path):
+    (tmp_path / "a.nts").write_bytes(b"ECHO \xff\n")
+    assert run(capsys, "run", "a.nts") == (
+        2,
+        (
+            "a.nts:1:6: not UTF-8 text (byte 0xff)\n"
+            "    ECHO \N{REPLACEMENT CHARACTER}\n"
+            "         ^\n"
+            "Is this a script? Then save it as UTF-8.\n"
+        ),
+    )

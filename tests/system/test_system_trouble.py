@@ -5,34 +5,26 @@ import signal
 from pathlib import Path
 
 import pytest
-from whole_runs import TWO_FLOWS, Outcome, command, namespaces, netesto, run_script
+from whole_runs import Outcome, command, namespaces, netesto, run_script
 
 from netesto import process
 
 pytestmark = pytest.mark.lab
 
 PAIR = "LAB pair rate=50mbit\nSOURCE inlib\n"
+
+# Longer than any honest start or end on a busy machine; nothing waits it out.
+PATIENCE_S = 100
+
 STREAM = "RUN OneFlowStream server=b client=a expName=x ca=cubic dur=%s\n"
-
-
-def agent_of(host: str, runner: int) -> int:
-    """The process id of the agent of `host` that the run `runner` started."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                words = (entry / "cmdline").read_bytes().decode().split("\0")
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            if parent == runner and "netesto.agent.daemon" in words and host in words:
-                return int(entry.name)
-    return 0
 
 
 def wait_for(folder: Path, text: str) -> None:
     """Until the run that `start` began in `folder` has printed `text`."""
     output = folder / "output"
-    assert process.wait_until(lambda: text in output.read_text(), timeout=20), output.read_text()
+    assert process.wait_until(lambda: text in output.read_text(), timeout=PATIENCE_S), (
+        output.read_text()
+    )
 
 
 def start(folder: Path, text: str) -> process.Child:
@@ -41,28 +33,11 @@ def start(folder: Path, text: str) -> process.Child:
     return process.launch(argv, stdout=folder / "output")
 
 
-def test_a_killed_agent_fails_its_flow_and_the_run_ends(tmp_path: Path):
-    run = start(tmp_path, TWO_FLOWS)
-    wait_for(tmp_path, "flow bbr client2→server1")
-    os.kill(agent_of("client2", run.pid), signal.SIGKILL)
-    status = run.wait(30)
-    outcome = Outcome(status, "", "", tmp_path / "out")
-    assert (outcome.status, outcome.rows[0]["status"], outcome.rows[2]["rate"]) == (
-        1,
-        "partial",
-        "",
-    )
-    assert outcome.rows[2]["status"].startswith("client2: agent lost")
-    kept = [path.name for path in (tmp_path / "out" / "runs").rglob("client2/**/client2.snmp")]
-    assert kept == ["client2.snmp"]
-    assert "client1" not in namespaces()
-
-
 def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_path: Path):
     run = start(tmp_path, PAIR + STREAM % 20)
     wait_for(tmp_path, "flow cubic a→b")
     os.kill(run.pid, signal.SIGINT)
-    status = run.wait(30)
+    status = run.wait(PATIENCE_S)
     outcome = Outcome(status, "", "", tmp_path / "out")
     assert (outcome.status, [row["status"] for row in outcome.rows]) == (
         130,
@@ -70,30 +45,6 @@ def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_pa
     )
     assert outcome.manifest(1)["reasons"] == ["interrupted"]
     assert "-a\n" not in namespaces()
-
-
-def test_clean_removes_what_a_killed_run_left(tmp_path: Path):
-    run = start(tmp_path, PAIR + STREAM % 20)
-    wait_for(tmp_path, "flow cubic a→b")
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait(10)
-    left = namespaces()
-    done = netesto(tmp_path, "clean")
-    gone = [name.split()[0] for name in left.splitlines() if name.split()[0] in done.stdout]
-    assert (done.status, len(gone) >= 2) == (0, True)
-    assert set(namespaces().split()) & set(gone) == set()
-
-
-def test_the_next_run_removes_what_a_killed_run_left(tmp_path: Path):
-    run = start(tmp_path, PAIR + STREAM % 20)
-    wait_for(tmp_path, "flow cubic a→b")
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait(10)
-    left = {line.split()[0] for line in namespaces().splitlines()}
-    (tmp_path / "script.nts").write_text(PAIR + STREAM % 1)
-    second = netesto(tmp_path, "run", "--plain", "--out", "next", "script.nts")
-    there = {line.split()[0] for line in namespaces().splitlines()}
-    assert (second.status, left & there) == (0, set())
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path):
@@ -133,5 +84,5 @@ def test_two_runs_do_not_share_a_results_folder(tmp_path: Path):
     wait_for(tmp_path, "flow cubic a→b")
     second = netesto(tmp_path, "run", "--plain", "--out", "out", "script.nts")
     os.kill(run.pid, signal.SIGINT)
-    run.wait(30)
+    run.wait(PATIENCE_S)
     assert (second.status, "another run is writing to this folder" in second.stderr) == (3, True)

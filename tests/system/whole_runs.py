@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from netesto import process
+from netesto.lab import kernels
+from netesto.lab.kernels import Kernel, Kind
 
 # Two flows as in the demo, and short: the second from 1 s to 3 s.
 TWO_FLOWS = """\
@@ -59,3 +63,15 @@ def run_script(folder: Path, text: str, options: Sequence[str] = ()) -> Outcome:
 
 def namespaces() -> str:
     return process.run(["ip", "netns", "list"], timeout=5).stdout
+
+
+def kernel_or_reason(ground: Kind) -> Kernel:
+    """The kernel of a ground; without one the test is skipped, or fails where NETESTO_REQUIRE
+    names the ground."""
+    kernel = kernels.find(ground)
+    if kernel is not None:
+        return kernel
+    reason = str(kernels.missing(ground)).replace("\n", ": ")
+    if ground in os.environ.get("NETESTO_REQUIRE", "").split(","):
+        pytest.fail(f"NETESTO_REQUIRE={ground}, but {reason}")
+    pytest.skip(reason)

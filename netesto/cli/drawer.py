@@ -1,0 +1,72 @@
+"""Draws pages outside of a guest, while the next experiment runs inside.
+
+In there it would take twice as long, and in simulated time everybody would wait for it.
+"""
+
+import time
+from pathlib import Path
+
+from netesto import report
+from netesto.errors import NetestoError
+from netesto.results import store
+
+# Between two looks for experiments that have become whole.
+LOOK_S = 0.25
+
+
+class Drawer:
+    """Draws what is missing of the pages in a results folder that a guest writes to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._looked_s = 0.0
+        self._drawn: set[int] = set()
+        self._rows = 0
+        self._error: NetestoError | None = None
+
+    def look(self) -> None:
+        """Draw the pages that can be drawn now, if it is time to look; called often."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        if not self._looked_s:
+            # While the guest starts: what is imported now is there when it is needed.
+            report.warm_up()
+        # An experiment is whole before its rows are there.
+        if self._rows != self._table_bytes():
+            self._draw()
+        self._looked_s = time.monotonic()
+
+    def finish(self) -> None:
+        """Draw what is left, once the guest has ended. Raises the first error of all drawing."""
+        self._draw()
+        if self._error is not None:
+            raise self._error
+
+    def _draw(self) -> None:
+        if self._error is not None:
+            return
+        try:
+            self._draw_pages()
+        except NetestoError as error:
+            # The guest goes on measuring; `netesto report` draws what is missing.
+            self._error = error
+
+    def _draw_pages(self) -> None:
+        from netesto.report import index, page
+        from netesto.report.neighbours import PAGE
+
+        for exp in store.experiments(self._folder):
+            folder = self._folder / str(exp)
+            if exp not in self._drawn and not (folder / PAGE).exists():
+                page.write(folder)
+            self._drawn.add(exp)
+        rows = self._table_bytes()
+        if rows != self._rows:
+            index.write(self._folder)
+            self._rows = rows
+
+    def _table_bytes(self) -> int:
+        """The size of exp.csv, which only grows."""
+        table = self._folder / store.TABLE
+        return table.stat().st_size if table.exists() else 0

@@ -1,0 +1,82 @@
+"""Where the parts of a run write while they run side by side, and how it becomes the run's.
+
+RESULTS/runs/RUN.parts/PART/    a results folder of its own for each part
+RESULTS/runs/RUN.parts/.lock    held as long as anybody may write there
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from netesto.results import durable
+from netesto.results.store import Store
+
+# The part of all that belongs to no cell and no repetition.
+REST = "rest"
+
+_SUFFIX = ".parts"
+
+
+def of_run(results: Path, run: str) -> Path:
+    """The folder of all parts of a run."""
+    return results / "runs" / f"{run}{_SUFFIX}"
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[int]:
+    """A lock on the folder of a run's parts, as a descriptor: processes that inherit it hold it,
+    too, so it tells whether any of them still lives. BlockingIOError if somebody holds it."""
+    with durable.writing(folder):
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def take_over(results: Store, part: Path) -> list[dict[str, str]]:
+    """Make what a part measured the run's, and remove the part's folder; its rows of exp.csv."""
+    rows = results.adopt(part)
+    for kept in part.glob("runs/*-unfetched"):
+        with durable.writing(results.folder):
+            kept.rename(results.folder / "runs" / f"{kept.name}-{part.name}")
+    if rows:
+        from netesto.report import index
+
+        index.write(results.folder)
+    shutil.rmtree(part, ignore_errors=True)
+    return rows
+
+
+def take_over_left(results: Store) -> Iterator[str]:
+    """Take over what the parts of killed runs had measured; what a person should know of it."""
+    for folder in sorted((results.folder / "runs").glob(f"*{_SUFFIX}")):
+        try:
+            with held(folder):
+                parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=_order)
+                rows = [row for part in parts for row in take_over(results, part)]
+        except BlockingIOError:
+            yield f"{folder}: its parts are still ending; a later run takes them over"
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        numbers = ", ".join(experiments(rows))
+        if numbers:
+            yield f"took over what a killed run had measured: experiments {numbers}"
+
+
+def experiments(rows: list[dict[str, str]]) -> Mapping[str, list[dict[str, str]]]:
+    """Rows of exp.csv by the number of their experiment."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        found.setdefault(row["exp"].partition(".")[0], []).append(row)
+    return found
+
+
+def _order(part: Path) -> tuple[int, int]:
+    """What belongs to no part first, then the parts as in the script, each attempt by itself."""
+    index, _, attempt = part.name.partition("-")
+    return (-1 if index == REST else int(index), int(attempt or 1))

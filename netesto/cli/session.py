@@ -1,0 +1,124 @@
+"""What every real run has: its results folder held, its record kept, its end told."""
+
+import argparse
+import contextlib
+import logging
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from netesto import log, paths
+from netesto.cli import console, partfolders, status, tables
+from netesto.cli.display import Display
+from netesto.controller import wallclock
+from netesto.controller.wallclock import Stopwatch
+from netesto.errors import NetestoError
+from netesto.lab import guest
+from netesto.language.parts import Rehearsal
+from netesto.results import fields, runs
+from netesto.results.runs import RunRecord
+from netesto.results.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ended: its exit status, what failed, and where it was."""
+
+    status: int
+    failures: tuple[str, ...] = ()
+    ground: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Session(ABC):
+    """One real run, from the results folder to the exit status."""
+
+    def __init__(
+        self, options: argparse.Namespace, *, rehearsal: Rehearsal, run_record: RunRecord, out: Path
+    ) -> None:
+        self.options = options
+        self.rehearsal = rehearsal
+        self.record = run_record
+        self.out = out
+        self.fields = fields.load(paths.fields_file())
+        self.display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
+
+    @abstractmethod
+    def carry_out(self, results: Store) -> End:
+        """The run itself. Errors before the first experiment are raised."""
+
+    def run(self) -> int:
+        """The exit status. Errors before the first experiment are raised."""
+        configure_log(self.options.verbose)
+        self.fields.check_extra(self.rehearsal.columns)
+        end = End(status.FAILED)
+        with Store(self.out) as results:
+            results.check_columns(self.fields)
+            stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
+            self._tidy(results)
+            results.write_run(self.record)
+            try:
+                with self.display:
+                    end = self.carry_out(results)
+            except KeyboardInterrupt:
+                end = End(status.INTERRUPTED)
+                raise
+            except NetestoError as error:
+                end = End(status.of(error), (error.message,))
+                raise
+            finally:
+                results.write_run(self._ended(end, stopwatch))
+        # Nobody may read it any more; what was measured does not depend on that.
+        with contextlib.suppress(BrokenPipeError):
+            self._tell(end)
+        return end.status
+
+    def _tidy(self, results: Store) -> None:
+        """What killed runs left in the results folder."""
+        for said in partfolders.take_over_left(results):
+            self.display.warn(said)
+        missing = results.without_rows()
+        if missing:
+            numbers = ", ".join(map(str, missing))
+            self.display.warn(
+                f"experiments without rows in exp.csv: {numbers};"
+                f" netesto report {results.folder} adds them"
+            )
+
+    def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
+        speed = stopwatch.speed()
+        return replace(
+            self.record,
+            simulated_time=guest.ground_inside() == wallclock.SIMULATED,
+            wall_s=stopwatch.wall_s(),
+            speed_up=None if speed is None else speed.speed_up,
+            ended=runs.utc(time.time()),
+            exit_status=end.status,
+            failures=end.failures,
+            experiments=tuple(self.display.experiments),
+            ground=end.ground,
+            hosts=dict(end.hosts),
+        )
+
+    def _tell(self, end: End) -> None:
+        # What a part has to say is said by the process that started it.
+        if self.display.rows and not self.options.quiet and not self.options.part:
+            print()
+            tables.print_rows(self.display.rows)
+            print()
+            if len(self.display.pages) == 1:
+                print(f"page     {self.display.pages[0]}")
+            print(f"results  {self.out}/exp.html")
+        for failure in end.failures:
+            print(f"netesto: {failure}", file=sys.stderr)
+        if end.status == status.INTERRUPTED:
+            print("netesto: interrupted; what was measured is kept", file=sys.stderr)
+
+
+def configure_log(verbosity: int) -> None:
+    """Log to stderr as often as -v was given: warnings of the log are on the display already."""
+    levels = (logging.ERROR, logging.INFO, logging.DEBUG)
+    log.configure(level=levels[min(verbosity, 2)], stream=sys.stderr)

@@ -1,0 +1,100 @@
+"""What the command line says to the language: the script, its definitions, its libraries."""
+
+import argparse
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto import paths
+from netesto.errors import UsageError
+from netesto.language import ports
+from netesto.language.interpreter import STANDARD_INPUT, Interpreter, decoded, read_script
+
+# Enough bits that two runs do not share a seed, few enough to type again.
+SEED_BITS = 31
+
+
+def standard_input() -> str:
+    """The script on standard input. UsageError if it is closed, ScriptError if it is not UTF-8."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: there is no script")
+    return decoded(sys.stdin.buffer.read(), file=STANDARD_INPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script to run: a file, or the text of standard input."""
+
+    name: str
+    file: str
+    text: str
+    path: Path | None
+
+    @classmethod
+    def read(cls, name: str) -> "Script":
+        """The script called `name`, "-" for standard input. UsageError if it cannot be read."""
+        if name == "-":
+            return cls("stdin", STANDARD_INPUT, standard_input(), None)
+        path = Path(name)
+        try:
+            return cls(path.stem, name, read_script(path), path)
+        except OSError as error:
+            raise UsageError(f"{name}: {error.strerror}") from error
+
+    def run(self, interpreter: Interpreter) -> None:
+        """Interpret the script."""
+        if self.path is not None:
+            interpreter.run_file(self.path)
+        else:
+            interpreter.run_text(self.text, file=self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the command line says to the language."""
+
+    libraries: tuple[Path, ...]
+    definitions: Mapping[str, str]
+    seed: int
+    max_iterations: int
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Settings":
+        """The settings that the options ask for; a seed is chosen where none was given."""
+        seed = getattr(options, "seed", None)
+        return cls(
+            libraries=tuple(library_path(options.libraries)),
+            definitions=parse_definitions(options.definitions),
+            seed=secrets.randbits(SEED_BITS) if seed is None else seed,
+            max_iterations=options.max_iterations,
+        )
+
+    def interpreter(self, port: ports.Port) -> Interpreter:
+        """An interpreter that asks `port`."""
+        return Interpreter(
+            port,
+            library_path=self.libraries,
+            seed=self.seed,
+            definitions=self.definitions,
+            max_iterations=self.max_iterations,
+        )
+
+
+def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
+    """`-D name=value` as a mapping. UsageError where there is no `=`."""
+    definitions = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"-D {text}: not NAME=VALUE", remedy="example: -D dur=60")
+        definitions[name] = value
+    return definitions
+
+
+def library_path(folders: Sequence[Path]) -> list[Path]:
+    """Where SOURCE looks after the script's folder and the working directory."""
+    named = [Path(part) for part in os.environ.get("NETESTO_LIB", "").split(os.pathsep) if part]
+    return [*folders, *named, paths.library_folder()]

@@ -1,0 +1,351 @@
+"""`netesto run --jobs N`: the parts of a script side by side, each in a guest of its own.
+
+    this process ─┬─ netesto run --part …  ── guest ── one cell of the SWEEP
+                  ├─ netesto run --part …  ── guest ── another one
+                  └─ …
+
+Each writes to a results folder of its own, `runs/RUN.parts/PART` in the run's. What a part measured
+is taken over when all parts before it are done, so that the results are the same however many ran
+at once. If this process is killed, the others end, and the next run takes over what they had.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from netesto import process
+from netesto.cli import partfolders, status
+from netesto.cli.display import Display
+from netesto.cli.partfolders import REST
+from netesto.cli.session import End
+from netesto.controller.onfailure import OnFailure
+from netesto.errors import UsageError
+from netesto.language.parts import Part, Rehearsal
+from netesto.results import durable
+from netesto.results.evidence import OK
+from netesto.results.runs import RunRecord
+from netesto.results.store import Store
+
+# What a guest with a lab of some hosts takes of this machine's memory; a long fat path takes more.
+GUEST_BYTES = 1_500_000_000
+
+# Of what a part said before it failed without a record.
+_LAST_LINES = 8
+
+REST_NAME = "the rest of the script"
+
+# A part that ends so says that the others would fare no better.
+_HOPELESS = frozenset({status.WRONG, status.NOT_READY, status.INTERRUPTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What one of the processes is to do, as a word of its command line.
+
+    `index` is the part's place among those of the script, None for what belongs to none; `start`
+    and `before` are experiment numbers (see language.parts.OnePart), `run` is the run's name.
+    `script` is a digest of the script, which must not change between its parts.
+    """
+
+    index: int | None
+    start: int
+    before: int
+    run: str
+    script: str
+    attempt: int = 1
+
+    def __str__(self) -> str:
+        place = REST if self.index is None else str(self.index)
+        return f"{place}:{self.start}:{self.before}:{self.attempt}:{self.script}:{self.run}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Assignment":
+        """The assignment that `str` made `text` of. UsageError if it is none."""
+        try:
+            place, start, before, attempt, script, run = text.split(":")
+            return cls(
+                index=None if place == REST else int(place),
+                start=int(start),
+                before=int(before),
+                attempt=int(attempt),
+                script=script,
+                run=run,
+            )
+        except ValueError:
+            raise UsageError(f"--part {text}: it is netesto's own, not for people") from None
+
+    def name(self, rehearsal: Rehearsal) -> str:
+        """The name of the part in the script; every attempt has another."""
+        name = REST_NAME if self.index is None else rehearsal.parts[self.index].name
+        return name if self.attempt == 1 else f"{name}, attempt {self.attempt}"
+
+
+def default_jobs() -> int:
+    """As many guests as this machine has processors, and memory for."""
+    room = psutil.virtual_memory().available // GUEST_BYTES
+    return max(1, min(len(os.sched_getaffinity(0)), room))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part that is to run: what it is called, how many numbers of experiments it takes, how long
+    it should take, its own folder."""
+
+    assignment: Assignment
+    name: str
+    numbers: int
+    seconds: float
+    folder: Path
+
+    @property
+    def attempt(self) -> int:
+        return self.assignment.attempt
+
+
+def tasks(
+    rehearsal: Rehearsal,
+    results: Path,
+    *,
+    run: RunRecord,
+    start: int,
+    is_done: Callable[[Part], bool],
+) -> list[Task]:
+    """What is to be run, in the order in which it is taken over. `is_done` passes over a part."""
+    folder = partfolders.of_run(results, run.name)
+    rest = Assignment(index=None, start=start, before=start, run=run.name, script=digest(run))
+    found = [
+        Task(
+            replace(rest, index=place, before=part.before),
+            part.name,
+            part.numbers,
+            part.seconds,
+            folder / str(place),
+        )
+        for place, part in enumerate(rehearsal.parts)
+        if not part.is_idle and not is_done(part)
+    ]
+    if rehearsal.has_rest:
+        seconds = rehearsal.totals().seconds - sum(part.seconds for part in rehearsal.parts)
+        found.insert(
+            0, Task(rest, REST_NAME, rehearsal.last_number - start, seconds, folder / REST)
+        )
+    return found
+
+
+def digest(run: RunRecord) -> str:
+    """Of a script and all that it read; 16 hexadecimal digits."""
+    whole = json.dumps([run.script, *run.sources.values()])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+class SideBySide:
+    """The parts of one script, `jobs` at a time; `results` holds the results folder."""
+
+    def __init__(
+        self,
+        tasks: list[Task],
+        *,
+        command: Callable[[Task], Sequence[str]],
+        script: bytes,
+        run: str,
+        results: Store,
+        display: Display,
+        jobs: int,
+        on_failure: OnFailure,
+    ) -> None:
+        self._tasks = tasks
+        self._command = command
+        self._script = script
+        self._results = results
+        self._display = display
+        self._jobs = jobs
+        self._on_failure = on_failure
+        self._folder = partfolders.of_run(results.folder, run)
+        self._running: dict[str, process.Job] = {}
+        self._ended: dict[Task, int] = {}
+        self._retried: set[Task] = set()
+        # How many of the tasks, from the first on, have been taken over.
+        self._taken = 0
+        self._statuses: list[int] = []
+        self._failures: list[str] = []
+        self._record: Mapping[str, object] = {}
+        self._began_s = time.monotonic()
+        self._is_ending = False
+        self._was_interrupted = False
+
+    def run(self) -> End:
+        """Until all have ended, or one has shown that going on is in vain."""
+        durable.make_folder(self._folder)
+        with durable.writing(self._folder):
+            (self._folder / "script").write_bytes(self._script)
+        with partfolders.held(self._folder) as lock:
+            try:
+                asyncio.run(self._all(lock))
+            finally:
+                # What ended is kept, also where a part before it did not.
+                for task in self._tasks[self._taken :]:
+                    if task in self._ended:
+                        self._take_over(task)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        hosts = self._record.get("hosts")
+        return End(
+            self._status(),
+            failures=tuple(self._failures),
+            ground=str(self._record.get("ground", "")),
+            hosts=hosts if isinstance(hosts, dict) else {},
+        )
+
+    def _status(self) -> int:
+        if self._was_interrupted:
+            return status.INTERRUPTED
+        hopeless = (each for each in self._statuses if each in _HOPELESS)
+        return next(hopeless, max(self._statuses, default=status.OK))
+
+    # ---- running -------------------------------------------------------------------------
+
+    async def _all(self, lock: int) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt)
+        waiting = iter(tuple(self._tasks))
+        # Each on a processor of its own, as long as there are enough: guests use just one.
+        cpus = sorted(os.sched_getaffinity(0))
+        workers = [
+            asyncio.create_task(self._work(waiting, lock, cpus[place % len(cpus)]))
+            for place in range(self._jobs)
+        ]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            # If one could not go on (a full disk, say), the others end before their time.
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    def _interrupt(self) -> None:
+        """Every part keeps what it has measured; a second time, its guest is ended at once."""
+        self._is_ending = self._was_interrupted = True
+        for job in self._running.values():
+            job.send(signal.SIGINT)
+
+    async def _work(self, waiting: Iterator[Task], lock: int, cpu: int) -> None:
+        while not self._is_ending and (task := next(waiting, None)) is not None:
+            attempt: Task | None = task
+            while attempt is not None:
+                code = await self._carry_out(attempt, lock, cpu)
+                if code in _HOPELESS or (code and self._on_failure.stops):
+                    self._is_ending = True
+                again = self._again(attempt, code)
+                self._ended[attempt] = code
+                self._take_over_in_order()
+                self._show()
+                attempt = again
+
+    def _again(self, task: Task, code: int) -> Task | None:
+        """The task that a failed one becomes, with new numbers; None if it is not tried again."""
+        if code != status.FAILED or self._is_ending or task.attempt > self._on_failure.retries:
+            return None
+        before = self._results.counter()
+        self._results.reserve(before, before + task.numbers)
+        assignment = replace(task.assignment, before=before, attempt=task.attempt + 1)
+        folder = task.folder.with_name(f"{task.folder.name.partition('-')[0]}-{assignment.attempt}")
+        again = replace(task, assignment=assignment, folder=folder)
+        self._tasks.insert(self._tasks.index(task) + 1, again)
+        self._retried.add(task)
+        return again
+
+    async def _carry_out(self, task: Task, lock: int, cpu: int) -> int:
+        durable.make_folder(task.folder)
+        job = await process.start(
+            [
+                *("setpriv", "--pdeathsig", "TERM", "--"),
+                *("taskset", "--cpu-list", str(cpu)),
+                *self._command(task),
+            ],
+            stdin=self._folder / "script",
+            stdout=task.folder / "stdout",
+            stderr=task.folder / "stderr",
+            pass_fds=[lock],
+        )
+        self._running[task.name] = job
+        self._show()
+        try:
+            code = await job.wait()
+        finally:
+            del self._running[task.name]
+            await job.end()
+        return code if code >= 0 else status.NOT_READY
+
+    def _show(self) -> None:
+        done = sum(task.seconds for task in self._ended)
+        passed_s = time.monotonic() - self._began_s
+        left_s = None
+        if done:
+            left_s = passed_s * (sum(task.seconds for task in self._tasks) / done - 1)
+        self._display.parts(
+            list(self._running), done=len(self._ended), of=len(self._tasks), left_s=left_s
+        )
+
+    # ---- taking over ---------------------------------------------------------------------
+
+    def _take_over_in_order(self) -> None:
+        while self._taken < len(self._tasks) and self._tasks[self._taken] in self._ended:
+            self._take_over(self._tasks[self._taken])
+            self._taken += 1
+
+    def _take_over(self, task: Task) -> None:
+        """Make what a part measured and said ours."""
+        for line in _lines(task.folder / "stdout"):
+            self._display.echo(line)
+        said = _lines(task.folder / "stderr")
+        for line in said:
+            kind, _, text = line.partition(": ")
+            if kind == "warning":
+                self._display.warn(f"{task.name}: {text}")
+        code = self._ended[task]
+        record = _record(task)
+        self._record = self._record or record
+        failures = record.get("failures")
+        told = failures if isinstance(failures, list) else []
+        if code not in {status.OK, status.INTERRUPTED} and not told:
+            told = [_last_words(said) or "it was killed"]
+        if task in self._retried:
+            self._display.warn(f"{task.name}: {'; '.join(map(str, told))}; it was run again")
+        else:
+            self._failures += [f"{task.name}: {failure}" for failure in told]
+            self._statuses.append(code)
+        rows = partfolders.take_over(self._results, task.folder)
+        for exp, own in partfolders.experiments(rows).items():
+            page = self._results.whole(int(exp)) / "exp.html"
+            self._display.experiment_ended(int(exp), own[0].get("status") or OK, own, str(page))
+
+
+def _record(task: Task) -> Mapping[str, object]:
+    """The part's own record of its run; empty if it did not come to that."""
+    try:
+        text = (task.folder / "runs" / f"{task.assignment.run}.json").read_text(encoding="utf-8")
+        found = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last_words(said: Sequence[str]) -> str:
+    """What a part that failed without a record said at last: its error, or the end of it all."""
+    errors = [at for at, line in enumerate(said) if line.startswith("netesto: ")]
+    begin = errors[-1] if errors else len(said)
+    words = said[begin:] or said[-_LAST_LINES:]
+    return "\n".join(words).removeprefix("netesto: ")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []

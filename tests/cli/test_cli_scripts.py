@@ -1,0 +1,164 @@
+"""`netesto check` and `netesto fmt`: what they print, what they leave behind, how they end."""
+
+import stat
+import sys
+
+import pytest
+
+from netesto import cli, process
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a script, and goes where it is."""
+    monkeypatch.chdir(tmp_path)
+
+    def writes(text, name="a.nts"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return writes
+
+
+def piped(*words, text):
+    """What `netesto WORDS` prints of a script on its standard input, and its exit status."""
+    argv = [sys.executable, "-m", "netesto", *words]
+    done = process.run(argv, timeout=60, stdin=text, check=False)
+    return done.status, done.stdout
+
+
+# ---- check -----------------------------------------------------------------------------------
+
+
+def test_check_of_a_sound_script_ends_well(write, capsys):
+    write("ECHO a\n")
+    assert (cli.main(["check", "a.nts"]), capsys.readouterr().out) == (0, "nothing found wrong\n")
+
+
+def test_warnings_alone_are_no_failure(write, capsys):
+    write("END\nECHO a\n")
+    status = cli.main(["check", "a.nts"])
+    assert (status, capsys.readouterr().err.splitlines()[-1]) == (0, "0 errors, 1 warning")
+
+
+def test_an_error_in_any_script_is_a_failure(write, capsys):
+    write("ECHO a\n", "one.nts")
+    write("WAIT x\n", "two.nts")
+    status = cli.main(["check", "one.nts", "two.nts"])
+    assert (status, capsys.readouterr().err.splitlines()[-1]) == (2, "1 error, 0 warnings")
+
+
+def test_an_empty_script_has_nothing_wrong(write, capsys):
+    write("")
+    assert cli.main(["check", "a.nts"]) == 0
+
+
+def test_what_cannot_be_read_is_told_and_the_others_are_checked(write, capsys, tmp_path):
+    write("WAIT x\n")
+    (tmp_path / "folder").mkdir()
+    cli.main(["check", "folder", "none.nts", "a.nts"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if " error: " in line]
+    assert lines == [
+        "folder:1:1: error: cannot be read: Is a directory",
+        "none.nts:1:1: error: cannot be read: No such file or directory",
+        "a.nts:1:6: error: 'x' is not a time (examples: 20, 1.5, 200ms, 2m)",
+    ]
+
+
+def test_a_file_that_is_no_text_is_told_with_the_place(write, capsys):
+    write(b"ECHO a\nECHO \xc3\xa9b \xff\n")
+    cli.main(["check", "a.nts"])
+    assert capsys.readouterr().err.splitlines()[:3] == [
+        "a.nts:2:9: error: not UTF-8 text (byte 0xff)",
+        "    ECHO éb \N{REPLACEMENT CHARACTER}",
+        "            ^",
+    ]
+
+
+def test_a_script_on_standard_input_is_checked():
+    assert piped("check", "-", text="WAIT 1\n") == (0, "nothing found wrong\n")
+
+
+def test_passes_of_loops_are_limited_as_asked(write, capsys):
+    write("FOR i IN 1..20 DO\nDONE\n")
+    assert cli.main(["check", "--max-iterations", "10", "a.nts"]) == 2
+
+
+# ---- fmt -------------------------------------------------------------------------------------
+
+
+def test_the_usual_form_is_printed(write, capsys):
+    write("ECHO   a\r\n")
+    assert (cli.main(["fmt", "a.nts"]), capsys.readouterr().out) == (0, "ECHO a\n")
+
+
+def test_a_script_on_standard_input_is_printed_in_the_usual_form():
+    assert piped("fmt", "-", text="FOR i IN 1..2 DO\nECHO $i\nDONE") == (
+        0,
+        "FOR i IN 1..2 DO\n    ECHO $i\nDONE\n",
+    )
+
+
+def test_a_script_is_written_in_the_usual_form(write, capsys):
+    path = write("ECHO   a\n")
+    cli.main(["fmt", "-w", "a.nts"])
+    assert (path.read_text(), capsys.readouterr().out) == ("ECHO a\n", "formatted a.nts\n")
+
+
+def test_a_script_in_the_usual_form_is_not_written(write, capsys):
+    path = write("ECHO a\n")
+    before = path.stat()
+    cli.main(["fmt", "-w", "a.nts"])
+    assert (path.stat(), capsys.readouterr().out) == (before, "")
+
+
+def test_a_written_script_keeps_its_mode(write):
+    path = write("ECHO   a\n")
+    path.chmod(0o750)
+    cli.main(["fmt", "-w", "a.nts"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+
+
+def test_a_link_to_a_script_stays_one(write, tmp_path):
+    path = write("ECHO   a\n")
+    link = tmp_path / "link.nts"
+    link.symlink_to("a.nts")
+    cli.main(["fmt", "-w", "link.nts"])
+    assert (link.is_symlink(), path.read_text()) == (True, "ECHO a\n")
+
+
+def test_writing_leaves_nothing_else_behind(write, tmp_path):
+    write("ECHO   a\n")
+    cli.main(["fmt", "-w", "a.nts"])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nts"]
+
+
+def test_a_wrong_script_is_left_alone_and_the_others_are_written(write, capsys):
+    wrong = write("ECHO   a\nDONE\n", "wrong.nts")
+    sound = write("ECHO   a\n", "sound.nts")
+    status = cli.main(["fmt", "-w", "wrong.nts", "sound.nts"])
+    assert (status, wrong.read_text(), sound.read_text()) == (2, "ECHO   a\nDONE\n", "ECHO a\n")
+
+
+def test_the_form_can_be_checked(write, capsys):
+    path = write("ECHO   a\n")
+    write("ECHO a\n", "b.nts")
+    status = cli.main(["fmt", "--check", "a.nts", "b.nts"])
+    assert (status, capsys.readouterr().err, path.read_text()) == (
+        1,
+        "a.nts is not in the usual form\n",
+        "ECHO   a\n",
+    )
+
+
+def test_standard_input_is_not_written(capsys):
+    assert cli.main(["fmt", "-w", "-"]) == 2
+
+
+def test_a_missing_script_is_told(write, capsys):
+    status = cli.main(["fmt", "none.nts"])
+    assert (status, capsys.readouterr().err) == (
+        2,
+        "netesto: none.nts: No such file or directory\n",
+    )

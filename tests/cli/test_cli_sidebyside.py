@@ -1,0 +1,254 @@
+"""Parts side by side: the processes are small programs that write what a guest would."""
+
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from netesto import process
+from netesto.cli import partfolders
+from netesto.cli.display import Display
+from netesto.cli.session import End
+from netesto.cli.sidebyside import Assignment, SideBySide, Task
+from netesto.controller.onfailure import CONTINUE, OnFailure
+from netesto.errors import ResultsError, UsageError
+from netesto.results import csvfile
+from netesto.results.store import Store
+
+RUN = "2026-11-20T121500.250Z"
+
+# Arguments: the part's folder, its experiment's number, its status, its exit status, and a file to
+# wait for, "-" for none.
+PART = """
+import json, sys, time
+from pathlib import Path
+folder, number, status, code, awaited = Path(sys.argv[1]), *sys.argv[2:]
+deadline = time.monotonic() + 20
+while awaited != "-" and not Path(awaited).exists() and time.monotonic() < deadline:
+    time.sleep(0.01)
+(folder / number).mkdir()
+(folder / "exp.csv").write_text(f"exp,status\\n{number}.0,{status}\\n{number}.1,{status}\\n")
+(folder / "runs").mkdir()
+failures = [] if status == "ok" else [f"experiment {number}: {status}"]
+record = {"failures": failures, "ground": "sim", "hosts": {"a": "unix:a"}}
+(folder / "runs" / "RUN.json").write_text(json.dumps(record))
+print(f"part {number}")
+print(f"warning: slow {number}", file=sys.stderr)
+if code == "3":
+    print("netesto: no kernel\\nBuild one.", file=sys.stderr)
+sys.exit(int(code))
+""".replace("RUN", RUN)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "out") as opened:
+        yield opened
+
+
+def make_task(store: Store, index: int, *, attempt: int = 1) -> Task:
+    assignment = Assignment(index=index, start=0, before=index, run=RUN, script="", attempt=attempt)
+    folder = partfolders.of_run(store.folder, RUN) / str(index)
+    return Task(assignment, f"ca={index}", 1, 10.0, folder)
+
+
+class Ground:
+    """Runs parts; `codes` are exit statuses by experiment number, `awaited` files to wait for."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.codes: dict[int, int] = {}
+        self.awaited: dict[int, Path] = {}
+        self.said = io.StringIO()
+        self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
+
+    def command(self, task: Task) -> Sequence[str]:
+        number = task.assignment.before + 1
+        code = self.codes.get(number, 0)
+        outcome = ("ok", "failed")[code == 1]
+        awaited = str(self.awaited.get(number, "-"))
+        words = [str(task.folder), str(number), outcome, str(code), awaited]
+        return [sys.executable, "-c", PART, *words]
+
+    def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> End:
+        self.store.reserve(0, count)
+        return SideBySide(
+            [make_task(self.store, index) for index in range(count)],
+            command=self.command,
+            script=b"END\n",
+            run=RUN,
+            results=self.store,
+            display=self.display,
+            jobs=jobs,
+            on_failure=on_failure,
+        ).run()
+
+    @property
+    def rows(self) -> list[str]:
+        return [row["exp"] for row in csvfile.read(self.store.folder / "exp.csv")]
+
+
+@pytest.fixture
+def ground(store):
+    return Ground(store)
+
+
+def test_all_experiments_become_the_runs(ground, store):
+    end = ground.run(3)
+    assert (end, ground.rows, store.experiments()) == (
+        End(0, ground="sim", hosts={"a": "unix:a"}),
+        ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1"],
+        [1, 2, 3],
+    )
+
+
+def test_rows_are_in_the_scripts_order_whoever_ends_first(ground, store):
+    ground.awaited[1] = partfolders.of_run(store.folder, RUN) / "1" / "2"
+    ground.run(2)
+    assert ground.rows == ["1.0", "1.1", "2.0", "2.1"]
+
+
+def test_what_parts_print_is_passed_on(ground, capfd):
+    ground.run(2)
+    assert capfd.readouterr().out == "part 1\npart 2\n"
+
+
+def test_warnings_tell_their_part(ground):
+    ground.run(1)
+    assert "warning: ca=0: slow 1" in ground.said.getvalue()
+
+
+def test_nothing_is_left_of_the_parts(ground, store):
+    ground.run(2)
+    assert not partfolders.of_run(store.folder, RUN).exists()
+
+
+def test_a_failure_is_the_runs_and_the_others_go_on(ground):
+    ground.codes[1] = 1
+    end = ground.run(3)
+    assert (end.status, end.failures, len(ground.rows)) == (
+        1,
+        ("ca=0: experiment 1: failed",),
+        6,
+    )
+
+
+def test_on_failure_stop_begins_no_other_part(ground):
+    ground.codes[1] = 1
+    end = ground.run(3, jobs=1, on_failure=OnFailure(stops=True))
+    assert (end.status, ground.rows) == (1, ["1.0", "1.1"])
+
+
+def test_on_failure_retry_runs_the_part_again_under_a_new_number(ground):
+    ground.codes[1] = 1
+    end = ground.run(2, on_failure=OnFailure(retries=1))
+    assert (end.status, end.failures, ground.rows) == (
+        0,
+        (),
+        ["1.0", "1.1", "3.0", "3.1", "2.0", "2.1"],
+    )
+
+
+def test_retries_have_an_end(ground):
+    ground.codes |= {1: 1, 2: 1, 3: 1, 4: 1}
+    end = ground.run(1, on_failure=OnFailure(retries=2))
+    assert (end.status, end.failures, ground.store.experiments()) == (
+        1,
+        ("ca=0: experiment 3: failed",),
+        [1, 2, 3],
+    )
+
+
+def test_a_world_that_is_not_ready_ends_the_run_and_keeps_what_there_is(ground):
+    ground.codes[1] = 3
+    end = ground.run(3, jobs=1)
+    assert (end.status, end.failures, ground.rows) == (
+        3,
+        ("ca=0: no kernel\nBuild one.",),
+        ["1.0", "1.1"],
+    )
+
+
+def test_an_interrupted_run_keeps_what_parts_had(ground, store):
+    ground.awaited[2] = store.folder / "never"
+    threading.Thread(target=interrupt_after, args=(store.folder / "1",)).start()
+    end = ground.run(3)
+    assert (end.status, ground.rows) == (130, ["1.0", "1.1"])
+
+
+def interrupt_after(path: Path) -> None:
+    """Ctrl-C, once `path` is there."""
+    process.wait_until(path.exists, timeout=20)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+# ---- what killed runs leave -----------------------------------------------------------------
+
+
+def leave(store: Store, part: str, number: int) -> Path:
+    """What a part had measured when its run was killed."""
+    folder = partfolders.of_run(store.folder, RUN) / part
+    (folder / str(number)).mkdir(parents=True)
+    (folder / "exp.csv").write_text(f"exp,status\n{number}.0,ok\n")
+    return folder
+
+
+def test_a_later_run_takes_over_what_a_killed_one_had(store):
+    for part, number in (("10", 11), ("2", 3), ("2-2", 12), ("rest", 1)):
+        leave(store, part, number)
+    said = list(partfolders.take_over_left(store))
+    rows = [row["exp"] for row in csvfile.read(store.folder / "exp.csv")]
+    assert (said, rows) == (
+        ["took over what a killed run had measured: experiments 1, 3, 12, 11"],
+        ["1.0", "3.0", "12.0", "11.0"],
+    )
+
+
+def test_parts_that_still_write_are_left_alone(store):
+    part = leave(store, "0", 1)
+    with partfolders.held(part.parent):
+        [said] = partfolders.take_over_left(store)
+    assert (said.endswith("a later run takes them over"), part.is_dir()) == (True, True)
+
+
+# ---- small things ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [None, 3])
+def test_an_assignment_survives_the_command_line(index):
+    assignment = Assignment(index=index, start=4, before=7, run=RUN, script="a1", attempt=2)
+    assert Assignment.parse(str(assignment)) == assignment
+
+
+def test_an_assignment_is_not_for_people():
+    with pytest.raises(UsageError, match="not for people"):
+        Assignment.parse("3")
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("continue", OnFailure()),
+        ("stop", OnFailure(stops=True)),
+        ("retry=3", OnFailure(retries=3)),
+    ],
+)
+def test_on_failure_is_one_of_three(text, meaning):
+    assert OnFailure.parse(text) == meaning
+
+
+def test_on_failure_that_is_none_of_them_is_refused():
+    with pytest.raises(UsageError, match="--on-failure retry"):
+        OnFailure.parse("retry")
+
+
+def test_numbers_in_use_are_not_reserved(store):
+    store.begin(2)
+    with pytest.raises(ResultsError, match="experiment 2 exists already"):
+        store.reserve(0, 3)

@@ -1,0 +1,164 @@
+"""The report scripts that we ship, on results that were measured: the paper's figures 6, 7 and 8,
+plots over time, and two results folders against each other."""
+
+import re
+from pathlib import Path
+
+import pytest
+from whole_runs import Outcome, kernel_or_reason, netesto
+
+from netesto.report.expscript import numerals, tables
+from netesto.report.expscript.blocks import PlotBlock, TableBlock
+from netesto.report.expscript.runner import Runner
+
+# Some guests one after another, on a machine with other work.
+TIMEOUT_S = 600
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(2 * TIMEOUT_S)]
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+# Figures 7 and 8: three clients with some flows each, over 10 ms.
+RATES = """\
+LAB dumbbell clients=3 servers=1 rate=100mbit delay=5
+SOURCE inlib
+OTHER bw=100mbit,netem=10,testType=3Stream1
+SWEEP ca=cubic,reno instances=1,2 DO
+    RUN MServerStream servers=server1 clients=client1,client2,client3 ca=$ca dur=1 \\
+        expName=1s3c0${instances}fs instances=$instances
+DONE
+"""
+
+# Figure 6: a second flow enters, over 40 ms; one run for each bandwidth.
+SECOND_FLOW = """\
+DEFAULT bw=10mbit
+LAB dumbbell clients=2 servers=1 rate=$bw delay=20
+SOURCE inlib
+OTHER bw=$bw,netem=40
+SWEEP ca=cubic,reno DO
+    RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=1s2clfs \\
+        ca1=$ca ca2=$ca dur1=2 dur2=1 delay2=1
+DONE
+"""
+
+# The same question twice: what a lossy path costs.
+REPEATED = """\
+DEFAULT loss=0
+LAB pair rate=10mbit delay=20 loss=$loss
+SOURCE inlib
+SWEEP ca=reno reps=4 DO
+    RUN OneFlowStream server=b client=a expName=lossy ca=$ca dur=2
+DONE
+"""
+
+
+def run_sim(folder: Path, script: str, *options: str, out: str = "out") -> Outcome:
+    kernel_or_reason("sim")
+    (folder / "script.nts").write_text(script)
+    words = ("run", "--plain", "--ground", "sim", "--seed", "5", "--out", out)
+    done = netesto(folder, *words, *options, "script.nts", timeout=TIMEOUT_S)
+    assert done.status == 0, done.stderr
+    return Outcome(done.status, done.stdout, done.stderr, folder / out)
+
+
+@pytest.fixture(scope="module")
+def rates(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run_sim(tmp_path_factory.mktemp("rates"), RATES)
+
+
+@pytest.fixture(scope="module")
+def second_flow(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder = tmp_path_factory.mktemp("second")
+    run_sim(folder, SECOND_FLOW)
+    return run_sim(folder, SECOND_FLOW, "-D", "bw=20mbit")
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the results `clean` and `lossy`."""
+    folder = tmp_path_factory.mktemp("repeated")
+    run_sim(folder, REPEATED, out="clean")
+    run_sim(folder, REPEATED, "-D", "loss=3", out="lossy")
+    return folder
+
+
+def shown(script: Path, **variables: str) -> tuple[list[list[str]], list[PlotBlock]]:
+    """The cells of a script's only table, and its plots; a warning is an error."""
+    runner = Runner(warn=pytest.fail, tell=print, strict=True, explain=False, out=None)
+    runner.run_script(script, variables)
+    (table,) = [one.table for one in runner.session.blocks if isinstance(one, TableBlock)]
+    plots = [one for one in runner.session.blocks if isinstance(one, PlotBlock)]
+    lines = tables.as_csv(table).splitlines()
+    return [line.split(",") for line in lines], plots
+
+
+def texts(plot: PlotBlock) -> set[str]:
+    return set(re.findall(r"<text[^>]*>([^<]*)</text>", plot.svg))
+
+
+def test_figure_6_shows_the_second_flow_of_each_experiment(second_flow: Outcome):
+    cells, (plot,) = shown(SCRIPTS / "figure-6-second-flow.exp", data=str(second_flow.out))
+    assert cells[1:] == [
+        [row[name] for name in cells[0]]
+        for row in second_flow.rows
+        if row["exp"].endswith(".2") and row["status"] == "ok"
+    ]
+    assert {(row[2], row[4]) for row in cells[1:]} == {
+        ("cubic", "10mbit"), ("reno", "10mbit"), ("cubic", "20mbit"), ("reno", "20mbit"),
+    }  # fmt: skip
+    assert {"10mbit", "20mbit", "cubic", "reno", "Ping RTT (ms)"} <= texts(plot)
+
+
+def test_figure_7_shows_retransmissions_and_fairness(rates: Outcome, tmp_path: Path):
+    script = SCRIPTS / "figure-7-retransmissions-and-fairness.exp"
+    page = tmp_path / "figure-7.html"
+    done = netesto(tmp_path, "exp", "--strict", "-o", str(page), str(script), f"data={rates.out}")
+    assert (done.status, done.stderr) == (0, "")
+    assert [
+        text
+        for text in ("1", "2", "cubic", "reno", "% Retransmits", "Flows per host (3 hosts)")
+        if f">{text}</text>" not in page.read_text()
+    ] == []
+    assert sorted(path.name for path in (tmp_path / "Plots").iterdir()) == [
+        "figure-7.pdf", "figure-7.png", "figure-7.svg",
+    ]  # fmt: skip
+
+
+def test_figure_8_has_the_fairness_of_its_rows(rates: Outcome):
+    cells, (plot,) = shown(SCRIPTS / "figure-8-table-and-plot.exp", data=str(rates.out))
+    whole = [row for row in rates.rows if row["exp"].endswith(".0")]
+    assert len(whole) == 4
+    assert [(row[0], row[-1]) for row in cells[1:]] == [
+        (row["exp"], str(numerals.truncated(float(row["rateMax"]) / float(row["rateMin"]))))
+        for row in whole
+    ]
+    assert {"cubic", "reno", "Flows per host (3 hosts)"} <= texts(plot)
+
+
+def test_rate_window_and_delay_over_time(second_flow: Outcome, tmp_path: Path):
+    script = tmp_path / "over-time.exp"
+    script.write_text(
+        f"File={second_flow.out}\nSelect=exp==1.0\nCols=exp\ndoTable\nplotType=time\n"
+        "plotY1=rate\ndoPlot\nplotY1=cwnd\ndoPlot\nplotY1=rtt\ndoPlot\n"
+    )
+    _, plots = shown(script)
+    titles = ["Goodput (Mbit/s)", "Congestion window (segments)", "Round-trip time (ms)"]
+    assert [plot.description for plot in plots] == titles
+    labels = {text for text in texts(plots[0]) if text.startswith("cubic client")}
+    assert labels == {"cubic client1→server1 #1", "cubic client2→server1 #1"}
+
+
+def test_a_lossy_path_is_a_regression(repeated: Path):
+    words = ("compare", "clean", "lossy", "--metric", "rate", "-o", "compared.html")
+    done = netesto(repeated, *words)
+    assert (done.status, done.stdout.splitlines()[-2:]) == (
+        1, ["1 comparison: 1 worse.", "page  compared.html"],
+    )  # fmt: skip
+    assert "rate: change from base to new" in (repeated / "compared.html").read_text()
+
+
+def test_a_folder_does_not_differ_from_itself(repeated: Path):
+    done = netesto(repeated, "compare", "clean", "clean", "--metric", "rate")
+    assert (done.status, done.stdout.splitlines()[-1]) == (
+        0, "1 comparison: 1 no difference shown.",
+    )  # fmt: skip

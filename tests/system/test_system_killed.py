@@ -1,0 +1,466 @@
+"""Whatever of a run is killed by `kill -9`, on any ground: it is told, what was measured is there,
+what was made is gone, nothing else is touched, and the next run goes well."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from whole_runs import TWO_FLOWS, command, kernel_or_reason
+
+from netesto import process
+from netesto.lab import guest, owned, records
+from netesto.lab.records import ProcessIdentity
+
+# A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
+pytestmark = pytest.mark.timeout(1600)
+
+# Longer than any honest start; nothing waits it out.
+PATIENCE_S = 400
+
+# One experiment that ends, and one that ends only if somebody ends it.
+SCRIPT = """\
+LAB pair rate=2mbit
+SOURCE inlib
+RUN OneFlowStream server=b client=a expName=short ca=cubic dur=1
+RUN OneFlowStream server=b client=a expName=long ca=cubic dur=90000
+"""
+
+SECOND_FLOWS = "#1.1: 25 h 0 min"
+
+NEXT_SCRIPT = """\
+LAB pair rate=2mbit
+SOURCE inlib
+RUN OneFlowStream server=b client=a expName=next ca=cubic dur=1
+"""
+
+GUESTS = [
+    pytest.param("uml", marks=pytest.mark.uml),
+    pytest.param("sim", marks=pytest.mark.sim),
+]
+GROUNDS = [pytest.param("lab", marks=pytest.mark.lab), *GUESTS]
+
+STARTER = Path(__file__).parents[1] / "lab_guest" / "starter.py"
+AGENT_KILLER = Path(__file__).with_name("agent_killer.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a test runs netesto: a ground, a results folder, and a folder for temporary files."""
+
+    ground: str
+    folder: Path
+    temporary: Path
+
+    @property
+    def out(self) -> Path:
+        # The starter of guests lets a command write where it was started, if that is its name.
+        return self.folder / "results"
+
+    @property
+    def output(self) -> Path:
+        """What the last run printed."""
+        return self.folder / "output"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "TMPDIR": str(self.temporary)}
+
+    def words(self, script: str) -> list[str]:
+        """The command line that runs a script's text here, and not for ever."""
+        path = self.folder / "script.nts"
+        path.write_text(script)
+        # What this machine does besides may slow a lab down; that is not what is asked here.
+        options = ("--force", "--plain", "--ground", self.ground, "--seed", "1")
+        bound = ("--max-wall", str(PATIENCE_S))
+        return command("run", *options, *bound, "--out", str(self.out), str(path))
+
+    def netesto(self, argv: list[str]) -> int:
+        """The exit status of a command in the results folder; what it prints is in `output`."""
+        self.output.write_text("")
+        self.out.mkdir(exist_ok=True)
+        with process.background(
+            argv, stdout=self.output, env=self.environment, cwd=self.out
+        ) as child:
+            return child.wait(PATIENCE_S)
+
+    @contextlib.contextmanager
+    def running(self, script: str, text: str) -> Iterator[process.Child]:
+        """The script's run, once it has printed `text`."""
+        self.output.write_text("")
+        with process.background(
+            self.words(script),
+            stdout=self.output,
+            env=self.environment,
+            ready=lambda: text in self.output.read_text(),
+            timeout=PATIENCE_S,
+        ) as run:
+            yield run
+
+    @property
+    def statuses(self) -> list[str]:
+        """The rows of exp.csv."""
+        with (self.out / "exp.csv").open(newline="") as file:
+            return [row["status"] for row in csv.DictReader(file)]
+
+    @property
+    def experiments(self) -> list[str]:
+        """The folders of experiments."""
+        return sorted(path.name for path in self.out.iterdir() if path.name[0].isdecimal())
+
+
+@contextlib.contextmanager
+def place_on(ground: str, factory: pytest.TempPathFactory) -> Iterator[Place]:
+    # pytest's own folders have names too long for a socket's path.
+    with tempfile.TemporaryDirectory(prefix="netesto-test-") as temporary:
+        yield Place(ground, factory.mktemp(ground), Path(temporary))
+
+
+def skip_unless_possible(ground: str, lab_obstacle: str) -> None:
+    if ground != "lab":
+        kernel_or_reason("sim" if ground == "sim" else "uml")
+    elif lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+
+
+# ---- what a run has made -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run in progress has on this machine."""
+
+    paths: tuple[Path, ...]
+    processes: tuple[ProcessIdentity, ...]
+
+    @property
+    def there(self) -> list[object]:
+        """What of it there still is, once processes that were told to end have ended."""
+        process.wait_until(lambda: not self._now(), timeout=10)
+        return self._now()
+
+    def _now(self) -> list[object]:
+        alive = [identity for identity in self.processes if identity.alive]
+        return [*(path for path in self.paths if path.exists()), *alive]
+
+
+def made_by(run: int, place: Place) -> Made:
+    """What the run of that process number has made; something of each kind."""
+    made = lab_of(run) if place.ground == "lab" else guest_of(run, place)
+    assert made.paths, "it has made no files?"
+    assert len(made.processes) > 1, "it has started nothing?"
+    return made
+
+
+def identities(pids: list[int]) -> tuple[ProcessIdentity, ...]:
+    return tuple(found for pid in pids if (found := records.identity_of(pid)) is not None)
+
+
+def lab_of(run: int) -> Made:
+    """Namespaces, record, sockets and files of its lab; agents and all that they have started."""
+    [record] = [
+        record
+        for record in records.read_all(records.STATE_FOLDER)
+        if record.owner is not None and record.owner.pid == run
+    ]
+    inside = [
+        int(pid)
+        for name in record.namespaces
+        for pid in process.run(["ip", "netns", "pids", name], timeout=10).stdout.split()
+    ]
+    return Made(
+        (
+            *(records.NAMESPACE_FOLDER / name for name in record.namespaces),
+            records.path_of(records.STATE_FOLDER, record.lab),
+            Path(record.sockets),
+            Path(record.files),
+        ),
+        identities(inside),
+    )
+
+
+def guest_folder(run: int, place: Place) -> Path:
+    [folder] = place.temporary.glob(f"{owned.PREFIX}{run}-*")
+    return folder
+
+
+def guest_pid(run: int, place: Place) -> int:
+    return int((guest_folder(run, place) / "guest" / "pid").read_text())
+
+
+def guest_of(run: int, place: Place) -> Made:
+    """Its guest's folder; the guest's kernel, and every process that is one of the guest's."""
+    return Made((guest_folder(run, place),), identities(session(guest_pid(run, place))))
+
+
+def session(leader: int) -> list[int]:
+    """Processes of a session; the sixth word of their stat, counted without the name."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            _, _, _, number, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(number) == leader:
+                found.append(int(stat.parent.name))
+    return found
+
+
+# ---- what it has not made ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Foreign:
+    """Somebody else's things, that look much like a run's."""
+
+    namespaces: list[str] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    processes: list[ProcessIdentity] = field(default_factory=list)
+
+    @property
+    def lost(self) -> list[object]:
+        """What of it is not there any more."""
+        return [
+            *(name for name in self.namespaces if not is_wired(name)),
+            *(path for path in self.paths if not path.exists()),
+            *(one for one in self.processes if not one.alive),
+        ]
+
+
+def is_wired(namespace: str) -> bool:
+    """Whether the namespace is there, with the link that `foreign_lab` made in it."""
+    argv = ["ip", "-netns", namespace, "link", "show", "dev", "a"]
+    return process.run(argv, timeout=10, check=False).status == 0
+
+
+@contextlib.contextmanager
+def foreign_in(place: Place) -> Iterator[Foreign]:
+    """A namespace with a link and a process, where one can be made; a file and a folder beside
+    those of the guests, the folder that of a process that runs."""
+    me = os.getpid()
+    paths = [
+        place.temporary / f"{owned.PREFIX}notes",
+        place.temporary / f"{owned.PREFIX}{me}-{owned.start_ticks(me)}-mine",
+    ]
+    for path in paths:
+        path.mkdir()
+    with contextlib.ExitStack() as stack:
+        foreign = Foreign(paths=paths)
+        if place.ground == "lab":
+            foreign_lab(foreign, stack, place)
+        yield foreign
+
+
+def foreign_lab(foreign: Foreign, stack: contextlib.ExitStack, place: Place) -> None:
+    name = f"nt{os.getpid():x}-a"
+    process.run(["ip", "netns", "add", name], timeout=10)
+    stack.callback(process.run, ["ip", "netns", "del", name], timeout=10, check=False)
+    foreign.namespaces.append(name)
+    cable = ["link", "add", "name", "a", "type", "veth", "peer", "name", "b"]
+    process.run(["ip", "-netns", name, *cable], timeout=10)
+    sleep = ["ip", "netns", "exec", name, "sleep", "1000"]
+    sleeper = stack.enter_context(process.background(sleep, stdout=place.folder / "sleeper"))
+    foreign.processes += identities([sleeper.pid])
+
+
+# ---- the controller ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Orphaned:
+    """Two runs, each killed in its second experiment: `clean` after one, a run after the other.
+
+    What was there after each, and what was lost of what is not ours.
+    """
+
+    clean: int
+    after_clean: list[object]
+    statuses: list[str]
+    experiments: list[str]
+    next: int
+    after_next: list[object]
+    lost: list[object]
+    last_statuses: list[str]
+
+
+@pytest.fixture(scope="module", params=GROUNDS)
+def orphaned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
+) -> Iterator[Orphaned]:
+    skip_unless_possible(request.param, lab_obstacle)
+    with (
+        place_on(request.param, tmp_path_factory) as place,
+        foreign_in(place) as foreign,
+    ):
+        first = killed_run(place)
+        clean = place.netesto(command("clean"))
+        after_clean = first.there
+        statuses, experiments = place.statuses, place.experiments
+        second = killed_run(place)
+        following = place.netesto(place.words(NEXT_SCRIPT))
+        yield Orphaned(
+            clean,
+            after_clean,
+            statuses,
+            experiments,
+            following,
+            second.there,
+            foreign.lost,
+            place.statuses,
+        )
+
+
+def killed_run(place: Place) -> Made:
+    with place.running(SCRIPT, SECOND_FLOWS) as run:
+        made = made_by(run.pid, place)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait(PATIENCE_S)
+    return made
+
+
+def test_clean_removes_what_a_killed_run_left(orphaned: Orphaned):
+    assert (orphaned.clean, orphaned.after_clean) == (0, [])
+
+
+def test_the_next_run_removes_what_a_killed_run_left(orphaned: Orphaned):
+    assert (orphaned.next, orphaned.after_next) == (0, [])
+
+
+def test_what_looks_like_a_run_s_and_is_none_stays(orphaned: Orphaned):
+    assert orphaned.lost == []
+
+
+def test_a_killed_run_keeps_what_it_had_measured(orphaned: Orphaned):
+    assert (orphaned.statuses, orphaned.experiments) == (["ok", "ok"], ["1", "2.partial"])
+
+
+def test_the_next_run_goes_on_in_the_same_folder(orphaned: Orphaned):
+    assert orphaned.last_statuses == ["ok"] * 6
+
+
+# ---- the guest -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """A run whose guest was killed in its second experiment, and one after it."""
+
+    status: int
+    told: str
+    left: list[object]
+    lost: list[object]
+    statuses: list[str]
+    experiments: list[str]
+    next: int
+    last_statuses: list[str]
+
+
+@pytest.fixture(scope="module", params=GUESTS)
+def crashed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Crashed]:
+    skip_unless_possible(request.param, "")
+    with (
+        place_on(request.param, tmp_path_factory) as place,
+        foreign_in(place) as foreign,
+    ):
+        with place.running(SCRIPT, SECOND_FLOWS) as run:
+            made = made_by(run.pid, place)
+            os.kill(guest_pid(run.pid, place), signal.SIGKILL)
+            status = run.wait(PATIENCE_S)
+        told, left, lost = place.output.read_text(), made.there, foreign.lost
+        statuses, experiments = place.statuses, place.experiments
+        following = place.netesto(place.words(NEXT_SCRIPT))
+        yield Crashed(status, told, left, lost, statuses, experiments, following, place.statuses)
+
+
+def test_a_killed_guest_is_told(crashed: Crashed):
+    assert (crashed.status, "netesto: the guest kernel " in crashed.told) == (3, True)
+
+
+def test_a_killed_guest_leaves_nothing(crashed: Crashed):
+    assert (crashed.left, crashed.lost) == ([], [])
+
+
+def test_a_killed_guest_loses_nothing_that_was_measured(crashed: Crashed):
+    assert (crashed.statuses, crashed.experiments) == (["ok", "ok"], ["1", "2.partial"])
+
+
+def test_the_run_after_a_killed_guest_goes_on_in_the_same_folder(crashed: Crashed):
+    assert (crashed.next, crashed.last_statuses) == (0, ["ok"] * 4)
+
+
+# ---- an agent ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Maimed:
+    """A run with two flows; the agent of one of the senders was killed. And a run after it."""
+
+    status: int
+    statuses: list[str]
+    kept: list[str]
+    left: list[Path]
+    next: int
+    last_statuses: list[str]
+
+
+@pytest.fixture(scope="module", params=GROUNDS)
+def maimed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
+) -> Iterator[Maimed]:
+    skip_unless_possible(request.param, lab_obstacle)
+    with place_on(request.param, tmp_path_factory) as place:
+        status = place.netesto(killing_agent(place, "client2", "flow bbr client2→server1"))
+        statuses = place.statuses
+        kept = [path.name for path in place.out.glob("runs/*/client2/**/client2.snmp")]
+        left = [*place.temporary.iterdir(), *sockets(place)]
+        following = place.netesto(place.words(NEXT_SCRIPT))
+        yield Maimed(status, statuses, kept, left, following, place.statuses)
+
+
+def killing_agent(place: Place, host: str, text: str) -> list[str]:
+    """The run, and the killer of the agent, both where the agents are."""
+    argv = [sys.executable, str(AGENT_KILLER), host, text, str(place.out / "killer.log")]
+    argv += place.words(TWO_FLOWS)
+    if place.ground == "lab":
+        return argv
+    mark = f"{guest.GROUND_MARK}={place.ground}"
+    return [sys.executable, str(STARTER), place.ground, "env", mark, *argv]
+
+
+def sockets(place: Place) -> list[Path]:
+    """What there is of the sockets of the agents that the run's own record names, and of their
+    namespaces."""
+    [run] = place.out.glob("runs/*.json")
+    agents = json.loads(run.read_text())["hosts"].values()
+    folders = {Path(agent.removeprefix("unix:")).parent for agent in agents}
+    assert folders, "the run names no agents?"
+    return [
+        path
+        for folder in folders
+        for path in (folder, *records.NAMESPACE_FOLDER.glob(f"{folder.name}-*"))
+        if path.exists()
+    ]
+
+
+def test_a_killed_agent_fails_its_flow_and_no_other(maimed: Maimed):
+    assert (maimed.status, maimed.statuses[:2]) == (1, ["partial", "ok"])
+    assert maimed.statuses[2].startswith("client2: agent lost")
+
+
+def test_what_a_killed_agent_had_measured_is_kept(maimed: Maimed):
+    assert maimed.kept == ["client2.snmp"]
+
+
+def test_a_run_with_a_killed_agent_leaves_nothing(maimed: Maimed):
+    assert maimed.left == []
+
+
+def test_the_run_after_a_killed_agent_goes_on_in_the_same_folder(maimed: Maimed):
+    assert (maimed.next, maimed.last_statuses[3:]) == (0, ["ok", "ok"])

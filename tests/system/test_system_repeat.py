@@ -1,0 +1,81 @@
+"""Simulated time repeats: one script, one seed, one result, whatever else the machine does."""
+
+import contextlib
+import csv
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from whole_runs import kernel_or_reason, netesto
+
+from netesto import process
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(1600)]
+
+# Longer than any honest run on a busy machine; nothing waits it out.
+PATIENCE_S = 500
+
+# How far two runs of one seed may be apart; docs/labs.md says so.
+PRECISION = 0.05
+
+# Chance is in when each flow begins.
+SCRIPT = """\
+LAB dumbbell clients=2 servers=1 rate=20mbit delay=10
+SOURCE inlib
+RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
+    ca1=cubic ca2=bbr dur1=4 dur2=2 delay2=1 randDelay=0.5
+"""
+
+# It ends by itself should nobody end it.
+SPIN = f"""
+import time
+end = time.monotonic() + {PATIENCE_S}
+while time.monotonic() < end:
+    pass
+"""
+
+
+@contextlib.contextmanager
+def busy_processors(folder: Path) -> Iterator[None]:
+    """Every processor has a program that never waits."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(os.cpu_count() or 1):
+            argv = [sys.executable, "-c", SPIN]
+            stack.enter_context(process.background(argv, stdout=folder / "spinner"))
+        yield
+
+
+def results_of(folder: Path, out: str, seed: int) -> bytes:
+    """exp.csv of a run in `folder` with its results in `out`."""
+    (folder / "script.nts").write_text(SCRIPT)
+    words = ("run", "--plain", "--ground", "sim", "--seed", str(seed), "--out", out, "script.nts")
+    done = netesto(folder, *words, timeout=PATIENCE_S)
+    assert done.status == 0, done.stderr
+    return (folder / out / "exp.csv").read_bytes()
+
+
+def rates(table: bytes) -> list[float]:
+    """The goodput of the experiment, all flows together, in Mbit/s."""
+    rows = csv.DictReader(table.decode().splitlines())
+    return [float(row["rate"]) for row in rows if row["exp"].endswith(".0")]
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The results as they are, with nothing of ours beside."""
+    kernel_or_reason("sim")
+    return results_of(tmp_path_factory.mktemp("quiet"), "out", 1)
+
+
+def test_a_busy_machine_another_folder_and_another_name_change_nothing(
+    quiet: bytes, tmp_path: Path
+):
+    with busy_processors(tmp_path):
+        busy = results_of(tmp_path, "results-of-a-busy-machine", 1)
+    assert rates(busy) == pytest.approx(rates(quiet), rel=PRECISION)
+
+
+def test_another_seed_gives_other_numbers(quiet: bytes, tmp_path: Path):
+    assert results_of(tmp_path, "out", 2) != quiet
