@@ -250,9 +250,11 @@ def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
 @pytest.mark.lab
 def test_what_runs_in_a_namespace_ends_with_it(state: Path, planned):
     with netns.up(planned("pair"), state=state, agents=False) as lab:
+        names = lab.record.namespaces
         sleeper = subprocess.Popen(lab.command("a", ["sleep", "600"]))
-        inside = teardown.processes_inside(lab.record.namespaces)
-        assert inside == [sleeper.pid]
+        # What starts it must first enter the namespace.
+        process.wait_until(lambda: teardown.processes_inside(names) != [], timeout=20)
+        assert teardown.processes_inside(names) == [sleeper.pid]
     assert sleeper.wait(5) == -signal.SIGTERM
 
 
