@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,12 @@ class Finished:
         """The last lines it printed, standard error first; what a person would look at."""
         text = self.stderr.strip() or self.stdout.strip()
         return "\n".join(text.splitlines()[-count:])
+
+
+def python(module: str, *words: str) -> list[str]:
+    """The command that runs a module with this interpreter. What lies in the working folder is not
+    looked at: a `json.py` there is somebody's, and not meant."""
+    return [sys.executable, "-P", "-m", module, *words]
 
 
 def run(

@@ -1,10 +1,10 @@
 """A run whose parts run side by side, each in a guest of its own."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from netesto import process
 from netesto.cli import grounds, sidebyside, status
 from netesto.cli.session import End, Session
 from netesto.cli.settings import Script
@@ -84,4 +84,4 @@ class Parted(Session):
             "--part": str(task.assignment),
         }
         words = [word for pair in own.items() for word in pair]
-        return [sys.executable, "-m", "netesto", *self.options.words, *words, "--plain"]
+        return process.python("netesto", *self.options.words, *words, "--plain")

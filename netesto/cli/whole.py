@@ -20,9 +20,9 @@ from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.errors import NetestoError, ScriptError, StoppedError, UsageError
-from netesto.lab import drawing, guest, leftovers, plan, probe
+from netesto.lab import drawing, leftovers, plan, probe
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Nursery, Separate, Starter
+from netesto.lab.nursery import Nursery, Starter
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.parts import OnePart, Rehearsal
@@ -64,12 +64,6 @@ class Whole(Session):
     def run(self) -> int:
         if self.options.hosts is not None:
             return super().run()
-        if guest.ground_inside() == "sim":
-            self._starter = separate = Separate()
-            try:
-                return super().run()
-            finally:
-                separate.wait()
         # Before there are threads. Importing what an agent needs takes a moment, in a guest most of
         # a run's start: this process has most of it already, and all agents have it from here.
         from netesto.agent import nursery

@@ -81,7 +81,7 @@ def command_for_run(words: Sequence[str], *, kernel: Kernel) -> Rerun:
     the mark's ground.
     """
     return Rerun(
-        argv=(sys.executable, "-m", "netesto", *words),
+        argv=tuple(process.python("netesto", *words)),
         env={**os.environ, GROUND_MARK: kernel.kind},
     )
 

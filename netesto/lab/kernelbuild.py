@@ -289,6 +289,7 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
         f"LOCALVERSION=-{key[:6]}",
         f"KCPPFLAGS=-include {_header(objects)}",
         *kernelconfig.SEED_FLAGS,
+        *kernelconfig.BUILD_NAMES,
     ]
 
 

@@ -193,6 +193,11 @@ ESSENTIAL = (
 # line and the date. Random numbers choose TCP's first sequence numbers and ports, netem's losses,
 # the seeds of every hash table, and Python's: no two runs were alike. Here the kernel starts from
 # a fixed sequence; what a run wants different, it stirs in itself (see inside.py: the seed).
+#
+# From then on the sequence goes on by itself. An ordinary kernel starts it anew after a second and
+# every now and then, from a pool that each interrupt stirs with the address of what it interrupted:
+# that changes with every name, file and variable of the environment that takes another place in
+# memory. Kernels before 6.2 look at the sequence's age when it is used, later ones have a timer.
 SEED_HEADER = """\
 #if defined(__KERNEL__) && !defined(__ASSEMBLY__) && !defined(LINKER_SCRIPT)
 #include <linux/types.h>
@@ -211,9 +216,16 @@ static inline ssize_t netesto_fixed_bytes(void *buffer, size_t length, unsigned 
 #ifdef NETESTO_RANDOM_C
 #include <linux/string.h>
 #include <linux/ktime.h>
+#include <linux/jiffies.h>
+#include <linux/workqueue.h>
 /* Its only strlen() measures the command line, which holds the date and changing paths. */
 #define strlen(text) ((size_t)0)
 #define ktime_get_real() ktime_get_boottime()
+/* Its sequence is never too old. */
+#undef time_is_before_jiffies
+#define time_is_before_jiffies(when) ((void)(when), false)
+#undef queue_delayed_work
+#define queue_delayed_work(queue, work, delay) false
 #undef pr_fmt
 #endif
 #endif
@@ -221,6 +233,16 @@ static inline ssize_t netesto_fixed_bytes(void *buffer, size_t length, unsigned 
 
 # The one file that is compiled with NETESTO_RANDOM_C (kbuild's per-file flags).
 SEED_FLAGS = ("CFLAGS_random.o=-DNETESTO_RANDOM_C",)
+
+
+# The kernel's version names when and where it was built, and random.c stirs it in. Fixed, so that
+# two machines with one compiler build one kernel.
+BUILD_NAMES = (
+    "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 1970",
+    "KBUILD_BUILD_VERSION=1",
+    "KBUILD_BUILD_USER=netesto",
+    "KBUILD_BUILD_HOST=netesto",
+)
 
 
 def fragment() -> str:
@@ -233,8 +255,9 @@ def fragment() -> str:
 
 
 def recipe() -> str:
-    """A name for exactly these options and this header: kernels of one recipe behave alike."""
-    text = "\0".join((fragment(), SEED_HEADER, *SEED_FLAGS))
+    """A name for exactly these options and what is put into the build: kernels of one recipe behave
+    alike."""
+    text = "\0".join((fragment(), SEED_HEADER, *SEED_FLAGS, *BUILD_NAMES))
     return sha256(text.encode()).hexdigest()[:12]
 
 

@@ -6,20 +6,15 @@ This is the lab's half; the other one is the agents' own (`netesto.agent.nursery
 import contextlib
 import json
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from netesto import process
 from netesto.errors import LabError, ProcessError
-from netesto.lab import teardown
 
 # Agents are commands: importing them would tie the lab to them.
 COMMAND = "netesto.agent.nursery"
-
-# Agents have ended when their lab has been taken down; this is for their parent to notice.
-END_S = 5.0
 
 _ANSWER_BYTES = 64
 
@@ -30,31 +25,6 @@ class Starter(Protocol):
     def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
         """Start an agent in a network namespace; its process id. What it says is appended to `log`;
         it writes to the descriptor `ready`. LabError if it cannot be started."""
-
-
-class Separate:
-    """Starts every agent as a command of its own. Slower, but for simulated time: there, forked
-    agents answer some microseconds earlier or later from run to run; why is not known. `wait` when
-    they have ended."""
-
-    def __init__(self) -> None:
-        self._agents: list[process.Child] = []
-
-    def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
-        command = [sys.executable, "-m", teardown.AGENT, *argv, "--ready-fd", str(ready)]
-        entered = ["ip", "netns", "exec", namespace.name, *command]
-        try:
-            agent = process.launch(entered, stdout=log, pass_fds=[ready])
-        except ProcessError as error:
-            raise LabError(f"agents cannot be started: {error}") from error
-        self._agents.append(agent)
-        return agent.pid
-
-    def wait(self) -> None:
-        """Take notice of the end of all agents; one that will not end is not waited for."""
-        process.wait_until(
-            lambda: all(agent.poll() is not None for agent in self._agents), timeout=END_S
-        )
 
 
 class Nursery:
@@ -81,7 +51,7 @@ def spawned(log: Path) -> Iterator[Nursery]:
     say is appended to `log`. LabError if it cannot be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        argv = [sys.executable, "-m", COMMAND, "--orders", str(theirs.fileno())]
+        argv = process.python(COMMAND, "--orders", str(theirs.fileno()))
         try:
             process.launch(argv, stdout=log, pass_fds=[theirs.fileno()])
         except ProcessError as error:

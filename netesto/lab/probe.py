@@ -8,7 +8,6 @@ must fit into half a second and this machine must be able to send it.
 import json
 import re
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -223,7 +222,7 @@ def _train(
 ) -> _Train:
     """Send one train: its rate (bit/s), its length (s), the size of its frames."""
     source, destination = pair
-    command = [sys.executable, "-m", "netesto.lab.train"]
+    command = process.python("netesto.lab.train")
     address = str(lab.endpoints[destination].addresses[family])
     receive = lab.command(destination, [*command, "receive", address])
     try:

@@ -9,7 +9,6 @@ import os
 import select
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -71,7 +70,7 @@ def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
         journal = folder / "journal"
         if entry.namespace not in namespaces or not journal.exists() or not journal.stat().st_size:
             continue
-        argv = ["ip", "netns", "exec", entry.namespace, sys.executable, "-m", AGENT]
+        argv = ["ip", "netns", "exec", entry.namespace, *process.python(AGENT)]
         try:
             process.run([*argv, "--recover", "--state", str(folder)], timeout=RECOVERY_TIMEOUT_S)
         except ProcessError as error:
