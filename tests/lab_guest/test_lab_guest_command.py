@@ -58,7 +58,7 @@ def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
 def test_a_run_is_repeated_with_the_same_words_and_a_mark(any_kernel):
     rerun = guest.command_for_run(["run", "--ground", "sim", "a b.nts"], kernel=any_kernel)
     assert (rerun.argv, rerun.env["NETESTO_GROUND"]) == (
-        (sys.executable, "-m", "netesto", "run", "--ground", "sim", "a b.nts"),
+        (sys.executable, "-P", "-m", "netesto", "run", "--ground", "sim", "a b.nts"),
         "sim",
     )
 
