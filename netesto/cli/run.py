@@ -65,6 +65,9 @@ def run(options: argparse.Namespace) -> int:
     jobs = _jobs(options, choice, rehearsal)
     if in_guests:
         kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
+        # Here, for a guest takes seconds to say so.
+        network = grounds.network(options, rehearsal, script.file)
+        grounds.check_hosts(network, options, rehearsal)
         if not options.quiet:
             why = f"; {choice.reason}" if choice.reason else ""
             print(f"ground {choice.ground}: kernel {kernel.version}{why}", file=sys.stderr)
