@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,20 @@ class Finished:
         return "\n".join(text.splitlines()[-count:])
 
 
+def program(name: str, env: Mapping[str, str] | None = None) -> str:
+    """The file of a program that is found on the PATH of `env` (None: ours); `name` itself if it
+    says where it is, or is nowhere.
+
+    The usual way is to ask the kernel to start it in one folder after the other. A user-mode kernel
+    makes a process for each such question, and that takes longer than to run the program.
+    """
+    if "/" in name:
+        return name
+    path = (os.environ if env is None else env).get("PATH")
+    found = shutil.which(name, path=path)
+    return found if found is not None and Path(found).is_absolute() else name
+
+
 def python(module: str, *words: str) -> list[str]:
     """The command that runs a module with this interpreter. What lies in the working folder is not
     looked at: a `json.py` there is somebody's, and not meant."""
@@ -65,6 +80,7 @@ def run(
     try:
         child = subprocess.Popen(
             list(argv),
+            executable=program(argv[0], env),
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -125,6 +141,7 @@ def launch(
         try:
             return subprocess.Popen(
                 list(argv),
+                executable=program(argv[0], env),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -278,6 +295,7 @@ async def start(
             err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
             child = await asyncio.create_subprocess_exec(
                 *argv,
+                executable=program(argv[0], env),
                 stdin=given,
                 stdout=out,
                 stderr=err,
@@ -295,6 +313,7 @@ async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) 
     try:
         child = await asyncio.create_subprocess_exec(
             *argv,
+            executable=program(argv[0]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -158,7 +158,7 @@ def try_qdiscs(kinds: Iterable[str]) -> frozenset[str]:
     ProcessError if there is no way to try: no tc, no unshare, or no right to a namespace.
     """
     batch = plan(kinds)
-    argv = ["unshare", "--net", "tc", "-force", "-batch", "-"]
+    argv = ["unshare", "--net", process.program("tc"), "-force", "-batch", "-"]
     if os.geteuid() != 0:
         # Root of a user namespace of our own may do in it what only root may do outside.
         argv.insert(1, "--map-root-user")

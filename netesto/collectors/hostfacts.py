@@ -50,6 +50,9 @@ _OFFLOADS: Mapping[str, str] = {
     "gso": "generic-segmentation-offload",
 }
 
+# One look at a kernel's file; most are shorter.
+_PIECE_BYTES = 64 * 1024
+
 # /proc/net/dev: eight numbers received, then eight sent, bytes and packets first in both.
 _SENT = 8
 
@@ -106,9 +109,25 @@ def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
 def _read(path: Path) -> str:
     """The text of a kernel's file, or why there is none."""
     try:
-        return path.read_text(errors="replace")
+        return _contents(path)
     except OSError as error:
         return f"{path}: {error.strerror}\n"
+
+
+def _contents(path: Path) -> str:
+    """The text of a kernel's file.
+
+    Four system calls instead of twelve: a host's facts are hundreds of files, and in a guest that
+    is what their reading costs.
+    """
+    pieces = []
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while piece := os.read(number, _PIECE_BYTES):
+            pieces.append(piece)
+    finally:
+        os.close(number)
+    return b"".join(pieces).decode(errors="replace")
 
 
 def sysctls(device: str) -> Iterator[tuple[str, str]]:
@@ -126,7 +145,7 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
     for path in sorted(paths):
         name = ".".join(part.replace(".", "/") for part in path.relative_to(root).parts)
         try:
-            lines = path.read_text(errors="replace").splitlines()
+            lines = _contents(path).splitlines()
         except OSError:
             # Some can only be written, some are secret, some are not in this kernel.
             continue

@@ -297,8 +297,9 @@ def _idle_ticks() -> dict[int, int]:
 
 
 def _now_s() -> int:
-    # A whole second: so no fraction of one differs between two runs.
-    return int(time.time())
+    # A whole second: so no fraction of one differs between two runs. Time that passes before the
+    # command begins is taken off.
+    return int(time.time()) - inside.UPTIME_S
 
 
 def _memory_folder(memory_mb: int, folder: Path) -> Path:

@@ -84,7 +84,8 @@ class Lab:
         if node not in namespaces:
             known = ", ".join(namespaces)
             raise UsageError(f"lab {self.id}: no host {node}", remedy=f"There are {known}.")
-        return ["ip", "netns", "exec", namespaces[node], *argv]
+        words = [process.program(argv[0]), *argv[1:]] if argv else []
+        return ["ip", "netns", "exec", namespaces[node], *words]
 
     def exec(
         self, node: str, argv: Sequence[str], *, timeout: float, check: bool = True
@@ -261,7 +262,7 @@ def _for_each(
 
 def _set_sysctls(namespace: Namespace) -> None:
     enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-    _run([*enter, "sysctl", "-q", "-w", *commands.sysctl_words(namespace)])
+    _run([*enter, process.program("sysctl"), "-q", "-w", *commands.sysctl_words(namespace)])
 
 
 def _fill(namespace: Namespace) -> None:
@@ -269,7 +270,7 @@ def _fill(namespace: Namespace) -> None:
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
     for device in commands.without_offload(namespace):
         enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-        _run([*enter, "ethtool", "-K", device, *commands.OFFLOADS_OFF])
+        _run([*enter, process.program("ethtool"), "-K", device, *commands.OFFLOADS_OFF])
 
 
 def _wait_until_up(namespace: Namespace) -> None:
