@@ -58,6 +58,9 @@ MODULES = (
 )
 
 
+# What the distribution's kernel tries out for RAID while it boots takes it most of a second.
+SLOW_INITCALLS = ("raid6_select_algo", "calibrate_xor_blocks")
+
 # Long enough to tell a processor at work from an idle one.
 CPU_LOOK_S = 0.1
 
@@ -201,6 +204,7 @@ def command(
         # A crash ends the guest instead of waiting for somebody to look at it.
         # Everything the kernel says is kept, for the report of a crash.
         *("quiet", "loglevel=7", "panic=1"),
+        *(() if kernel.kind == "sim" else (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)),
         *(simulated if kernel.kind == "sim" else ()),
         # A plain interpreter: a virtual environment's needs its site packages to be found.
         f"init={Path(sys.executable).resolve()}",

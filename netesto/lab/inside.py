@@ -172,9 +172,9 @@ def _set_up(job: Job) -> None:
     _bring_up_loopback()
     _give_tcp_memory()
     if job.seed is not None:
+        _seed(job.seed)
         # Programs take a clock that says 0 s for one that was never set: ping then floods.
         time.sleep(UPTIME_S)
-        _seed(job.seed)
 
 
 def _bring_up_loopback() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import re
 import signal
 import sys
 import termios
@@ -194,6 +195,13 @@ def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
 def test_simulated_sleep_takes_no_wall_time(sim_kernel, inside):
     ended = inside(sim_kernel, ["sleep", "3600"], max_wall_s=PATIENCE_S)
     assert ended.status == 0
+
+
+@pytest.mark.sim
+def test_pings_keep_their_distance_in_simulated_time(sim_kernel, inside):
+    # ping takes a clock that says less than 1 s for one that was never set.
+    ended = inside(sim_kernel, ["ping", "-q", "-c", "3", "-i", "0.5", "127.0.0.1"])
+    assert re.search(rb"3 received, 0% packet loss, time 10\d\dms", ended.stdout)
 
 
 @pytest.mark.sim
