@@ -24,6 +24,9 @@ def parse_spec(spec: str) -> Topology:
     """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a topology."""
     if spec.endswith(".toml"):
         return topology.load(Path(spec))
+    if " " in spec.strip():
+        commas = ",".join(spec.replace(",", " ").split())
+        raise UsageError(f"--lab {spec}: its words stand between commas", remedy=f"--lab {commas}")
     name, *words = spec.split(",")
     settings: dict[str, str] = {}
     for word in words:

@@ -64,10 +64,10 @@ def run(options: argparse.Namespace) -> int:
     in_guests = choice.ground in {"uml", "sim"} and guest.ground_inside() is None
     jobs = _jobs(options, choice, rehearsal)
     if in_guests:
-        kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
         # Here, for a guest takes seconds to say so.
         network = grounds.network(options, rehearsal, script.file)
         grounds.check_hosts(network, options, rehearsal)
+        kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
         if not options.quiet:
             why = f"; {choice.reason}" if choice.reason else ""
             print(f"ground {choice.ground}: kernel {kernel.version}{why}", file=sys.stderr)

@@ -50,7 +50,7 @@ def check(
             first.setdefault(lack, command.place)
     if not first:
         return
-    lines = [f"{lack}  (needed at {place.file}:{place.line})" for lack, place in first.items()]
+    lines = [f"{lack} (needed at {place.file}:{place.line})" for lack, place in first.items()]
     raise MissingError("\n".join(lines))
 
 

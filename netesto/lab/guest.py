@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -151,7 +152,7 @@ def run(
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
         watch = Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s, meanwhile=meanwhile)
         watch.run()
-        return _status(folder)
+        return _status(folder, guest.child)
 
 
 def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
@@ -260,7 +261,7 @@ def _booted(
             resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (most, most))
         end = os.pidfd_open(child.pid)
         stack.callback(os.close, end)
-        yield Guest(kernel.kind, folder, ours, end)
+        yield Guest(kernel.kind, folder, ours, end, child)
 
 
 def _launcher(kernel: Kernel) -> Sequence[str]:
@@ -335,11 +336,16 @@ def _check_folders(writable: Sequence[Path]) -> None:
             raise UsageError(f"{path}: no such folder")
 
 
-def _status(folder: Path) -> int:
+def _status(folder: Path, child: process.Child) -> int:
     """What process 1 wrote before it powered off; LabError if it did not come to that."""
     try:
         result = json.loads((folder / "status").read_text())
     except ValueError:
+        if child.wait() == -signal.SIGKILL:
+            raise LabError(
+                "the guest kernel was killed (SIGKILL)",
+                remedy="If nobody did it, this machine had no memory left: dmesg says so.",
+            ) from None
         raise LabError(f"the guest kernel crashed:\n{last_lines(folder)}") from None
     if "status" not in result:
         raise LabError(f"the guest could not be set up:\n{result.get('error')}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import process
 from netesto.errors import LabError
 from netesto.lab import inside, mconsole
 from netesto.lab.kernels import Kind
@@ -34,13 +35,14 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A guest that was started: its process, its folder, our end of the pipe for orders; `end` can
+    """A guest that was started: its folder, our end of the pipe for orders, its process; `end` can
     be read when it has ended."""
 
     kind: Kind
     folder: Path
     orders: int
     end: int
+    child: process.Child
 
     def order(self, text: str) -> None:
         """Pass an order in; a guest that has just ended does not mind."""

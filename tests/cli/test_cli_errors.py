@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli, process
+from netesto.cli import grounds
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -81,6 +82,24 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
             "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
             "    ^^^^^^^^^\n"
             "The hosts are: a, b\n"
+        ),
+    )
+
+
+def test_a_guest_is_not_started_for_a_host_that_its_lab_will_not_have(script, capsys, monkeypatch):
+    monkeypatch.setattr(grounds, "run_inside", lambda *_, **__: pytest.fail("a guest was started"))
+    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
+    status, told = run(capsys, "run", "--plain", "--ground", "sim", script(text))
+    assert (status, told.splitlines()[0]) == (2, "a.nts:2:1: there is no host c")
+
+
+def test_a_lab_written_with_spaces_is_shown_with_commas(script, capsys):
+    words = ("run", "--plain", "--lab", "star hosts=3 rate=10mbit", script("WAIT 0\n"))
+    assert run(capsys, *words) == (
+        2,
+        (
+            "netesto: --lab star hosts=3 rate=10mbit: its words stand between commas\n"
+            "--lab star,hosts=3,rate=10mbit\n"
         ),
     )
 

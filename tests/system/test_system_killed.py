@@ -380,7 +380,10 @@ def crashed(
 
 
 def test_a_killed_guest_is_told(crashed: Crashed):
-    assert (crashed.status, "netesto: the guest kernel " in crashed.told) == (3, True)
+    assert (crashed.status, "netesto: the guest kernel was killed (SIGKILL)" in crashed.told) == (
+        3,
+        True,
+    )
 
 
 def test_a_killed_guest_leaves_nothing(crashed: Crashed):
