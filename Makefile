@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 # A lab on this kernel needs root; without sudo the demo runs in a user-mode kernel.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 
+# A guest kernel forgets what it compiles; this it finds.
+COMPILE := $(BIN)/python -m compileall -q netesto
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check kernel format proto completions bench setup packages clean
 
@@ -57,11 +60,13 @@ $(VENV)/bin/python: | packages
 $(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/bin/python | packages
 	@echo "Installing netesto and its Python packages into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: setup.cfg pyproject.toml $(VENV)/bin/python | packages
 	@echo "Installing netesto, its Python packages and the test tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/.installed
 
 clean: ## remove the virtual environment and caches; results stay
