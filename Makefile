@@ -20,6 +20,7 @@ demo: setup ## two real TCP flows compete on this machine; ends with a page to l
 	@$(AS_ROOT) $(BIN)/netesto run scripts/two-flows.nts
 
 test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
+	@$(COMPILE)
 	@$(BIN)/pytest
 
 check: $(VENV)/.dev ## form, types, and who imports whom

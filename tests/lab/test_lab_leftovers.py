@@ -18,6 +18,8 @@ from netesto.lab import leftovers, netns, records, teardown
 def test_a_killed_lab_is_removed_by_its_record(state: Path, hold, left_of):
     holder = hold()
     record = records.read_all(state)[0]
+    # What starts it must first enter the namespace.
+    process.wait_until(lambda: teardown.processes_inside(record.namespaces) != [], timeout=20)
     [sleeper] = teardown.processes_inside(record.namespaces)
     holder.kill()
     holder.wait(10)
