@@ -193,6 +193,7 @@ def command(
     kernel ends its processes when it gets it (killed, it would leave them behind).
     `launcher` comes before the kernel: FIXED_ADDRESSES, or nothing.
     """
+    distributed = (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)
     simulated = ("time-travel=inf-cpu", f"time-travel-start={now_s * 1_000_000_000}")
     return [
         *("setpriv", "--pdeathsig", "TERM", "--"),
@@ -205,8 +206,7 @@ def command(
         # A crash ends the guest instead of waiting for somebody to look at it.
         # Everything the kernel says is kept, for the report of a crash.
         *("quiet", "loglevel=7", "panic=1"),
-        *(() if kernel.kind == "sim" else (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)),
-        *(simulated if kernel.kind == "sim" else ()),
+        *(simulated if kernel.kind == "sim" else distributed),
         # A plain interpreter: a virtual environment's needs its site packages to be found.
         f"init={Path(sys.executable).resolve()}",
         *("--", "-I", "-S", inside.__file__),
