@@ -28,6 +28,13 @@ from netesto.agent import daemon
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 0x2
 
+# From <asm-generic/unistd.h>, <linux/fcntl.h> and <linux/mount.h>.
+SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429
+AT_FDCWD, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1, 0x4
+
+# A guest in simulated time says here what a processor is like (netesto/lab/inside.py).
+CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
+
 ORDER_BYTES = 16384
 
 # For a nursery that has no agents any more to end.
@@ -127,16 +134,24 @@ def _redirect(log: Path) -> None:
 
 
 def _enter(namespace: Path) -> None:
-    """Go into a network namespace as `ip netns exec` does: /sys shows its interfaces, too."""
+    """Go into a network namespace as `ip netns exec` does: /sys shows its interfaces, too. What is
+    laid over the folder of the processor stays."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     _call(libc.setns, descriptor, CLONE_NEWNET)
     os.close(descriptor)
     _call(libc.unshare, CLONE_NEWNS)
     _call(libc.mount, b"", b"/", b"none", MS_SLAVE | MS_REC, None)
+    cpu = os.fsencode(CPU_FOLDER)
+    kept = None
+    if CPU_FOLDER.is_mount():
+        kept = libc.syscall(SYS_OPEN_TREE, AT_FDCWD, cpu, OPEN_TREE_CLONE | os.O_CLOEXEC)
     # A /sys that cannot be taken away stays: ours then covers it.
     libc.umount2(b"/sys", MNT_DETACH)
     _call(libc.mount, namespace.name.encode(), b"/sys", b"sysfs", 0, None)
+    if kept is not None:
+        _call(libc.syscall, SYS_MOVE_MOUNT, kept, b"", AT_FDCWD, cpu, MOVE_MOUNT_F_EMPTY_PATH)
+        os.close(kept)
 
 
 def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:

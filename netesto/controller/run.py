@@ -12,7 +12,7 @@ from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.controller.wallclock import Stopwatch
+from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError
 from netesto.language import ports
 from netesto.model import CaptureRequest, Event
@@ -108,6 +108,7 @@ class Run:
         experiment = self.experiments.get(exp)
         if experiment is None:
             folder = self.store.begin(exp)
+            await_moment(self._ground)
             experiment = Experiment(
                 exp,
                 exp_name,
@@ -206,6 +207,7 @@ class Run:
         ]
         clients = {self.hosts[group.request.client] for _, group in held}
         await asyncio.gather(*(client.measure_clock() for client in clients))
+        await_moment(self._ground)
         start_s = self.clock.now() + lead_s
         await asyncio.gather(*(self._start(*pair, start_s) for pair in held))
 

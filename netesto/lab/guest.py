@@ -184,6 +184,7 @@ def command(
     memory_mb: int,
     orders: int,
     now_s: int,
+    seed: int = 0,
     launcher: Sequence[str] = (),
 ) -> list[str]:
     """The command line of a guest kernel; `orders` is the file descriptor it gets orders from.
@@ -194,7 +195,12 @@ def command(
     `launcher` comes before the kernel: FIXED_ADDRESSES, or nothing.
     """
     distributed = (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)
-    simulated = ("time-travel=inf-cpu", f"time-travel-start={now_s * 1_000_000_000}")
+    simulated = (
+        "time-travel=inf-cpu",
+        f"time-travel-start={now_s * 1_000_000_000}",
+        # See kernelconfig.py.
+        f"netesto.chance={seed}",
+    )
     return [
         *("setpriv", "--pdeathsig", "TERM", "--"),
         *launcher,
@@ -233,6 +239,7 @@ def _booted(
             memory_mb=memory_mb,
             orders=theirs,
             now_s=_now_s(),
+            seed=(job.seed or 0) % 2**64,
             launcher=_launcher(kernel),
         )
         env = {

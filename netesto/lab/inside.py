@@ -36,12 +36,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# From <linux/reboot.h>, <linux/mount.h>, <linux/random.h>, <asm/unistd_64.h>, <linux/if.h>.
+# From <linux/reboot.h>, <linux/mount.h>, <linux/random.h>, <asm/unistd_64.h>, <linux/if.h>,
+# <linux/prctl.h>.
 POWER_OFF = 0x4321FEDC
 MS_MOVE = 0x2000
 RNDRESEEDCRNG = 0x5207
 SYS_FINIT_MODULE = 313
 IFF_UP = 0x1
+PR_SET_TIMERSLACK = 29
 
 # A hostfs mount with this source shows the folder the kernel process was started in. So no
 # changing path stands on the kernel's command line.
@@ -54,6 +56,12 @@ CHUNK_BYTES = 65536
 
 # In simulated time, how long a guest has been up when its command begins; it costs nothing.
 UPTIME_S = 10
+
+# A processor counts its cycles in real time, also in a guest. gRPC (Abseil's sysinfo.cc) measures
+# against the clock how fast it counts, again and again until two measures agree: in simulated time
+# that is chance. It believes what stands here; what it counts it only uses for statistics.
+CPU_FOLDER = "/sys/devices/system/cpu/cpu0"
+CPU_FACTS: Mapping[str, str] = {"tsc_freq_khz": "1000000\n"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +180,12 @@ def _set_up(job: Job) -> None:
     _bring_up_loopback()
     _give_tcp_memory()
     if job.seed is not None:
+        _say_cpu_facts()
         _seed(job.seed)
+        # Or the kernel wakes sleepers together, up to 50 us late. All processes inherit it.
+        _libc().prctl(PR_SET_TIMERSLACK, 1)
         # Programs take a clock that says 0 s for one that was never set: ping then floods.
-        time.sleep(UPTIME_S)
+        time.sleep(UPTIME_S - time.monotonic())
 
 
 def _bring_up_loopback() -> None:
@@ -194,6 +205,15 @@ def _give_tcp_memory() -> None:
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(
         " ".join(str(pages * eighths // 8) for eighths in (4, 5, 6))
     )
+
+
+def _say_cpu_facts() -> None:
+    """Lay CPU_FACTS over what sysfs says of the processor."""
+    layer = Path("/run/cpu0")
+    layer.mkdir()
+    for name, text in CPU_FACTS.items():
+        (layer / name).write_text(text)
+    mount("overlay", CPU_FOLDER, "overlay", data=f"lowerdir={layer}:{CPU_FOLDER}")
 
 
 def _seed(seed: int) -> None:

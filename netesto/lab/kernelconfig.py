@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 
 # Reason -> options switched on, on top of the architecture's own defaults.
 WANTED: Mapping[str, Sequence[str]] = {
@@ -187,52 +188,24 @@ ESSENTIAL = (
     "NET_SCH_TBF",
 )
 
-# Put before every source file of the kernel, so that the source itself stays untouched.
-#
-# A user-mode kernel takes its randomness from the machine (os_getrandom), and stirs in its command
-# line and the date. Random numbers choose TCP's first sequence numbers and ports, netem's losses,
-# the seeds of every hash table, and Python's: no two runs were alike. Here the kernel starts from
-# a fixed sequence; what a run wants different, it stirs in itself (see inside.py: the seed).
-#
-# From then on the sequence goes on by itself. An ordinary kernel starts it anew after a second and
-# every now and then, from a pool that each interrupt stirs with the address of what it interrupted:
-# that changes with every name, file and variable of the environment that takes another place in
-# memory. Kernels before 6.2 look at the sequence's age when it is used, later ones have a timer.
-SEED_HEADER = """\
-#if defined(__KERNEL__) && !defined(__ASSEMBLY__) && !defined(LINKER_SCRIPT)
-#include <linux/types.h>
+# Put before every source file of the kernel, which stays untouched.
+SEED_HEADER = Path(__file__).with_name("repeatable.h").read_text()
 
-#define os_getrandom netesto_fixed_bytes
-static inline ssize_t netesto_fixed_bytes(void *buffer, size_t length, unsigned int flags)
-{
-	unsigned char *byte = buffer;
-	size_t at;
-
-	for (at = 0; at < length; at++)
-		byte[at] = (unsigned char)(at * 167 + 13);
-	return (ssize_t)length;
-}
-
-#ifdef NETESTO_RANDOM_C
-#include <linux/string.h>
-#include <linux/ktime.h>
-#include <linux/jiffies.h>
-#include <linux/workqueue.h>
-/* Its only strlen() measures the command line, which holds the date and changing paths. */
-#define strlen(text) ((size_t)0)
-#define ktime_get_real() ktime_get_boottime()
-/* Its sequence is never too old. */
-#undef time_is_before_jiffies
-#define time_is_before_jiffies(when) ((void)(when), false)
-#undef queue_delayed_work
-#define queue_delayed_work(queue, work, delay) false
-#undef pr_fmt
-#endif
-#endif
-"""
-
-# The one file that is compiled with NETESTO_RANDOM_C (kbuild's per-file flags).
-SEED_FLAGS = ("CFLAGS_random.o=-DNETESTO_RANDOM_C",)
+# The files that are compiled with one of the header's parts (kbuild's per-file flags): random
+# numbers; the clock, and system calls; what asks for chance on the network.
+SEED_FLAGS = (
+    "CFLAGS_random.o=-DNETESTO_RANDOM_C",
+    "CFLAGS_time.o=-DNETESTO_TIME_C",
+    "CFLAGS_syscall.o=-DNETESTO_SYSCALL_C",
+    "CFLAGS_select.o=-DNETESTO_SELECT_C",
+    *(
+        f"CFLAGS_{name}.o=-DNETESTO_CHANCE_C"
+        for name in (
+            *("sch_netem", "sch_red", "sch_gred", "sch_choke", "sch_sfb", "sch_sfq", "sch_pie"),
+            *("sch_fq_pie", "sch_cake", "sch_hhf", "act_gact", "tcp_bbr", "tcp_cdg", "tcp_nv"),
+        )
+    ),
+)
 
 
 # The kernel's version names when and where it was built, and random.c stirs it in. Fixed, so that

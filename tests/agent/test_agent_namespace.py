@@ -213,3 +213,20 @@ async def configure_and_kill(agent: Daemon) -> None:
         agent.child.send_signal(signal.SIGKILL)
         agent.child.wait(TIMEOUT_S)
         await anext(a.events)
+
+
+def test_what_is_laid_over_the_processor_s_folder_stays(namespace: str):
+    script = f"""
+import ctypes
+from pathlib import Path
+from netesto.agent import nursery
+libc = ctypes.CDLL(None)
+assert libc.unshare(nursery.CLONE_NEWNS) == 0
+assert libc.mount(b"", b"/", b"none", nursery.MS_SLAVE | nursery.MS_REC, None) == 0
+assert libc.mount(b"none", bytes(nursery.CPU_FOLDER), b"tmpfs", 0, None) == 0
+(nursery.CPU_FOLDER / "fact").touch()
+nursery._enter(Path("/run/netns/{namespace}"))
+print([path.name for path in nursery.CPU_FOLDER.iterdir()], Path("/sys/class/net/v0").exists())
+"""
+    said = process.run([sys.executable, "-c", script], timeout=TIMEOUT_S).stdout
+    assert said == "['fact'] True\n"

@@ -11,7 +11,7 @@ from netesto.lab import guest, inside, mconsole, watch
 
 
 def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
-    argv = guest.command(any_kernel, memory_mb=512, orders=5, now_s=1_800_000_000)
+    argv = guest.command(any_kernel, memory_mb=512, orders=5, now_s=1_800_000_000, seed=7)
     assert argv == [
         "setpriv",
         "--pdeathsig",
@@ -34,6 +34,7 @@ def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
         "panic=1",
         "time-travel=inf-cpu",
         "time-travel-start=1800000000000000000",
+        "netesto.chance=7",
         f"init={Path(sys.executable).resolve()}",
         "--",
         "-I",

@@ -204,6 +204,45 @@ def test_pings_keep_their_distance_in_simulated_time(sim_kernel, inside):
     assert re.search(rb"3 received, 0% packet loss, time 10\d\dms", ended.stdout)
 
 
+def nanoseconds(sim_kernel: Kernel, inside, program: str) -> int:
+    """What a Python program prints, started at a whole tenth of a second."""
+    begin = "import time; time.sleep(-time.monotonic_ns() % 10**8 / 1e9)\n"
+    return int(inside(sim_kernel, [*PYTHON, begin + program]).stdout)
+
+
+@pytest.mark.sim
+def test_looking_at_the_clock_takes_no_time(sim_kernel, inside):
+    looks = "looks = [time.monotonic_ns() for _ in range(500)]; print(looks[-1] - looks[0])"
+    assert nanoseconds(sim_kernel, inside, looks) == 0
+
+
+@pytest.mark.sim
+def test_who_waits_for_the_clock_by_looking_at_it_sees_it_move(sim_kernel, inside):
+    poll = """
+end = time.monotonic_ns() + 100_000
+while (now := time.monotonic_ns()) < end:
+    pass
+print(now - end)"""
+    assert 0 <= nanoseconds(sim_kernel, inside, poll) < 256
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    "wait", ["time.sleep(0.25)", "select.select([], [], [], 0.25)"], ids=["sleep", "select"]
+)
+def test_a_timer_fires_within_two_nanoseconds(sim_kernel, inside, wait):
+    program = (
+        f"import select; since = time.monotonic_ns(); {wait}; print(time.monotonic_ns() - since)"
+    )
+    assert 0 <= nanoseconds(sim_kernel, inside, program) - 250_000_000 <= 2
+
+
+@pytest.mark.sim
+def test_a_processor_s_speed_is_told_instead_of_measured(sim_kernel, inside):
+    ended = inside(sim_kernel, ["cat", "/sys/devices/system/cpu/cpu0/tsc_freq_khz"])
+    assert ended.stdout == b"1000000\n"
+
+
 @pytest.mark.sim
 def test_a_process_that_spins_is_named(sim_kernel, inside):
     with pytest.raises(LabError, match=r"spinner \(process \d+\) computes and never waits"):

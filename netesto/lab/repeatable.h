@@ -1,0 +1,180 @@
+/*
+ * Put before every source file of a kernel for simulated time, so that the source itself stays
+ * untouched (kernelconfig.py says which file gets which part).
+ *
+ * Two runs with one seed are alike only if nothing in them depends on real time, or on where in
+ * memory something lies: that changes with every name, file and variable of the environment.
+ *
+ * Random numbers. A user-mode kernel takes its randomness from the machine (os_getrandom), and
+ * stirs in its command line and the date. Random numbers choose TCP's first sequence numbers and
+ * ports, the seeds of every hash table, and Python's. Here the kernel starts from a fixed sequence;
+ * what a run wants different, it stirs in itself (inside.py: the seed). From then on the sequence
+ * goes on by itself. An ordinary kernel starts it anew after a second and every now and then, from
+ * a pool that each interrupt stirs with the address of what it interrupted. Kernels before 6.2 look
+ * at the sequence's age when it is used, later ones have a timer.
+ *
+ * Chance on the network (netem's losses and jitter, RED's drops, BBR's phases) has a sequence of
+ * its own, which no program takes numbers from: the same packets are lost, whichever of two
+ * programs that begin at one moment asks for its random numbers first.
+ *
+ * Time. Simulated time passes when everything waits. But a look at the clock takes 256 ns, and an
+ * error 1 us, lest a program that polls polls forever. So each thread that is woken (and gRPC wakes
+ * some by the place of its timers in memory) would move every later packet by some of that. Here
+ * the first looks and errors after an interrupt take no time at all; only who goes on polling is
+ * made to wait. The clock counts single nanoseconds instead of 256 of them, a timer may be set to
+ * the next one, and none waits for others: each fires at its moment, wherever other timers are.
+ */
+#if defined(__KERNEL__) && !defined(__ASSEMBLY__) && !defined(LINKER_SCRIPT)
+
+#ifdef NETESTO_CHANCE_C
+#define get_random_bytes netesto_chance_bytes
+#define get_random_u8 netesto_chance_u8
+#define get_random_u16 netesto_chance_u16
+#define get_random_u32 netesto_chance_u32
+#define get_random_u64 netesto_chance_u64
+#define __get_random_u32_below netesto_chance_below
+#endif
+
+#include <linux/types.h>
+
+#define os_getrandom netesto_fixed_bytes
+static inline ssize_t netesto_fixed_bytes(void *buffer, size_t length, unsigned int flags)
+{
+	unsigned char *byte = buffer;
+	size_t at;
+
+	for (at = 0; at < length; at++)
+		byte[at] = (unsigned char)(at * 167 + 13);
+	return (ssize_t)length;
+}
+
+#ifdef NETESTO_RANDOM_C
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/ktime.h>
+#include <linux/jiffies.h>
+#include <linux/workqueue.h>
+
+/* SplitMix64: Steele, Lea, Flood, Fast splittable pseudorandom number generators, OOPSLA 2014. */
+static u64 netesto_chance_state;
+
+u64 netesto_chance_u64(void);
+u64 netesto_chance_u64(void)
+{
+	u64 word = netesto_chance_state += 0x9e3779b97f4a7c15ULL;
+
+	word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
+	return word ^ (word >> 31);
+}
+
+u32 netesto_chance_u32(void);
+u32 netesto_chance_u32(void)
+{
+	return netesto_chance_u64() >> 32;
+}
+
+u16 netesto_chance_u16(void);
+u16 netesto_chance_u16(void)
+{
+	return netesto_chance_u64() >> 48;
+}
+
+u8 netesto_chance_u8(void);
+u8 netesto_chance_u8(void)
+{
+	return netesto_chance_u64() >> 56;
+}
+
+u32 netesto_chance_below(u32 ceil);
+u32 netesto_chance_below(u32 ceil)
+{
+	return ((netesto_chance_u64() >> 32) * ceil) >> 32;
+}
+
+void netesto_chance_bytes(void *buffer, size_t length);
+void netesto_chance_bytes(void *buffer, size_t length)
+{
+	u8 *byte = buffer;
+
+	while (length--)
+		*byte++ = netesto_chance_u8();
+}
+
+static int __init netesto_chance_setup(char *text)
+{
+	return kstrtou64(text, 10, &netesto_chance_state) == 0;
+}
+__setup("netesto.chance=", netesto_chance_setup);
+
+/* Its only strlen() measures the command line, which holds the date and changing paths. */
+#define strlen(text) ((size_t)0)
+#define ktime_get_real() ktime_get_boottime()
+/* Its sequence is never too old. */
+#undef time_is_before_jiffies
+#define time_is_before_jiffies(when) ((void)(when), false)
+#undef queue_delayed_work
+#define queue_delayed_work(queue, work, delay) false
+#undef pr_fmt
+#endif
+
+#if defined(NETESTO_TIME_C) || defined(NETESTO_SYSCALL_C)
+#include <linux/kernel_stat.h>
+#include <linux/preempt.h>
+#include <linux/time-internal.h>
+#include <asm/delay.h>
+
+/* More than honest programs do at one moment; a program that polls does as much in some ms. */
+#define NETESTO_FREE 1000
+
+/* Whether this is one of the first since the last interrupt. */
+static inline bool netesto_free(void)
+{
+	static unsigned long last, count;
+	unsigned long interrupts = kstat_cpu_irqs_sum(0);
+
+	if (interrupts != last) {
+		last = interrupts;
+		count = 0;
+	}
+	return count++ < NETESTO_FREE;
+}
+#endif
+
+#ifdef NETESTO_TIME_C
+/* What the clock asks last before a look at it takes time: that is decided, and done, here. */
+static inline bool netesto_looked(void)
+{
+	if (!netesto_free())
+		time_travel_ndelay(256);
+	return true;
+}
+#undef in_softirq
+#define in_softirq() (softirq_count() || netesto_looked())
+#undef TIMER_MULTIPLIER
+#define TIMER_MULTIPLIER 1
+#undef TIMER_MIN_DELTA
+#define TIMER_MIN_DELTA 1
+#endif
+
+#ifdef NETESTO_SYSCALL_C
+/* After a system call that failed. */
+static inline void netesto_failed(void)
+{
+	if (!netesto_free())
+		um_udelay(1);
+}
+#define um_udelay(us) netesto_failed()
+#endif
+
+#ifdef NETESTO_SELECT_C
+#include <linux/sched.h>
+#include <linux/sched/rt.h>
+/* Who waits for input is woken when it asked to be, not up to a thousandth of the time later, as if
+ * it had real-time priority. */
+#undef rt_task
+#define rt_task(task) true
+#define timer_slack_ns flags * 0
+#endif
+#endif
