@@ -24,21 +24,20 @@ class Speed:
     speed_up: float | None
 
 
-# A run has come to its first experiment some microseconds sooner or later, by the number of its
-# files and the length of their names.
+# A run comes to its first experiment some microseconds sooner or later, by the number of its files
+# and the length of their names. The kernel's own clock ticks at whole hundredths of a second, so
+# experiments begin between two ticks: at a tick, it would be chance which of the two came first.
 MOMENT_NS = 100_000_000
+BETWEEN_TICKS_NS = 5_000_000
 
-# A program's numbers for time have more digits than a nanosecond's; sleep() rounds them up.
+# sleep() rounds up to whole nanoseconds, and its argument has some digits behind them.
 _HALF_NS = 0.5
 
 
 def await_moment(ground: str) -> None:
-    """In simulated time, wait for the next whole tenth of a second; it costs nothing.
-
-    What begins then meets the kernel's own clock (its ticks) always in the same place.
-    """
+    """In simulated time, wait for the next of ten moments in a second; it costs nothing."""
     if ground == SIMULATED:
-        left_ns = -time.monotonic_ns() % MOMENT_NS
+        left_ns = (BETWEEN_TICKS_NS - time.monotonic_ns()) % MOMENT_NS
         time.sleep(max(left_ns - _HALF_NS, 0) / 1e9)
 
 

@@ -126,7 +126,7 @@ __setup("netesto.chance=", netesto_chance_setup);
 #include <asm/delay.h>
 
 /* More than honest programs do at one moment; a program that polls does as much in some ms. */
-#define NETESTO_FREE 1000
+#define NETESTO_FREE 4000
 
 /* Whether this is one of the first since the last interrupt. */
 static inline bool netesto_free(void)

@@ -82,3 +82,9 @@ def test_the_path_has_the_rate_that_was_asked_for(sim: Outcome):
 def test_the_same_seed_gives_the_same_numbers(sim: Outcome, sim_again: Outcome):
     first, again = (run.out / "exp.csv" for run in (sim, sim_again))
     assert first.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.sim
+def test_an_experiment_begins_between_two_ticks(sim: Outcome):
+    began_s = sim.manifest(1)["started_monotonic_s"]
+    assert began_s % 0.1 == pytest.approx(0.005, abs=1e-6)
