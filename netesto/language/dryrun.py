@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from netesto.errors import Place
 from netesto.language import ports
+from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.units import format_time
 
@@ -35,7 +36,7 @@ class Totals:
     simulated_s: float
 
 
-class DryRun:
+class DryRun(ExperimentCounter):
     """A Port without hosts, waits or files.
 
     WAIT adds to a simulated clock, RAND_WAIT adds its mean, WAIT_FLOWS lets it go on to the end of
@@ -50,9 +51,9 @@ class DryRun:
     def __init__(
         self, write: Callable[[str], None] | None = None, *, form: Form = "plain", counter: int = 0
     ) -> None:
+        super().__init__(counter)
         self._write = write or (lambda _: None)
         self._form: Form = form if write else "quiet"
-        self._counter = counter
         self._simulated = Timeline(NOTHING)
         self._real = Timeline(REAL_TIME)
         self._commands: dict[Hashable, ports.RemoteCommand] = {}
@@ -89,16 +90,6 @@ class DryRun:
             )
 
     # ---- the port ------------------------------------------------------------------------
-
-    def next_experiment(self) -> int:
-        self._counter += 1
-        return self._counter
-
-    def previous_experiment(self) -> int:
-        return self._counter
-
-    def round_counter(self) -> None:
-        self._counter = rounded_counter(self._counter)
 
     def remote(self, command: ports.RemoteCommand) -> None:
         self._commands.setdefault(_demands(command), command)
@@ -196,15 +187,6 @@ class DryRun:
             words = [f"{key}={quoted(text)}" for key, text in command.arguments.items()]
             line = " ".join([command.name, *words])
             self._write(f"{line}  # {format_time(self._simulated.now_s)}, {at}")
-
-
-def rounded_counter(counter: int) -> int:
-    """The counter after NEXT_COUNTER: the next number that is taken begins a new ten.
-
-    `counter` is the last number taken. After 13 the next experiment is 20; after 19 it is 30,
-    because 20 would have come anyway.
-    """
-    return ((counter + 1) // 10 + 1) * 10 - 1
 
 
 def quoted(text: str) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from netesto.errors import Place
 from netesto.language import ports
-from netesto.language.dryrun import DryRun, rounded_counter
+from netesto.language.counter import ExperimentCounter
+from netesto.language.dryrun import DryRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Rehearsal(DryRun):
         super().echo(text)
 
 
-class OnePart:
+class OnePart(ExperimentCounter):
     """A Port that passes one part on to `real`, or (`index` None) all that belongs to no part.
 
     Of the rest it passes on only what is set on hosts, once it matters and as far as it still holds
@@ -101,10 +102,10 @@ class OnePart:
     """
 
     def __init__(self, real: ports.Port, *, index: int | None, start: int, before: int) -> None:
+        super().__init__(start)
         self._real = real
         self._wanted = index
         self._before = before
-        self._counter = start
         self._inside: int | None = None
         self._entered = 0
         self._has_begun = False
@@ -197,16 +198,6 @@ class OnePart:
             self._real.echo(text)
 
     # ---- what the whole script does ------------------------------------------------------
-
-    def next_experiment(self) -> int:
-        self._counter += 1
-        return self._counter
-
-    def previous_experiment(self) -> int:
-        return self._counter
-
-    def round_counter(self) -> None:
-        self._counter = rounded_counter(self._counter)
 
     def lab(self, request: ports.LabRequest) -> None:
         self._real.lab(request)

@@ -6,7 +6,7 @@ from typing import Any
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ports
-from netesto.language.dryrun import rounded_counter
+from netesto.language.counter import rounded_counter
 from netesto.language.interpreter import Interpreter
 
 LIBRARY = Path(__file__).parents[2] / "lib"
