@@ -63,7 +63,8 @@ async def told_until_complete(events) -> list[tuple[str, int, str]]:
 
 
 async def test_one_instance_may_fail_and_others_end_well(tmp_path: Path):
-    script = 'test -e "$0.first" && exit 1; : > "$0.first"; sleep 0.2; echo result 5'
+    # Only one of them can make the folder.
+    script = 'mkdir "$0.first" || exit 1; sleep 0.2; echo result 5'
     tool = ShellTool(argv=["sh", "-c", script, str(tmp_path / "mark")])
     service = service_in(tmp_path / "state", tool)
     async with held(service) as events:

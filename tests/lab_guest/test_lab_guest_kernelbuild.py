@@ -103,7 +103,7 @@ def test_make_leaves_the_source_alone():
         "--jobs=2",
         "LOCALVERSION=-012345",
         "KCPPFLAGS=-include /objects/netesto-seed.h",
-        "CFLAGS_random.o=-DNETESTO_RANDOM_C",
+        *kernelconfig.SEED_FLAGS,
         "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 1970",
         "KBUILD_BUILD_VERSION=1",
         "KBUILD_BUILD_USER=netesto",
