@@ -185,7 +185,7 @@ def _set_up(job: Job) -> None:
         # Or the kernel wakes sleepers together, up to 50 us late. All processes inherit it.
         _libc().prctl(PR_SET_TIMERSLACK, 1)
         # Programs take a clock that says 0 s for one that was never set: ping then floods.
-        time.sleep(UPTIME_S - time.monotonic())
+        time.sleep(max(UPTIME_S - time.monotonic(), 0))
 
 
 def _bring_up_loopback() -> None:
