@@ -14,16 +14,6 @@ from pathlib import Path
 # The ground whose time is simulated.
 SIMULATED = "sim"
 
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """What simulated time took, to the second. `speed_up` is simulated seconds for each second of
-    wall time, None where there was less than one."""
-
-    wall_s: float
-    speed_up: float | None
-
-
 # A run comes to its first experiment some microseconds sooner or later, by the number of its files
 # and the length of their names. The kernel's own clock ticks at whole hundredths of a second, so
 # experiments begin between two ticks: at a tick, it would be chance which of the two came first.
@@ -32,6 +22,15 @@ BETWEEN_TICKS_NS = 5_000_000
 
 # sleep() rounds up to whole nanoseconds, and its argument has some digits behind them.
 _HALF_NS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What simulated time took, to the second. `speed_up` is simulated seconds for each second of
+    wall time, None where there was less than one."""
+
+    wall_s: float
+    speed_up: float | None
 
 
 def await_moment(ground: str) -> None:

@@ -198,7 +198,7 @@ def command(
     simulated = (
         "time-travel=inf-cpu",
         f"time-travel-start={now_s * 1_000_000_000}",
-        # See kernelconfig.py.
+        # Losses and jitter: see repeatable.h.
         f"netesto.chance={seed}",
     )
     return [

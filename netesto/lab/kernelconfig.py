@@ -192,7 +192,7 @@ ESSENTIAL = (
 SEED_HEADER = Path(__file__).with_name("repeatable.h").read_text()
 
 # The files that are compiled with one of the header's parts (kbuild's per-file flags): random
-# numbers; the clock, and system calls; what asks for chance on the network.
+# numbers; the clock, system calls, and waiting; what asks for chance on the network.
 SEED_FLAGS = (
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",
