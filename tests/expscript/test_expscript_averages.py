@@ -151,14 +151,27 @@ def test_a_single_value_has_no_spread(run):
     assert run(script).table == [["", "", ""]]
 
 
-def test_a_bootstrap_interval_is_the_same_every_time(run):
+def test_the_interval_of_a_median_is_from_one_value_to_another(run):
     csv = "exp,k,a\n" + "".join(f"{i}.0,x,{i * i}\n" for i in range(20))
     script = "File=exp\nStats=a: median, median.ci95\nAverage=k\n"
     script += "Cols=a.median,a.median.low,a.median.high\ndoTable"
-    first = run(script, csv=csv).table
-    assert first == run(script, csv=csv).table
-    low, high = float(first[0][1]), float(first[0][2])
-    assert low < 90.5 < high
+    # The sixth and the fifteenth: P(6 <= B < 15) of B(20, 1/2) is 0.959.
+    assert run(script, csv=csv).table == [["90.5", "25", "196"]]
+
+
+def test_too_few_values_for_an_interval_leave_it_empty_and_it_is_told(run):
+    csv = "exp,k,a\n" + "".join(f"{i}.0,{'x' if i < 6 else 'y'},{i}\n" for i in range(11))
+    outcome = run(
+        "File=exp\nStats=a: median.ci95\nAverage=k\nCols=a.median.low,a.median.high\ndoTable",
+        csv=csv,
+    )
+    assert (outcome.table, outcome.warnings) == (
+        [["0", "5"], ["", ""]],
+        [(
+            "my.exp:3: Stats: the interval of a.median needs 6 values or more; 1 of 2 rows have "
+            "fewer, and stay empty"
+        )],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -168,6 +181,7 @@ def test_a_bootstrap_interval_is_the_same_every_time(run):
         ("rate: variance", "no statistic 'variance'"),
         ("rate: p100", "no statistic 'p100'"),
         ("rate: sd.ci95", "no statistic 'sd.ci95'"),
+        ("rate: median.ci90, median.ci95", "intervals of two levels"),
     ],
 )
 def test_what_is_no_statistic_is_an_error(run, text, message):

@@ -293,6 +293,19 @@ def test_repeats_become_their_mean_with_an_interval(plan):
     assert (round(bbr.low or 0, 2), round(bbr.high or 0, 2)) == (-28.53, 98.53)
 
 
+@pytest.mark.parametrize(
+    ("how", "remark"),
+    [
+        ("mean", " with its 95 % interval (Student's t: of values that are normally distributed)."),
+        ("median", "; 2 of 2 have fewer than 6 runs, and no interval."),
+    ],
+)
+def test_the_plot_says_what_an_interval_is_and_why_there_is_none(plan, how, remark):
+    assert plan(plotX="ca", plotRepeats=how, Y1min="0").remarks == (
+        f"Repeats are shown as their {how}{remark}",
+    )
+
+
 def test_error_bars_come_from_one_column_or_two(plan):
     half = plan(plotSeries="ca", Y1Error="n").panels[0].traces[0].marks[1]
     ends = plan(plotSeries="ca", Y1Error="n,rtt").panels[0].traces[0].marks[1]

@@ -104,6 +104,14 @@ def parse_statistics(text: str, names: Sequence[str], *, warn: Warn) -> tuple[St
             warn(f"Stats: no column {column!r}; {nearest(column, names)}")
             continue
         found += [_statistic(column, word) for word in items(words)]
+    levels: dict[str, Statistic] = {}
+    for one in found:
+        name = f"{one.column}: {one.word}"
+        if one.is_interval and levels.setdefault(name, one) != one:
+            raise ScriptError(
+                f"Stats: {name} has intervals of two levels, which would share their columns",
+                remedy="Average twice, or choose one level",
+            )
     return tuple(found)
 
 
@@ -155,7 +163,7 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
             columns[name] = _Merged(column, groups, view, options, weights).mean()
         for statistic in options.statistics:
             if statistic.column == name:
-                columns |= _statistic_columns(statistic, column, groups)
+                columns |= _statistic_columns(statistic, column, groups, warn=warn)
     columns[COUNT] = _count(data.columns.get(COUNT), groups)
     merged = replace(kept, columns=columns)
     new = tuple(name for name in columns if name not in view.data.columns)
@@ -325,7 +333,9 @@ def _count(before: Column | None, groups: _Groups) -> Column:
     return Column.of(COUNT, [str(round(count)) for count in counts.tolist()], decimals=0)
 
 
-def _statistic_columns(statistic: Statistic, column: Column, groups: _Groups) -> dict[str, Column]:
+def _statistic_columns(
+    statistic: Statistic, column: Column, groups: _Groups, *, warn: Warn
+) -> dict[str, Column]:
     values = [
         column.numbers[members][np.isfinite(column.numbers[members])]
         for members in groups.members()
@@ -338,6 +348,12 @@ def _statistic_columns(statistic: Statistic, column: Column, groups: _Groups) ->
     intervals = [
         estimates.percentile_interval(part, percent, confidence=confidence) for part in values
     ]
+    needed = estimates.values_needed(percent, confidence=confidence)
+    if few := sum(len(part) < needed for part in values):
+        warn(
+            f"Stats: the interval of {name} needs {needed} values or more; {few} of {len(values)}"
+            " rows have fewer, and stay empty"
+        )
     low = [None if interval is None else interval.low for interval in intervals]
     high = [None if interval is None else interval.high for interval in intervals]
     return {

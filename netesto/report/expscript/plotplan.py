@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import numerals, samples, ticks
+from netesto.report.expscript import estimates, numerals, samples, ticks
 from netesto.report.expscript.dataset import View
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.plot import (
@@ -360,10 +360,27 @@ def _remarks(frame: Frame, plot: Plot) -> tuple[str, ...]:
         start = f"{low:.10g}"
         remarks.append(f"Bars begin at {start}, not at 0; Y1min=0 makes their lengths comparable.")
     how = frame.request.chosen("plotRepeats", "each", "mean", "median")
-    marks = [mark for panel in plot.panels for trace in panel.traces for mark in trace.marks]
-    if how != "each" and any(mark.low is not None for mark in marks):
-        method = "Student's t" if how == "mean" else "bootstrap"
-        remarks.append(f"Repeats are shown as their {how} with its 95 % interval ({method}).")
+    if how != "each":
+        remarks.append(_of_repeats(how, frame))
     elif frame.wanted.errors:
         remarks.append(f"Error bars: {' to '.join(frame.wanted.errors)}.")
     return tuple(remarks)
+
+
+def _of_repeats(how: str, frame: Frame) -> str:
+    """What the points of repeats are, what their bars, and why some have none."""
+    drawn = [sample for sample in frame.samples if sample.is_drawn]
+    without = sum(sample.low is None for sample in drawn)
+    method, needed = (
+        ("Student's t: of values that are normally distributed", 2)
+        if how == "mean"
+        else ("of order statistics", estimates.values_needed(50))
+    )
+    told = f"Repeats are shown as their {how}"
+    if frame.kind == "stacked":
+        return f"{told}."
+    if without < len(drawn):
+        told += f" with its 95 % interval ({method})"
+    if without:
+        told += f"; {without} of {len(drawn)} have fewer than {needed} runs, and no interval"
+    return f"{told}."

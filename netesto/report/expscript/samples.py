@@ -151,7 +151,7 @@ def labels(wanted: Wanted) -> tuple[str, ...]:
 def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
     """Repeats, samples of equal series and X, as one: their mean or median with its 95 % interval.
 
-    Intervals: Student's t for a mean, the bootstrap for a median. Fewer than two have none.
+    Intervals: Student's t for a mean, order statistics for a median. Too few values have none.
     """
     groups: dict[tuple[str, str, str, bool], list[Sample]] = {}
     for sample in samples:
