@@ -113,7 +113,8 @@ def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRu
     """UsageError or ScriptError if the command line or the script names a host that the lab, which
     need not be there yet, will not have."""
     hosts = [Endpoint(host=name, agent="") for name in network.hosts]
-    named = Inventory(hosts, aliases=labs.parse_map(options.map))
+    suffixes = preflight.suffixes(rehearsal.commands)
+    named = Inventory(hosts, aliases=labs.parse_map(options.map), suffixes=suffixes)
     preflight.check_hosts(rehearsal.commands, named)
 
 

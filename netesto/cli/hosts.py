@@ -68,6 +68,7 @@ def _check_script(
     """What a run of the script would be refused for."""
     rehearsal = Rehearsal()
     Script.read(options.script).run(Settings.of(options).interpreter(rehearsal))
+    inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
     preflight.check_hosts(rehearsal.commands, inventory)
     preflight.require(rehearsal.requirements, infos)
     preflight.check(rehearsal.commands, inventory, infos, family=options.family)

@@ -68,7 +68,9 @@ def parse_map(text: str) -> Mapping[str, str]:
         name, equals, host = word.partition("=")
         if not equals:
             raise UsageError(f"--map {text}: {word!r} is not NAME=HOST")
-        aliases[name.split(".", 1)[0]] = aliases[name] = host
+        if name in aliases:
+            raise UsageError(f"--map {text}: {name} is given twice")
+        aliases[name] = host
     return aliases
 
 

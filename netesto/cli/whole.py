@@ -103,8 +103,9 @@ class Whole(Session):
     @contextlib.contextmanager
     def _ground(self) -> Iterator[tuple[Inventory, Ground]]:
         aliases = labs.parse_map(self.options.map)
+        suffixes = preflight.suffixes(self.rehearsal.commands)
         if self.options.hosts is not None:
-            inventory = load(self.options.hosts, aliases=aliases)
+            inventory = load(self.options.hosts, aliases=aliases).with_suffixes(suffixes)
             preflight.check_hosts(self.rehearsal.commands, inventory)
             if not self.options.yes and sys.stdin.isatty() and sys.stderr.isatty():
                 self._ask(inventory)
@@ -123,7 +124,7 @@ class Whole(Session):
             self.display.say(text)
             for note in plan.notes(network):
                 self.display.say(note)
-            inventory = Inventory(list(lab.endpoints.values()), aliases=aliases)
+            inventory = Inventory(list(lab.endpoints.values()), aliases=aliases, suffixes=suffixes)
             measured = self._measure(lab, network, inventory)
             try:
                 yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)

@@ -2,11 +2,12 @@
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
 from netesto.errors import UsageError, WorldError
+from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint
 
 # The port of an agent whose address names none (the daemon's own default).
@@ -14,11 +15,17 @@ AGENT_PORT = 12870
 
 
 class Inventory:
-    """Hosts by name. A script may write a name with or without its suffix, or a mapped one."""
+    """Hosts by name, or by a mapped one (`aliases`); `suffixes` are those of HOST_SUFFIX, which a
+    script may put behind either."""
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], *, aliases: Mapping[str, str] | None = None
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        suffixes: Collection[str] = (),
     ) -> None:
+        self._suffixes = tuple(suffixes)
         self.endpoints = {endpoint.host: endpoint for endpoint in endpoints}
         self._aliases = dict(aliases or {})
         for alias, host in self._aliases.items():
@@ -28,15 +35,22 @@ class Inventory:
                     remedy=f"The hosts are: {', '.join(self.endpoints)}",
                 )
 
+    def with_suffixes(self, suffixes: Collection[str]) -> "Inventory":
+        """The same hosts, for a script that puts these suffixes behind their names."""
+        hosts = list(self.endpoints.values())
+        return Inventory(hosts, aliases=self._aliases, suffixes=suffixes)
+
     def find(self, name: str) -> Endpoint:
         """The host that a script calls `name`. WorldError, with the nearest name, if none is."""
-        short = name.split(".", 1)[0]
-        for candidate in (name, short):
+        for candidate in spellings(name, self._suffixes):
             host = self._aliases.get(candidate, candidate)
             if host in self.endpoints:
                 return self.endpoints[host]
+        short, dot, rest = name.partition(".")
         near = difflib.get_close_matches(short, [*self.endpoints, *self._aliases], n=1)
         hint = f"did you mean {near[0]}? " if near else ""
+        if near == [short] and dot:
+            hint = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
         raise WorldError(
             f"there is no host {name}",
             remedy=f"{hint}The hosts are: {', '.join(self.endpoints)}",

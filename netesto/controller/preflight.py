@@ -20,6 +20,11 @@ def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
     return list(names)
 
 
+def suffixes(commands: Sequence[ports.RemoteCommand]) -> tuple[str, ...]:
+    """What HOST_SUFFIX has put behind names of hosts."""
+    return tuple(dict.fromkeys(command.suffix for command in commands if command.suffix))
+
+
 def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> None:
     """ScriptError, with the line, if a command names a host that is not in the inventory."""
     for command in commands:

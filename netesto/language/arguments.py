@@ -1,7 +1,7 @@
 """Words to values: `key=value` words checked against the table of commands. Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -9,15 +9,16 @@ from typing import TypeAlias
 from netesto import units
 from netesto.language.commands import Argument, Kind, Specification
 from netesto.language.nearest import hint, nearest
-from netesto.language.scope import MisuseError, needed
+from netesto.language.scope import MisuseError, needed, plain
+from netesto.language.values import looks_like_range
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[int, ...]
 
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
 _AMOUNT = re.compile(r"[^\s,=\"]+")
 STREAM_REQUESTS = frozenset({"S", "s", "STREAM", "stream"})
-_YES = frozenset({"1", "T", "t", "true", "TRUE"})
-_NO = frozenset({"0", "F", "f", "false", "FALSE"})
+_YES = frozenset({"1", "t", "true"})
+_NO = frozenset({"0", "f", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,10 @@ class Given:
 def read(specification: Specification, words: tuple[str, ...]) -> Given:
     """The arguments in the words of a line, defaults filled in, each of its type and in range.
 
-    MisuseError for the first that is not; a later word of the same key wins. Cached, because
+    MisuseError for the first that is not, and for a name that is there twice. Cached, because
     loops send the same words again and again.
     """
+    check_once(specification.name, words, aliases=aliases(specification))
     by_name = {argument.name: argument for argument in specification.arguments}
     by_name |= {argument.alias: argument for argument in specification.arguments if argument.alias}
     texts: dict[str, str] = {}
@@ -111,6 +113,31 @@ def is_open(specification: Specification, key: str) -> bool:
     if not specification.open_names or not key:
         return False
     return "." in key or specification.name != "SET_SYSCTL"
+
+
+def aliases(specification: Specification) -> Mapping[str, str]:
+    """The arguments of a command by their other spellings."""
+    return {each.alias: each.name for each in specification.arguments if each.alias}
+
+
+def check_once(
+    command: str, words: Sequence[str], *, aliases: Mapping[str, str] | None = None
+) -> None:
+    """MisuseError if two of the words of a command give the same name a value."""
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if not equals:
+            continue
+        name = (aliases or {}).get(key, key)
+        if name in given:
+            both = key if given[name].startswith(f"{key}=") else f"{key}, which is {name},"
+            raise MisuseError(
+                f"{command}: {both} is given twice",
+                near=(word, f"{key}="),
+                remedy=f"Leave out {plain(given[name])} or {plain(word)}.",
+            )
+        given[name] = word
 
 
 def not_keyed(word: str, specification: Specification) -> MisuseError:
@@ -180,8 +207,10 @@ def value_of(argument: Argument, text: str) -> Value:
 
 
 def _wrong(argument: Argument, text: str, what: str, remedy: str) -> MisuseError:
-    if argument.name == "ca" and "," in text:
+    if argument.name == "ca" and ("," in text or looks_like_range(text)):
         remedy = "A list of ca belongs to RUN, which runs the macro once for each."
+    elif argument.kind in {Kind.HOST, Kind.WORD} and looks_like_range(text):
+        remedy = f"A range belongs to FOR: FOR x IN {text} DO … {argument.name}=$x … DONE"
     near = [f"{name}=" for name in (argument.name, argument.alias) if name]
     message = f"{argument.name}={text} {what}" if text else f"{argument.name} is empty"
     return MisuseError(message, near=near, remedy=remedy)
@@ -207,20 +236,22 @@ def _milliseconds(text: str) -> float:
         return round(units.parse_time(text) * 1000, 6)
 
 
-def _flag(text: str) -> bool:
-    if text not in _YES | _NO:
+def flag(text: str) -> bool:
+    """What 1, T, TRUE or 0, F, FALSE say, letter case aside. ValueError for anything else."""
+    folded = text.casefold()
+    if folded not in _YES | _NO:
         raise ValueError(text)
-    return text in _YES
+    return folded in _YES
 
 
 def _host(text: str) -> str:
-    if _HOST.fullmatch(text) is None:
+    if _HOST.fullmatch(text) is None or looks_like_range(text):
         raise ValueError(text)
     return text
 
 
 def _word(text: str) -> str:
-    if text and _AMOUNT.fullmatch(text) is None:
+    if text and (_AMOUNT.fullmatch(text) is None or looks_like_range(text)):
         raise ValueError(text)
     return text
 
@@ -267,7 +298,7 @@ _READERS: Mapping[Kind, Callable[[str], Value]] = {
     Kind.TIME: units.parse_time,
     Kind.MILLISECONDS: _milliseconds,
     Kind.RATE: _rate,
-    Kind.FLAG: _flag,
+    Kind.FLAG: flag,
     Kind.WORD: _word,
     Kind.WORDS: lambda text: tuple(text.replace(",", " ").split()),
     Kind.PROCESSORS: _processors,

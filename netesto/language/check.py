@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError, UsageError
-from netesto.language import ast, local, ports
+from netesto.language import ast, ports
 from netesto.language.compiler import NoMacroError
 from netesto.language.dryrun import DryRun, Warned
 from netesto.language.interpreter import (
@@ -26,8 +26,10 @@ from netesto.language.macros import Macros
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.nearest import hint, nearest
 from netesto.language.parser import parse
+from netesto.language.remote import spellings
 from netesto.language.scope import DOLLAR, MisuseError, UndefinedError, parts, references
 from netesto.language.survey import Call, Definition, Survey, Use, survey
+from netesto.language.values import values_of
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -269,7 +271,7 @@ class _Checker:
         if "$" in loop.values.text:
             return
         try:
-            values = local.values_of(loop.values.text, near=loop.values.text)
+            values = values_of(loop.values.text, near=loop.values.text)
         except MisuseError as error:
             self._report_error(error, loop.row)
             return
@@ -450,7 +452,7 @@ class _Checker:
         if isinstance(command, ports.DoClient | ports.DoTcpdump) and command.server != "X":
             named.append(command.server)
         for name in named:
-            if name not in known and name.partition(".")[0] not in known:
+            if known.isdisjoint(spellings(name, [command.suffix])):
                 remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
                 finding = Finding(
                     f"there is no host {name}", command.place, "error", remedy, command.chain

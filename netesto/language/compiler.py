@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from netesto.errors import ScriptError
 from netesto.language import ast, lines, local
+from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
 from netesto.language.machine import REPETITION, Level, Machine, MacroEntry, Step, Steps
@@ -19,6 +20,7 @@ from netesto.language.scope import (
     plain,
     undefined,
 )
+from netesto.language.values import looks_like_range, values_of
 
 Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
@@ -133,7 +135,7 @@ class Compiler:
         near = statement.values.text
 
         def step(frame: Frame) -> None:
-            values = local.values_of(" ".join([text(frame) for text in texts_of]), near=near)
+            values = values_of(" ".join([text(frame) for text in texts_of]), near=near)
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}
             machine.stack.append(Level(statement.row, "FOR", name, shown))
@@ -214,8 +216,8 @@ class Compiler:
             entry.steps = self.compile(entry.node.body)
         steps, name = entry.steps, entry.node.name
         variants = [arguments]
-        if "," in arguments.get("ca", ""):
-            controls = [ca for ca in arguments["ca"].split(",") if ca]
+        if "," in arguments.get("ca", "") or looks_like_range(arguments.get("ca", "")):
+            controls = values_of(arguments["ca"], near="ca=")
             variants = [{**arguments, "ca": ca} for ca in controls] or variants
 
         def run_once() -> None:
@@ -286,14 +288,30 @@ class Compiler:
                     return special
         except ScriptError as error:
             return _Unreadable(error)
-        words_of = self._machine.scope.words_of([word.text for word in row.words])
         if "$" not in name:
             return self._known(name, raws, row)
+        return self._from_variable(name, raws, row)
+
+    def _from_variable(self, name: str, raws: list[str], row: ast.Row) -> Step:
+        """The step of a line whose command comes from a variable: as if it stood there."""
+        names_of = self._machine.scope.words_of([name])
+        words_of = self._machine.scope.words_of(raws)
 
         def step(frame: Frame) -> None:
-            words = words_of(frame)
-            if words:
-                self._known(needed(words[0]), words[1:], row, filled=True)(frame)
+            named = names_of(frame)
+            if len(named) == 1:
+                special = self._special(needed(named[0]), raws, row)
+                if special is not None:
+                    special(frame)
+                    return
+            words = (*named, *words_of(frame))
+            if not words:
+                return
+            command = needed(words[0])
+            # The variable holds more than the command: what it computes may name arguments.
+            is_computed = command in {"SET_EXP", "ASSERT"}
+            special = self._special(command, list(words[1:]), row) if is_computed else None
+            (special or self._known(command, words[1:], row, filled=True))(frame)
 
         return step
 
@@ -394,7 +412,8 @@ class Compiler:
 
 def macro_arguments(words: Words) -> dict[str, str]:
     """The arguments in the words of a RUN, the first of which names the macro. MisuseError if
-    one of them has no name that a variable may have."""
+    one of them has no name that a variable may have, or two have the same."""
+    check_once("RUN", words[1:])
     arguments: dict[str, str] = {}
     for word in words[1:]:
         name, equals, value = word.partition("=")

@@ -2,28 +2,25 @@
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from netesto import units
 from netesto.language import ast, ports
-from netesto.language.arguments import read
+from netesto.language.arguments import check_once, flag, read
 from netesto.language.claims import claim, holds
 from netesto.language.commands import LOCAL, LOCAL_KEYED, REQUIREMENTS
 from netesto.language.expressions import Arithmetic
 from netesto.language.machine import REPETITION, EndOfScript, Machine
 from netesto.language.nearest import hint
 from netesto.language.scope import MisuseError, check_name, needed, plain
+from netesto.language.values import Count, values_of
 
 Words: TypeAlias = tuple[str, ...]
 Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
 
 _REQUIREMENT = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.+)")
-_RANGE = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})(?:,(-?[0-9]{1,15}))?")
-# What was meant to be one: no host, size or congestion control is written so.
-_LIKE_A_RANGE = re.compile(r"-?[0-9]+\.\..*|.*\.\.-?[0-9]+")
-_YES = frozenset({"1", "T", "t", "true"})
-_NO = frozenset({"0", "F", "f", "false"})
 
 
 def check_count(name: str, words: Sequence[str]) -> None:
@@ -103,6 +100,8 @@ def other(machine: Machine, words: Words, _: ast.Row) -> None:
     last = ""
     for piece in (piece for word in words for piece in word.split(",")):
         name, equals, value = piece.partition("=")
+        if equals and name in columns:
+            raise MisuseError(f"OTHER: {name} is given twice", near=(piece, f"{name}="))
         if equals and name:
             columns[name], last = needed(value, near=(f"{name}=",)), name
         elif last:
@@ -148,9 +147,11 @@ def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
 
 def debug(machine: Machine, words: Words, _: ast.Row) -> None:
     word = needed(words[0])
-    if word not in _YES | _NO:
-        raise MisuseError(f"DEBUG {word}", near=(word,), remedy=f"Write: {LOCAL['DEBUG'].text}")
-    machine.tracing = word in _YES
+    try:
+        machine.tracing = flag(word)
+    except ValueError:
+        remedy = f"Write: {LOCAL['DEBUG'].text}"
+        raise MisuseError(f"DEBUG {word}", near=(word,), remedy=remedy) from None
 
 
 def debug_disable(machine: Machine, _: Words, __: ast.Row) -> None:
@@ -225,6 +226,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
         )
     words = tuple(needed(word) for word in words)
     named = "=" not in words[0]
+    check_once("LAB", words)
     settings: dict[str, str] = {}
     for word in words[named:]:
         key, equals, value = word.partition("=")
@@ -240,39 +242,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.port.lab(ports.LabRequest(topology=topology, settings=settings, place=row.place()))
 
 
-# ---- lists of values: FOR and SWEEP ----------------------------------------------------------
-
-
-def values_of(text: str, *, near: str) -> Sequence[str] | range:
-    """The values of `a,b,c` or of a range `1..10,2`; empty ones are skipped. MisuseError if an
-    undefined variable, a blank or an impossible range is in it."""
-    text = needed(text, near=(near,))
-    match = _RANGE.fullmatch(text.strip())
-    if match is None:
-        values = [value.strip() for value in text.split(",")]
-        for value in values:
-            if " " in value or "\t" in value:
-                raise MisuseError(
-                    f"the list {text!r} has blanks in it",
-                    near=(near,),
-                    remedy="Separate values by commas: a,b,c",
-                )
-            if _LIKE_A_RANGE.fullmatch(value):
-                raise MisuseError(
-                    f"{text.strip()} is neither a list nor a range",
-                    near=(near,),
-                    remedy="A range stands alone, between whole numbers: 1..10, or 1..10,2",
-                )
-        return [value for value in values if value]
-    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-    if step == 0 or (last - first) * step < 0:
-        raise MisuseError(
-            f"the range {text.strip()} cannot end",
-            near=(near,),
-            remedy=f"From {first} to {last} the step must be "
-            + (f"negative: {first}..{last},-1" if last < first else "positive."),
-        )
-    return range(first, last + (1 if step > 0 else -1), step)
+# ---- the factors of a SWEEP ------------------------------------------------------------------
 
 
 def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
@@ -297,19 +267,37 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
         case _ if name == REPETITION:
             raise MisuseError("no factor may be called rep: that is the repetition", near=(name,))
         case _:
-            return check_name(name), values_of(text, near=f"{name}=")
+            values = values_of(text, near=f"{name}=")
+            _check_values(name, values)
+            return check_name(name), values
 
 
-def check_factors(names: Iterable[str]) -> None:
-    """MisuseError if no word of a SWEEP is a factor."""
-    if all(name in {"reps", "order"} for name in names):
+def _check_values(name: str, values: Sequence[str]) -> None:
+    """MisuseError if a factor has no value, or one of them twice: such cells are one cell."""
+    if not values:
+        raise MisuseError(f"factor {name} has no value", near=(f"{name}=",))
+    if isinstance(values, Count):
+        return
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise MisuseError(
+                f"factor {name} has the value {value} {count} times",
+                near=(f"{name}=",),
+                remedy="SWEEP … reps=2 runs every cell twice.",
+            )
+
+
+def check_factors(words: Sequence[str]) -> None:
+    """MisuseError if no word of a SWEEP is a factor, or one is there twice."""
+    check_once("SWEEP", words)
+    if all(word.partition("=")[0] in {"reps", "order"} for word in words):
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
 
 
 def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
     """The cells of a SWEEP in the order they run: each factor's value, and `rep`."""
+    check_factors(words)
     factors = dict(sweep_word(word) for word in words)
-    check_factors(factors)
     repetitions = factors.pop("reps", range(1, 2))
     order = factors.pop("order", ["given"])
     count = len(repetitions)

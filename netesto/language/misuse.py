@@ -1,6 +1,6 @@
 """Finds what is wrong in the words of a line, as far as they are known before it runs. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from netesto.language import arguments, ast, local
 from netesto.language.claims import claim
@@ -49,7 +49,7 @@ def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:
         except MisuseError as error:
             yield error
     try:
-        local.check_factors(raw.partition("=")[0] for raw in raws)
+        local.check_factors(raws)
     except MisuseError as error:
         yield error
 
@@ -63,6 +63,10 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     by_name |= {each.alias: each for each in specification.arguments if each.alias}
     given: set[str] = set()
     is_open = False
+    try:
+        _check_once(specification.name, raws, aliases=arguments.aliases(specification))
+    except MisuseError as error:
+        yield error
     for raw in raws:
         key, equals, value = raw.partition("=")
         argument = by_name.get(key)
@@ -84,6 +88,13 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     for argument in specification.arguments:
         if argument.required and argument.name not in given and not is_open:
             yield arguments.missing_argument(argument, specification)
+
+
+def _check_once(
+    command: str, raws: Sequence[str], *, aliases: Mapping[str, str] | None = None
+) -> None:
+    known = [raw for raw in raws if "$" not in raw.partition("=")[0]]
+    arguments.check_once(command, known, aliases=aliases or {})
 
 
 def _meant(key: str, names: Iterable[str]) -> str:
@@ -111,6 +122,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
             _, comma, repetitions = raws[0].partition(",")
             if comma and "$" not in repetitions:
                 local.repetitions_of(repetitions, near=f",{repetitions}")
+            _check_once(name, raws[1:])
             macro_arguments(("", *[raw for raw in raws[1:] if "$" not in raw.partition("=")[0]]))
         case _ if name in _TRIED:
             _try(name, raws, row)

@@ -376,6 +376,13 @@ class _Parser:
         block.branches.append(block.branch())
         block.row, block.condition, block.statements = row, condition, []
 
+    def take_like_else(self, row: ast.Row) -> None:
+        word = row.words[0].text
+        choice = "ELSE" if word in {"ELSE:", "else"} else "ELSE IF condition DO"
+        raise ScriptError(
+            f"{word} is not a command", place=_head(row), remedy=f"Did you mean {choice}?"
+        )
+
     def take_late_begin_comment(self, row: ast.Row) -> None:
         raise ScriptError(
             "BEGIN_COMMENT stands at the start of a line, not behind a \\", place=_head(row)
@@ -384,6 +391,9 @@ class _Parser:
     def take_stray_end_comment(self, row: ast.Row) -> None:
         raise ScriptError("END_COMMENT without a BEGIN_COMMENT before it", place=_head(row))
 
+
+# Other languages' words; as commands they would be skipped with the branch that they are to end.
+_LIKE_ELSE = ("ELSEIF", "ELSIF", "ELIF", "ELSE_IF", "ELSEIF_DEF", "ELSE_IF_DEF", "ELSE:", "else")
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"
 
@@ -396,6 +406,7 @@ _STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
     "IF": _Parser.take_if,
     "IF_DEF": _Parser.take_if,
     "ELSE": _Parser.take_else,
+    **dict.fromkeys(_LIKE_ELSE, _Parser.take_like_else),
     "BEGIN_COMMENT": _Parser.take_late_begin_comment,
     "END_COMMENT": _Parser.take_stray_end_comment,
 }

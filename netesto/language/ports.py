@@ -16,7 +16,8 @@ from netesto.errors import Place
 class RemoteCommand:
     """A command that an agent carries out. `host` is a name with its suffix applied.
 
-    `exp` is the experiment it belongs to (0: none yet), `group` is 0 but for DO_CLIENT.
+    `exp` is the experiment it belongs to (0: none yet), `group` is 0 but for DO_CLIENT. `suffix` is
+    that of HOST_SUFFIX, which host names may carry.
     """
 
     name: str
@@ -27,6 +28,7 @@ class RemoteCommand:
     place: Place = field(compare=False, repr=False)
     chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
     group: int = 0
+    suffix: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Remote commands: sticky host, exp and expName, group numbers, defaults; then to the port."""
 
+from collections.abc import Iterable
 from typing import TypedDict
 
 from netesto.errors import Place
@@ -13,6 +14,12 @@ CLASSIC_NAME = "Exp"
 DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
 
 
+def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
+    """`host` as a script has it, and without each suffix that HOST_SUFFIX has put there."""
+    ends = [f".{suffix}" for suffix in suffixes if suffix]
+    return [host, *(host.removesuffix(end) for end in ends if host.endswith(end))]
+
+
 class Common(TypedDict):
     """What every remote command has."""
 
@@ -22,6 +29,7 @@ class Common(TypedDict):
     exp_name: str
     place: Place
     chain: tuple[str, ...]
+    suffix: str
 
 
 class Remote:
@@ -46,7 +54,15 @@ class Remote:
         exp_name = given.texts.get("expName", self.exp_name)
         texts = {"host": host, "exp": str(exp), "expName": exp_name}
         texts |= {key: text for key, text in given.texts.items() if key not in texts}
-        common = Common(name=name, host=host, exp=exp, exp_name=exp_name, place=place, chain=chain)
+        common = Common(
+            name=name,
+            host=host,
+            exp=exp,
+            exp_name=exp_name,
+            place=place,
+            chain=chain,
+            suffix=self.suffix,
+        )
         command = self._make(given, texts, common)
         if command is not None:
             self._port.remote(command)

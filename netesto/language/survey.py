@@ -185,6 +185,10 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
                 for each in names_in(row.words[1].text)
                 if f"?${each}" not in guards
             ]
+    if "$" in name:
+        # It may be any command, a SET or a SET_EXP among them.
+        found.mentioned.update(_bare_names(" ".join(word.text for word in row.words[1:])))
+        _assign(row.words[1].text.partition("=")[0] if len(row.words) > 1 else name, found)
     if name == "SET_EXP":
         names += _bare_names(" ".join(word.text for word in row.words[1:]))
     if name == "RUN" and len(row.words) > 1:

@@ -15,12 +15,25 @@ def test_a_host_is_found_by_its_name():
     assert Inventory([CLIENT, SERVER]).find("server1") == SERVER
 
 
-def test_a_host_is_found_by_its_name_with_a_suffix():
-    assert Inventory([CLIENT, SERVER]).find("client1.example.net") == CLIENT
+def test_a_host_is_found_by_its_name_with_the_suffix_of_the_script():
+    inventory = Inventory([CLIENT, SERVER], suffixes=["example.net"])
+    assert inventory.find("client1.example.net") == CLIENT
 
 
-def test_a_mapped_name_is_found_with_and_without_its_suffix():
-    inventory = Inventory([CLIENT, SERVER], aliases={"kerneltest010": "client1"})
+def test_a_name_is_not_cut_at_a_dot_that_no_suffix_has_put_there():
+    with pytest.raises(WorldError) as caught:
+        Inventory([CLIENT, SERVER]).find("client1.example.net")
+    assert str(caught.value) == (
+        "there is no host client1.example.net\n"
+        "Is it client1? Then write HOST_SUFFIX example.net, or use --map"
+        " client1.example.net=client1. The hosts are: client1, server1"
+    )
+
+
+def test_a_mapped_name_is_found_with_and_without_the_suffix_of_the_script():
+    inventory = Inventory(
+        [CLIENT, SERVER], aliases={"kerneltest010": "client1"}, suffixes=["example.net"]
+    )
     found = [inventory.find("kerneltest010"), inventory.find("kerneltest010.example.net")]
     assert found == [CLIENT, CLIENT]
 

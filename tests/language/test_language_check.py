@@ -548,10 +548,10 @@ def test_sources_in_a_circle_are_a_warning(tmp_path):
 
 def test_hosts_must_be_in_the_inventory(tmp_path):
     path = tmp_path / "x.nts"
-    path.write_text("SET h=clint1\nDO_CLIENT host=$h server=server1.net\n")
+    path.write_text("HOST_SUFFIX net\nSET h=clint1\nDO_CLIENT host=$h.net server=server1\n")
     found = check([path], library_path=[], definitions={}, hosts=["client1", "server1"])
     assert [(each.message, each.remedy) for each in found] == [
-        ("there is no host clint1", "Did you mean client1?")
+        ("there is no host clint1.net", "Did you mean client1?")
     ]
 
 

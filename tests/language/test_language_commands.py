@@ -502,3 +502,46 @@ def test_macro_in_the_classic_style_with_fixed_waits_runs_unchanged(asked):
     assert asked.sent == [f"{line} exp={exp}" for exp in (1, 2) for line in one]
     assert [wait for wait in asked.waited if isinstance(wait, float)] == [15.0, 10.0] * 2
     assert asked.counter == 9
+
+
+def test_an_argument_given_twice_is_an_error(asked):
+    """
+    DO_CLIENT host=a server=b dur=1 dur=2
+    """
+    assert asked.message == "1:33: DO_CLIENT: dur is given twice"
+
+
+def test_an_argument_given_under_both_its_names_is_an_error(asked):
+    """
+    DO_CLIENT host=a server=b bitrate=1mbit pace=2mbit
+    """
+    assert asked.message == "1:41: DO_CLIENT: pace, which is bitrate, is given twice"
+
+
+def test_a_sysctl_given_twice_is_an_error(asked):
+    """
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=1 net.ipv4.tcp_ecn=2
+    """
+    assert asked.message == "1:38: SET_SYSCTL: net.ipv4.tcp_ecn is given twice"
+
+
+def test_a_column_given_twice_is_an_error(asked):
+    """
+    OTHER bw=1,bw=2
+    """
+    assert asked.message == "1:12: OTHER: bw is given twice"
+
+
+def test_a_setting_of_lab_given_twice_is_an_error(asked):
+    """
+    LAB pair rate=1mbit rate=2mbit
+    """
+    assert asked.message == "1:21: LAB: rate is given twice"
+
+
+def test_debug_takes_the_words_that_flags_take(asked):
+    """
+    DEBUG TRUE
+    DEBUG FALSE
+    """
+    assert asked.echoed == ["test.nts:2: DEBUG FALSE"]

@@ -545,3 +545,104 @@ def test_sweep_without_a_factor_is_an_error(asked):
     DONE
     """
     assert asked.message == "1:1: SWEEP without a factor"
+
+
+def test_a_factor_of_sweep_given_twice_is_an_error(asked):
+    """
+    SWEEP a=1,2 a=3 DO
+    ECHO $a
+    DONE
+    """
+    assert asked.message == "1:13: SWEEP: a is given twice"
+
+
+def test_a_value_of_a_factor_given_twice_is_an_error(asked):
+    """
+    SWEEP a=1,2,1 DO
+    ECHO $a
+    DONE
+    """
+    assert asked.message == "1:9: factor a has the value 1 2 times"
+
+
+def test_a_factor_without_a_value_is_an_error(asked):
+    """
+    SWEEP a=, DO
+    ECHO $a
+    DONE
+    """
+    assert asked.message == "1:9: factor a has no value"
+
+
+def test_an_argument_of_run_given_twice_is_an_error(asked):
+    """
+    BEGIN m
+    ECHO $ca
+    END m
+    RUN m ca=cubic ca=bbr
+    """
+    assert asked.message == "4:16: RUN: ca is given twice"
+
+
+def test_an_argument_given_twice_is_found_before_a_run(findings):
+    """
+    SET x=1
+    BEGIN never
+    DO_CLIENT host=a server=b dur=$x dur=2
+    RUN never y=$x y=2
+    END never
+    SWEEP a=$x a=2 DO
+    DONE
+    """
+    assert findings == [
+        "3:34: error: DO_CLIENT: dur is given twice",
+        "4:16: error: RUN: y is given twice",
+        "6:12: error: SWEEP: a is given twice",
+    ]
+
+
+def test_set_exp_that_comes_from_a_variable_sees_the_arguments_of_its_macro(asked):
+    """
+    BEGIN m
+    SET command=SET_EXP
+    $command y=a+1
+    ECHO $y
+    END m
+    RUN m a=4
+    """
+    assert asked.echoed == ["5"]
+
+
+def test_set_exp_that_comes_whole_from_a_variable_sees_the_arguments_of_its_macro(asked):
+    """
+    BEGIN m
+    SET command="SET_EXP y=a+1"
+    $command
+    ECHO $y
+    END m
+    RUN m a=4
+    """
+    assert asked.echoed == ["5"]
+
+
+def test_elseif_is_an_error_whichever_branch_is_taken(asked):
+    """
+    IF 0 DO
+    ECHO one
+    ELSEIF 1 DO
+    ECHO other
+    DONE
+    """
+    assert asked.message == "3:1: ELSEIF is not a command"
+
+
+def test_check_knows_what_a_command_in_a_variable_may_set(findings):
+    """
+    BEGIN m
+    SET command=SET_EXP
+    $command y=a+1
+    WAIT $y
+    END m
+    RUN m a=4
+    """
+    assert findings == []
