@@ -7,7 +7,7 @@ from netesto.report import palette
 
 _OUTSIDE = re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<style.*?</style>", re.DOTALL)
 _ROOT = re.compile(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"([^>]*>)')
-_FLOW = re.compile(r'<g id="(?:sum|(?:flow|median|count|marks)-(\d+)(?:-\d+)?)">')
+_FLOW = re.compile(r'<g id="(?:sum|(?:flow|median|band|count|marks)-(\d+)(?:-\d+)?)">')
 
 
 def inline(svg: str, *, name: str, description: str) -> str:

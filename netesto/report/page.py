@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from netesto.report import embed, graphs, neighbours, rendering, words
+from netesto.report import context, embed, graphs, neighbours, rendering, together, words
+from netesto.report.context import Context
+from netesto.report.graphs import Entry
 from netesto.report.neighbours import PAGE
-from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
+from netesto.results import derive, durable, keyvalue, manifest, series, store, table
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, Manifest
 
@@ -68,13 +70,15 @@ def write(folder: Path) -> None:
     groups = [keyvalue.read(folder / _group_file(group)) for group in told.groups]
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
-    pictures, chips = _pictures(folder, found)
+    entries = graphs.legend(found)
+    pictures, chips = _pictures(folder, found, context.of(told), entries)
     html = rendering.render(
         "page.html.j2",
         manifest=told,
         failures=failures(told, found),
         tiles=tiles(whole, told, groups),
-        rows=table.rows(groups),
+        together=together.find(found, [(entry.label, entry.flows) for entry in entries]),
+        blocks=table.blocks(groups),
         notes=table.notes(groups),
         groups=groups,
         pictures=pictures,
@@ -82,7 +86,9 @@ def write(folder: Path) -> None:
         files=_files(told, groups, list(pictures)),
         neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
         words=words,
+        named=not graphs.is_crowded(entries),
         offset=_offset,
+        figure=_figure,
         unfolded_max=UNFOLDED_MAX,
         line_colors=embed.variables(dark=False),
         line_colors_dark=embed.variables(dark=True),
@@ -118,9 +124,7 @@ def tiles(
     if several and fairness:
         found.append(Tile("Fairness", table.figure(fairness, 3), "Jain's index"))
     for name, key in (("RTT in TCP", "rtt"), ("RTT of ping", "pingRtt")):
-        rtt_us = numbers.parse(whole.get(key, ""))
-        text = "" if rtt_us is None else table.figure(repr(rtt_us / 1000), 3)
-        found.append(Tile(name, text or table.UNKNOWN, "ms"))
+        found.append(Tile(name, table.milliseconds(whole.get(key, "")), "ms"))
     if any(map(table.counts_before_segmentation, groups)):
         again = table.count(whole.get("retrans_total", ""))
         found.append(Tile("Sent again", again, "segments"))
@@ -135,25 +139,32 @@ def _offset(time_s: float | None, told: Manifest) -> str:
     return table.UNKNOWN if time_s is None else f"{time_s - told.started_s:.3f}"
 
 
-def _pictures(folder: Path, found: series.Series) -> tuple[dict[str, Picture], list[Chip]]:
+def _figure(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits."""
+    return table.figure(repr(value), digits)
+
+
+def _pictures(
+    folder: Path, found: series.Series, around: Context, entries: Sequence[Entry]
+) -> tuple[dict[str, Picture], list[Chip]]:
     """Draw the graphs, into plots/ and for the page."""
     # Not at the top: matplotlib takes a second, and most commands draw nothing.
     from netesto.report import plots  # noqa: PLC0415
 
     durable.make_folder(folder / "plots")
-    svgs = plots.render(found)
-    for name, svg in svgs.items():
-        durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
+    drawn = list(graphs.pictures(found, around))
+    svgs = plots.render(drawn)
     pictures = {}
-    for graph in graphs.GRAPHS:
-        if graph.name in svgs:
-            caption = graphs.caption(graph, found)
-            description = f"{graph.title}, {graph.axis}, over time. {caption}"
-            svg = embed.inline(svgs[graph.name], name=graph.name, description=description)
-            pictures[graph.name] = Picture(graph.name, svg, caption)
+    for each in drawn:
+        name = each.graph.name
+        durable.replace(folder / "plots" / f"{name}.svg", svgs[name], lasting=False)
+        caption = graphs.caption(each, found, around)
+        description = f"{each.graph.title}, {each.graph.unit}, over time. {caption}"
+        svg = embed.inline(svgs[name], name=name, description=description)
+        pictures[name] = Picture(name, svg, caption)
     chips = [
         Chip(entry.label, embed.variable(entry.look.color), " ".join(map(str, entry.flows)))
-        for entry in graphs.legend(found)
+        for entry in entries
     ]
     return pictures, chips if len(chips) > 1 else []
 

@@ -1,9 +1,8 @@
-"""The seven graphs of an experiment, drawn as SVG files that any tool can show."""
+"""The graphs of an experiment, drawn as SVG files that any tool can show."""
 
 import io
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from netesto.report import graphs, palette
-from netesto.report.graphs import GRAPHS, RATES, Entry, Graph, Points
+from netesto.report import palette
+from netesto.report.graphs import Entry, Fan, Kind, Marks, Picture, Trace
 from netesto.report.palette import Look
-from netesto.results.series import Series
 
 # Inches; half of a page's text width on a desk, the whole of it on paper.
 SIZE_IN = (7.4, 3.5)
@@ -25,7 +23,7 @@ SIZE_IN = (7.4, 3.5)
 STYLE = Path(__file__).with_name("templates") / "netesto.mplstyle"
 
 # Of the figure: left, bottom, width, height of what is below the title.
-PLACE = (0.09, 0.135, 0.895, 0.775)
+PLACE = (0.075, 0.135, 0.91, 0.775)
 
 # How many characters of the legend's font fit beside each other, what a handle takes of them, and
 # the height of a row.
@@ -37,166 +35,160 @@ LEGEND_ROWS_MAX = 4
 # Where the sum is so many times higher than any flow, both on one axis show nothing of the flows.
 SUM_APART = 4.0
 
-# Strokes that are nearer to each other than this, in seconds, are one on any screen.
-STROKE_S = 0.1
+# A reference this far above everything measured would press the lines to the floor.
+REFERENCE_ABOVE = 3.0
+
+# Opacity of the ground where most flows run, and of a band.
+SHADE_ALPHA, BAND_ALPHA = 0.05, 0.28
+
+# Line width and opacity.
+_STROKES: dict[Kind, tuple[float, float]] = {
+    "line": (1.5, 1.0),
+    "thin": (0.6, 0.3),
+    "median": (1.8, 1.0),
+    "steps": (1.5, 1.0),
+    "sum": (1.5, 1.0),
+}
 
 
-def render(series: Series) -> dict[str, str]:
-    """The SVG of each graph that has something to show, by its name. The same series gives the
-    same text."""
-    drawing = _Drawing(series, graphs.legend(series))
-    drawn: dict[str, str] = {}
+def render(pictures: Iterable[Picture]) -> dict[str, str]:
+    """The SVG of each picture, by the name of its graph. The same picture gives the same text."""
     with mpl.rc_context(fname=STYLE):
-        for graph in GRAPHS:
-            lines = graphs.lines(graph, series)
-            if any(lines.values()):
-                drawn[graph.name] = drawing.draw(graph, lines)
-    return drawn
+        return {picture.graph.name: _draw(picture) for picture in pictures}
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
-    """What all graphs of an experiment have in common."""
+def _draw(picture: Picture) -> str:
+    highest = max(
+        [max(trace.points[1], default=0.0) for trace in picture.traces]
+        + [max(fan.band.high, default=0.0) for fan in picture.fans]
+    )
+    has_sum = bool(picture.total[0])
+    is_apart = has_sum and max(picture.total[1]) > SUM_APART * max(highest, 1e-9)
 
-    series: Series
-    entries: Sequence[Entry]
+    figure = Figure(figsize=SIZE_IN)
+    FigureCanvasSVG(figure)
+    handles = [_line_handle(entry) for entry in picture.entries]
+    if has_sum:
+        handles.append(_line_handle(Entry("sum", Look(palette.INK, ()), ())))
+    if picture.marks:
+        handles.append(_mark_handle())
+    top, axes = _panels(figure, picture, handles, is_apart=is_apart)
 
-    @property
-    def is_crowded(self) -> bool:
-        return graphs.is_crowded(self.entries)
+    titles: dict[str, str] = {}
+    for fan in picture.fans:
+        _fill(axes, fan)
+        titles[fan.name] = fan.label
+    for trace in picture.traces:
+        _line(axes, trace)
+        titles[trace.name] = trace.label
+    lines = {trace.name.split("-")[1]: trace.points for trace in picture.traces}
+    for marks in picture.marks:
+        _crosses(axes, marks, lines[marks.name.split("-")[1]])
+        titles[marks.name] = marks.label
+    if has_sum:
+        _line(top, Trace("sum", "sum", Look(palette.INK, ()), "sum", picture.total))
+        titles["sum"] = "sum"
+    for panel in (top, axes):
+        panel.set_xlim(0, max(picture.end_s, 1.0) * 1.01)
+        panel.set_ylim(bottom=0, top=None if panel.get_ylim()[1] > 0 else 1)
+        for shade in picture.shades:
+            alpha = SHADE_ALPHA * shade.share
+            panel.axvspan(shade.start_s, shade.end_s, color=palette.INK, alpha=alpha, linewidth=0)
+    _references(top, picture)
+    return _titled(_svg(figure), titles)
 
-    def draw(self, graph: Graph, lines: Mapping[int, list[Points]]) -> str:
-        whole: Points = ((), ())
-        if graph is RATES and len(lines) > 1:
-            whole = graphs.total(points for found in lines.values() for points in found)
-        highest = max(max(v) for found in lines.values() for _, v in found)
-        is_apart = bool(whole[0]) and max(whole[1]) > SUM_APART * max(highest, 1e-9)
 
-        figure = Figure(figsize=SIZE_IN)
-        FigureCanvasSVG(figure)
-        handles = [_line_handle(entry.label, entry.look) for entry in self.entries]
-        if whole[0]:
-            handles.append(_line_handle("sum", Look(palette.INK, ())))
-        is_marked = graph is RATES and any(map(graphs.retransmissions, self.series.flows))
-        if is_marked:
-            handles.append(_mark_handle("|" if self.is_crowded else "x"))
-        top, axes = _panels(figure, graph, handles, is_apart=is_apart)
+def _line(axes: Axes, trace: Trace) -> None:
+    width, alpha = _STROKES[trace.kind]
+    (line,) = axes.plot(
+        *trace.points,
+        color=trace.look.color,
+        drawstyle="steps-pre" if trace.kind == "steps" else "default",
+        marker="o" if len(trace.points[0]) == 1 else "",
+        markersize=3,
+        linewidth=width,
+        alpha=alpha,
+        zorder={"median": 4, "sum": 5}.get(trace.kind, 2),
+    )
+    line.set_gid(trace.name)
+    _dash(line, trace.look)
 
-        for entry in self.entries:
-            self._entry(axes, entry, lines, steps=graph.name == "retrans")
-            if is_marked:
-                self._marks(axes, entry, lines)
-        if whole[0]:
-            (line,) = top.plot(*whole, color=palette.INK, linewidth=1.5, zorder=5)
-            line.set_gid("sum")
-        end_s = max((flow.end_s or 0.0 for flow in self.series.flows), default=0.0)
-        for panel in (top, axes):
-            panel.set_xlim(0, max(end_s, 1.0) * 1.01)
-            panel.set_ylim(bottom=0, top=None if panel.get_ylim()[1] > 0 else 1)
-        return self._named(_svg(figure))
 
-    def _entry(
-        self, axes: Axes, entry: Entry, lines: Mapping[int, list[Points]], *, steps: bool
-    ) -> None:
-        """The lines of an entry of the legend, and their median if they are several; of counts
-        (`steps`) their sum alone."""
-        is_alone = len(entry.flows) == 1
-        if steps and not is_alone:
-            each = [points for i in entry.flows for points in lines[i]]
-            together = graphs.counted(each, bin_s=graphs.bin_s(self.series))
-            (line,) = axes.plot(
-                *together, color=entry.look.color, linewidth=1.2, drawstyle="steps-pre"
-            )
-            line.set_gid(f"count-{entry.flows[0]}")
-            _dash(line, entry.look)
-            return
-        for i in entry.flows:
-            for part, points in enumerate(lines[i]):
-                (line,) = axes.plot(
-                    *points,
-                    color=entry.look.color,
-                    drawstyle="steps-pre" if steps else "default",
-                    marker="o" if len(points[0]) == 1 else "",
-                    markersize=3,
-                    linewidth=1.5 if is_alone else 0.6,
-                    alpha=1.0 if is_alone else 0.3,
-                )
-                line.set_gid(f"flow-{i}-{part}")
-                _dash(line, entry.look)
-        if not is_alone:
-            middle = graphs.median(points for i in entry.flows for points in lines[i])
-            (line,) = axes.plot(*middle, color=entry.look.color, zorder=4, linewidth=1.8)
-            line.set_gid(f"median-{entry.flows[0]}")
-            _dash(line, entry.look)
+def _fill(axes: Axes, fan: Fan) -> None:
+    band = fan.band
+    area = axes.fill_between(
+        band.time_s, band.low, band.high, color=fan.look.color, alpha=BAND_ALPHA, linewidth=0
+    )
+    area.set_gid(fan.name)
 
-    def _marks(self, axes: Axes, entry: Entry, lines: Mapping[int, list[Points]]) -> None:
-        """A cross on a flow's line at each sample that saw segments sent again; where lines are too
-        many for that, a stroke at the foot of the graph."""
-        flows = [i for i in entry.flows if lines[i]]
-        times = [time_s for i in flows for time_s in graphs.retransmissions(self.series.flows[i])]
-        if not times:
-            return
-        if self.is_crowded:
-            times = sorted({round(time_s / STROKE_S) * STROKE_S for time_s in times})
-            heights = [0.0] * len(times)
-            transform, marker, size = axes.get_xaxis_transform(), "|", 5.0
-        else:
-            heights = [float(y) for y in np.interp(times, *lines[flows[0]][0])]
-            transform, marker, size = axes.transData, "x", 5.5
-        (line,) = axes.plot(
-            times,
-            heights,
-            linestyle="none",
-            marker=marker,
-            markersize=size,
-            markeredgewidth=1.3,
-            color=entry.look.color,
-            transform=transform,
-            clip_on=False,
-            zorder=6,
+
+def _crosses(
+    axes: Axes, marks: Marks, line_points: tuple[Sequence[float], Sequence[float]]
+) -> None:
+    """A cross on a flow's line at each sample that saw retransmitted segments."""
+    (line,) = axes.plot(
+        marks.time_s,
+        [float(y) for y in np.interp(marks.time_s, *line_points)],
+        linestyle="none",
+        marker="x",
+        markersize=5.5,
+        markeredgewidth=1.3,
+        color=marks.look.color,
+        clip_on=False,
+        zorder=6,
+    )
+    line.set_gid(marks.name)
+
+
+def _references(axes: Axes, picture: Picture) -> None:
+    """Dotted lines, named at their right end; not those that nothing measured comes near."""
+    highest = axes.get_ylim()[1]
+    for reference in picture.references:
+        if reference.value > REFERENCE_ABOVE * highest:
+            continue
+        axes.axhline(reference.value, color=palette.INK, linewidth=1.0, linestyle=(0, (1, 2)))
+        axes.set_ylim(top=max(axes.get_ylim()[1], reference.value * 1.1))
+        axes.annotate(
+            reference.label,
+            (1.0, reference.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
         )
-        line.set_gid(f"marks-{entry.flows[0]}")
 
-    def _named(self, svg: str) -> str:
-        """`svg` where each line tells its flow to whom points at it."""
-        labels = {entry.flows[0]: entry.label for entry in self.entries}
 
-        def named(match: re.Match[str]) -> str:
-            what, number = match[1], match[2]
-            match what:
-                case "sum":
-                    label = "sum"
-                case "flow":
-                    label = self.series.flows[int(number)].label
-                case "median":
-                    label = f"median of {labels[int(number)]}"
-                case _:  # count, marks
-                    label = f"retransmissions of {labels[int(number)]}"
-            return f"{match[0]}<title>{escape(label)}</title>"
+def _titled(svg: str, titles: dict[str, str]) -> str:
+    """`svg` where each line tells its flow to a pointer."""
 
-        return re.sub(r'<g id="(sum|flow|median|count|marks)(?:-(\d+))?(?:-\d+)?">', named, svg)
+    def named(match: re.Match[str]) -> str:
+        title = titles.get(match[1])
+        return match[0] if title is None else f"{match[0]}<title>{escape(title)}</title>"
+
+    return re.sub(r'<g id="([^"]+)">', named, svg)
 
 
 def _panels(
-    figure: Figure, graph: Graph, handles: Sequence[Line2D], *, is_apart: bool
+    figure: Figure, picture: Picture, handles: Sequence[Line2D], *, is_apart: bool
 ) -> tuple[Axes, Axes]:
     """The axes of the sum and those of the flows: the same, or the sum's above the flows'."""
     columns, shown = _arranged(handles)
     rows = -(-len(shown) // columns)
     left, bottom, width, full = PLACE
     height = full - rows * LEGEND_ROW_IN / SIZE_IN[1]
+    graph = picture.graph
     if is_apart:
-        axes = figure.add_axes((left, bottom, width, height * 0.55))
+        axes = figure.add_axes((left, bottom, width, height * 0.5))
         top = figure.add_axes((left, bottom + height * 0.64, width, height * 0.36))
         top.tick_params(labelbottom=False)
-        top.set_ylabel("sum")
-        axes.set_ylabel(f"{graph.axis} each")
+        axes.set_title("Each flow", fontsize=9.5, fontweight="normal", y=1.0, pad=4)
     else:
         axes = top = figure.add_axes((left, bottom, width, height))
-        axes.set_ylabel(graph.axis)
     axes.set_xlabel("seconds since the experiment began")
-    top.set_title(graph.title, y=1.0, pad=5 + rows * LEGEND_ROW_IN * 72)
-    top.legend(
+    what = "Sum of the flows' goodput" if is_apart else graph.title
+    top.set_title(f"{what}, {graph.unit}", y=1.0, pad=5 + rows * LEGEND_ROW_IN * 72)
+    legend = top.legend(
         handles=shown,
         loc="lower left",
         bbox_to_anchor=(-0.008, 1.0),
@@ -208,6 +200,7 @@ def _panels(
         handlelength=2.0,
         handletextpad=0.5,
     )
+    legend.set_gid("legend")
     return top, axes
 
 
@@ -224,16 +217,14 @@ def _arranged(handles: Sequence[Line2D]) -> tuple[int, list[Line2D]]:
     return columns, [*handles[: room - 1], rest]
 
 
-def _line_handle(label: str, look: Look) -> Line2D:
-    line = Line2D([], [], color=look.color, linewidth=1.8, label=label)
-    _dash(line, look)
+def _line_handle(entry: Entry) -> Line2D:
+    line = Line2D([], [], color=entry.look.color, linewidth=1.8, label=entry.label)
+    _dash(line, entry.look)
     return line
 
 
-def _mark_handle(marker: str) -> Line2D:
-    return Line2D(
-        [], [], linestyle="none", marker=marker, color=palette.AXIS, label="retransmission"
-    )
+def _mark_handle() -> Line2D:
+    return Line2D([], [], linestyle="none", marker="x", color=palette.AXIS, label="retransmission")
 
 
 def _dash(line: Line2D, look: Look) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from netesto.model import GroupRequest
+from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.units import format_rate, format_size, format_time
@@ -52,6 +53,33 @@ def verdict(manifest: Manifest) -> str:
     if failed == len(flows):
         return {1: "the flow", 2: "both flows"}.get(failed, f"all {failed} flows") + " failed"
     return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
+
+
+def together(found: Together) -> str:
+    """How flows shared what there was while most of them ran together."""
+    period = found.period
+    length_s = period.end_s - period.start_s
+    whole = sum(each.rate_mbit_per_s for each in found.shares)
+    times = f"From {period.start_s:.1f} s to {period.end_s:.1f} s ({length_s:.1f} s)"
+    told = [f"{times} they got {whole:.4g} Mbit/s in sum."]
+    if found.fairness is not None:
+        told.append(f"Jain's index of their rates is {found.fairness:.3f} (1: equal shares).")
+    if found.fair_after_s is not None:
+        when = (
+            f"{found.fair_after_s:.1f} s after the last of them began"
+            if found.fair_after_s > 0
+            else "from the beginning"
+        )
+        told.append(f"Shares were fair {when}: {_FAIR}.")
+    elif found.can_tell_when:
+        told.append(f"Shares never became fair: {_FAIR}.")
+    return " ".join(told)
+
+
+# What `together` calls fair.
+_FAIR = (
+    f"an index of at least {FAIR_INDEX:g}, of means over {WINDOW_S:g} s, held for {HELD_S:g} s"
+)  # fmt: skip
 
 
 def asked(request: GroupRequest) -> str:

@@ -37,21 +37,34 @@ class Row:
 _Show: TypeAlias = Callable[[Values], str]
 
 
-def rows(groups: Sequence[Values]) -> list[Row]:
-    """The rows of section 4 of the results' description, for groups as `groups.values` tells them.
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows that belong together, under a title."""
 
-    Rows that only some experiments have (status, tool, effective MSS) come where they belong.
+    title: str
+    rows: tuple[Row, ...]
+
+
+def blocks(groups: Sequence[Values]) -> list[Block]:
+    """The rows of section 4 of the results' description, for groups as `groups.values` tells them,
+    in parts that find room beside each other.
+
+    Rows that only some experiments have (effective MSS, fairness) come where they belong.
     """
-    return [
-        Row(
+    found: list[Block] = []
+    for name, unit, show in _ROWS:
+        if name in _TITLES:
+            found.append(Block(_TITLES[name], ()))
+        if name in _ONLY_IF_KNOWN and all(show(values) == UNKNOWN for values in groups):
+            continue
+        row = Row(
             name,
             unit,
             tuple(show(values) for values in groups),
             tuple(_needs_attention(name, values) for values in groups),
         )
-        for name, unit, show in _ROWS
-        if name not in _ONLY_IF_KNOWN or any(show(values) != UNKNOWN for values in groups)
-    ]
+        found[-1] = Block(found[-1].title, (*found[-1].rows, row))
+    return [block for block in found if groups and block.rows]
 
 
 def figure(text: str, digits: int = 4) -> str:
@@ -65,6 +78,12 @@ def figure(text: str, digits: int = 4) -> str:
         return f"{number:,.0f}".replace(",", THIN_SPACE)
     decimals = max(0, digits - 1 - int(f"{number:e}".partition("e")[2]))
     return numbers.short(number, decimals)
+
+
+def milliseconds(text: str) -> str:
+    """A number of microseconds in milliseconds, with four significant digits."""
+    number = numbers.parse(text)
+    return text or UNKNOWN if number is None else figure(repr(number / 1000))
 
 
 def count(text: str) -> str:
@@ -156,6 +175,11 @@ def _figure(key: str) -> _Show:
     return lambda values: figure(values.get(key, ""))
 
 
+def _milliseconds(key: str) -> _Show:
+    """Of a value in µs."""
+    return lambda values: milliseconds(values.get(key, ""))
+
+
 def _count(key: str) -> _Show:
     return lambda values: count(values.get(key, ""))
 
@@ -184,6 +208,16 @@ def _on_off(key: str) -> _Show:
 
 _ONLY_IF_KNOWN = frozenset({"effMss", "fairness", "startSkew", "sampleInterval"})
 
+# The title of each block of rows, by its first row.
+_TITLES: Mapping[str, str] = {
+    "group": "Flows",
+    "min/avg/max Rates": "Rates and latencies",
+    "rtt": "TCP",
+    "localCpu": "CPU and interface of the client",
+    "tso": "Offloads of the client",
+    "startSkew": "Start and sampling",
+}
+
 _ROWS: tuple[tuple[str, str, _Show], ...] = (
     ("group", "", _text("group")),
     ("status", "", _text("status")),
@@ -200,8 +234,8 @@ _ROWS: tuple[tuple[str, str, _Show], ...] = (
     ("fairness", "Jain's index", _fairness),
     ("min/mean/max Latencies", "µs", _several("minLatency", "meanLatency", "maxLatency")),
     ("p50/p90/p99 Latencies", "µs", _several("p50Latency", "p90Latency", "p99Latency")),
-    ("rtt", "µs", _figure("rtt")),
-    ("pingRtt", "µs", _figure("pingRtt")),
+    ("rtt", "ms", _milliseconds("rtt")),
+    ("pingRtt", "ms", _milliseconds("pingRtt")),
     ("cwnd", "segments", _figure("cwnd")),
     ("localRetrans", "segments", _count("localRetrans")),
     ("remoteRetrans", "segments", _count("remoteRetrans")),

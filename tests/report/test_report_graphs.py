@@ -4,58 +4,40 @@ from dataclasses import replace
 import pytest
 
 from netesto.report import embed, graphs, palette, plots
+from netesto.report.context import Context, Reference
 from netesto.results import series
 from results import samples
 
 TWO = series.build(samples.two_flows())
 MANY = series.build(samples.hundred_flows())
+PLAIN = Context()
 TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return plots.render(TWO)
+    return svgs(TWO)
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    return plots.render(MANY)
+    return svgs(MANY)
+
+
+def svgs(found, context=PLAIN):
+    return plots.render(graphs.pictures(found, context))
+
+
+def picture(found, name, context=PLAIN):
+    return next(each for each in graphs.pictures(found, context) if each.graph.name == name)
+
+
+def caption(found, name, context=PLAIN):
+    return graphs.caption(picture(found, name, context), found, context)
 
 
 def texts(svg):
     return [each.text for each in ET.fromstring(svg).iter(TEXT)]
-
-
-def test_sum_of_two_flows_is_zero_where_neither_is():
-    flat = [([1.0, 2.0, 3.0], [10.0, 10.0, 10.0]), ([6.0, 7.0, 8.0], [4.0, 4.0, 4.0])]
-    t, v = graphs.total(flat)
-    assert (t[0], t[-1], max(v), v[0], v[-1], min(v)) == (0.5, 8.5, 10.0, 10.0, 4.0, 0.0)
-
-
-def test_sum_adds_where_flows_meet():
-    _, v = graphs.total([([1.0, 2.0, 3.0], [10.0] * 3), ([1.0, 2.0, 3.0], [4.0] * 3)])
-    assert set(v) == {14.0}
-
-
-def test_sum_of_nothing_is_nothing():
-    assert graphs.total([([], []), ([1.0], [5.0])]) == ((), ())
-
-
-def test_median_is_of_the_flows_that_run():
-    short = ([2.0, 3.0], [100.0, 100.0])
-    t, v = graphs.median([([1.0, 2.0, 3.0], [1.0] * 3), ([1.0, 2.0, 3.0], [3.0] * 3), short])
-    assert (t, v) == ([1.0, 2.0, 3.0], [2.0, 3.0, 3.0])
-
-
-def test_counts_of_several_flows_are_added_in_bins():
-    each = [([1.0, 1.2, 1.4], [1.0, 0.0, 2.0]), ([1.3], [5.0])]
-    t, v = graphs.counted(each, bin_s=0.5)
-    assert (t, v) == ([1.0, 1.5], [1.0, 7.0])
-
-
-def test_sum_has_no_more_points_than_can_be_seen():
-    long = [(list(range(100_000)), [1.0] * 100_000)]
-    assert len(graphs.total(long)[0]) == graphs.MAX_POINTS + 1
 
 
 def test_legend_names_every_flow_of_a_few():
@@ -89,14 +71,14 @@ def test_looks_differ_for_32_lines():
 def test_graphs_tell_title_axes_and_flows_as_text(drawn):
     found = texts(drawn["rates"])
     wanted = [
-        "Goodput", "Mbit/s", "seconds since the experiment began", "sum", "retransmission",
+        "Goodput, Mbit/s", "seconds since the experiment began", "sum", "retransmission",
         "cubic client1→server1 #1", "bbr client2→server1 #1",
     ]  # fmt: skip
     assert [each for each in wanted if each not in found] == []
 
 
 def test_the_same_series_gives_the_same_bytes(drawn):
-    assert plots.render(TWO) == drawn
+    assert svgs(TWO) == drawn
 
 
 def test_delayed_flow_starts_where_it_started():
@@ -105,12 +87,17 @@ def test_delayed_flow_starts_where_it_started():
 
 
 def test_single_flow_has_no_sum():
-    drawn = plots.render(series.build(samples.request_reply()))
+    drawn = svgs(series.build(samples.request_reply()))
     assert '<g id="sum">' not in drawn["rates"]
 
 
 def test_lines_of_many_flows_have_their_median(crowd):
     assert crowd["cwnd"].count('<g id="median-') == 4
+
+
+def test_many_flows_of_a_group_are_a_band_and_no_lines(crowd):
+    found = (crowd["cwnd"].count('<g id="band-'), crowd["cwnd"].count('<g id="flow-'))
+    assert found == (4, 0)
 
 
 def test_retransmissions_of_many_flows_are_counted_by_group(crowd):
@@ -121,7 +108,7 @@ def test_retransmissions_of_many_flows_are_counted_by_group(crowd):
 
 
 def test_sum_that_dwarfs_its_flows_has_its_own_axes(crowd):
-    assert "Mbit/s each" in texts(crowd["rates"])
+    assert {"Sum of the flows' goodput, Mbit/s", "Each flow"} <= set(texts(crowd["rates"]))
 
 
 def test_every_line_tells_its_flow_to_a_pointer(drawn):
@@ -130,8 +117,69 @@ def test_every_line_tells_its_flow_to_a_pointer(drawn):
 
 def test_host_called_like_a_formula_is_written_as_it_is():
     flow = replace(TWO.flows[0], host="$x^2$ <a>")
-    svg = plots.render(replace(TWO, flows=(flow,)))["cwnd"]
+    svg = svgs(replace(TWO, flows=(flow,)))["cwnd"]
     assert "cubic $x^2$ <a>→server1 #1" in texts(svg)
+
+
+def test_a_sum_above_the_link_is_explained():
+    link = Context(capacities=(Reference(50.0, "bottleneck 50 Mbit/s"),))
+    assert "A rate above the link's is no error" in caption(TWO, "rates", link)
+
+
+def test_a_sum_below_the_link_is_not():
+    link = Context(capacities=(Reference(500.0, "bottleneck 500 Mbit/s"),))
+    assert "A rate above" not in caption(TWO, "rates", link)
+
+
+def test_capacity_and_base_rtt_are_lines_of_their_graphs():
+    limits = Context(
+        capacities=(Reference(100.0, "bottleneck 100 Mbit/s"),),
+        base_rtts=(Reference(40.0, "base RTT 40 ms"),),
+    )
+    drawn = svgs(TWO, limits)
+    told = {
+        name: [each for each in texts(svg) if each in {"bottleneck 100 Mbit/s", "base RTT 40 ms"}]
+        for name, svg in drawn.items()
+    }
+    assert told == {
+        "rates": ["bottleneck 100 Mbit/s"],
+        "acked_rate": ["bottleneck 100 Mbit/s"],
+        "cwnd": [],
+        "unacked": [],
+        "rtt": ["base RTT 40 ms"],
+        "minrtt": ["base RTT 40 ms"],
+        "retrans": [],
+        "ping": ["base RTT 40 ms"],
+        "cpu": [],
+    }
+
+
+def test_capacity_far_above_what_was_measured_does_not_press_the_lines_to_the_floor():
+    limits = Context(capacities=(Reference(1e5, "bottleneck 100 Gbit/s"),))
+    assert "bottleneck 100 Gbit/s" not in texts(svgs(TWO, limits)["rates"])
+
+
+def test_the_time_with_both_flows_is_shaded():
+    assert picture(TWO, "cwnd").shades == [graphs.Shade(8.251, 16.251, 1.0)]
+
+
+def test_pings_have_a_line_for_each_pair_of_hosts():
+    found = picture(TWO, "ping")
+    assert [entry.label for entry in found.entries] == ["client1→server1", "client2→server1"]
+
+
+def test_cpus_of_a_lab_are_told_once():
+    found = picture(TWO, "cpu", Context(one_machine=True))
+    assert [entry.label for entry in found.entries] == ["this machine, all hosts of the lab"]
+
+
+def test_cpus_of_machines_are_told_for_each():
+    found = picture(TWO, "cpu")
+    assert [entry.label for entry in found.entries] == ["client1", "client2", "server1"]
+
+
+def test_simulated_time_has_no_graph_of_cpus():
+    assert "cpu" not in svgs(TWO, Context(simulated=True))
 
 
 # ---- in a page -------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from netesto.model import Applied, TransferResult
 from netesto.report import page
 from results import samples
 
-PLOTS = ["acked_rate", "cwnd", "minrtt", "rates", "retrans", "rtt", "unacked"]
+PLOTS = [
+    "acked_rate", "cpu", "cwnd", "minrtt", "ping", "rates", "retrans", "rtt", "unacked"
+]  # fmt: skip
 EVIL = "<script>alert('$a$ & \"b\"')</script>"
 
 
@@ -24,10 +26,20 @@ def test_page_has_number_name_description_status_and_date(two, read):
     assert [each for each in wanted if each not in text] == []
 
 
-def test_seven_graphs_are_drawn_into_files_and_into_the_page(two, read):
+def test_graphs_are_drawn_into_files_and_into_the_page(two, read):
     files = sorted(path.stem for path in (two / "plots").iterdir())
     inside = sorted(each[6:] for each in read(two).ids if each.startswith("graph-"))
     assert (files, inside) == (PLOTS, PLOTS)
+
+
+def test_what_flows_got_together_comes_before_the_graphs(two, read):
+    text = read(two).text
+    places = [text.index(each) for each in ("While both flows ran together", "Over time")]
+    assert places == sorted(places)
+
+
+def test_single_flow_ran_with_no_other(publish, read):
+    assert "ran together" not in read(publish(samples.request_reply())).text
 
 
 def test_page_needs_nothing_from_the_network(two, read):

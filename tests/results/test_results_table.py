@@ -15,13 +15,17 @@ ROWS = (
 THIN = table.THIN_SPACE
 
 
+def rows(found):
+    return [row for block in table.blocks(found) for row in block.rows]
+
+
 def shown(evidence, name):
     found = [groups.values(each) for each in evidence.groups]
-    return next(row for row in table.rows(found) if row.name == name)
+    return next(row for row in rows(found) if row.name == name)
 
 
 def test_rows_of_the_description_are_there_in_order():
-    names = [row.name for row in table.rows([groups.values(samples.two_flows().groups[0])])]
+    names = [row.name for row in rows([groups.values(samples.two_flows().groups[0])])]
     wanted = ROWS.split("|")
     assert [name for name in names if name in wanted] == wanted
 
@@ -89,7 +93,7 @@ OFFLOADED = {"group": "2", "client-tx-packet-len": "7639", "effMss": "1448", "re
 
 
 def test_counts_before_segmentation_are_told_and_marked():
-    row = next(row for row in table.rows([OFFLOADED]) if row.name == "retransPkts%")
+    row = next(row for row in rows([OFFLOADED]) if row.name == "retransPkts%")
     assert (
         row.marked,
         len(table.notes([OFFLOADED])),

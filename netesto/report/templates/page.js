@@ -4,7 +4,7 @@
   const chips = document.querySelector(".chips");
   const graphs = document.querySelector(".graphs");
   if (!chips || !graphs) return;
-  chips.hidden = false;
+  chips.firstElementChild.textContent = "Show only";
   const lines = [...graphs.querySelectorAll("[data-flow]")];
   chips.addEventListener("click", (event) => {
     const button = event.target.closest("button");

@@ -1,0 +1,104 @@
+"""What a graph shows beside its lines: the limits of the network, from the manifest. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from netesto.results.manifest import Manifest, PathRecord
+from netesto.units import format_rate
+
+# With more paths of different kinds than this, lines for each would hide what was measured.
+MAX_REFERENCES = 3
+
+# Qdiscs that a script can set without changing what a path can carry.
+_UNSHAPED = frozenset(
+    {"bfifo", "codel", "fq", "fq_codel", "fq_pie", "mq", "noqueue", "pfifo", "pfifo_fast", "pie",
+     "red", "sfq"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A level that a graph compares with."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`capacities` in Mbit/s of whole Ethernet frames, `base_rtts` in ms; empty where not known.
+
+    `one_machine`: all hosts are the same machine, so its CPUs are everybody's. `simulated`:
+    computing takes no time.
+    """
+
+    capacities: tuple[Reference, ...] = ()
+    base_rtts: tuple[Reference, ...] = ()
+    one_machine: bool = False
+    simulated: bool = False
+
+
+def of(manifest: Manifest) -> Context:
+    """The context of an experiment's graphs.
+
+    Paths are measured before the script sets anything: where it shaped or delayed traffic itself,
+    they do not tell the limits any more.
+    """
+    ends = {
+        frozenset((group.request.client, group.request.server)) for group in manifest.groups
+    }  # fmt: skip
+    paths = [
+        path for path in manifest.paths if frozenset((path.source, path.destination)) in ends
+    ]  # fmt: skip
+    if _shaped_by_script(manifest):
+        paths = []
+    return Context(
+        capacities=_references(paths, _capacity_mbit_per_s, _rate_label),
+        base_rtts=_references(paths, lambda path: path.measured_rtt_ms, _rtt_label),
+        one_machine=manifest.ground in {"lab", "uml", "sim"},
+        simulated=manifest.simulated_time,
+    )
+
+
+def _shaped_by_script(manifest: Manifest) -> bool:
+    """True where a qdisc that a script set, and did not remove, may slow down or delay traffic."""
+    last: dict[tuple[str, str], list[str]] = {}
+    for name, host in manifest.hosts.items():
+        for applied in host.settings:
+            # "qdisc eth0: tbf rate 10mbit", "qdisc eth0: replace fq", "qdisc eth0: delete netem"
+            device, _, words = applied.setting.partition(": ")
+            if device.startswith("qdisc "):
+                last[name, device] = words.split()
+    return any(
+        words[:1] not in (["delete"], ["no"]) and _UNSHAPED.isdisjoint(words[:2])
+        for words in last.values()
+    )
+
+
+def _capacity_mbit_per_s(path: PathRecord) -> float | None:
+    return None if path.asked_rate_bps is None else path.asked_rate_bps / 1e6
+
+
+def _rate_label(value: float) -> str:
+    return f"bottleneck {format_rate(value * 1e6)}"
+
+
+def _rtt_label(value: float) -> str:
+    return f"base RTT {value:.3g} ms"
+
+
+def _references(
+    paths: Iterable[PathRecord],
+    get: Callable[[PathRecord], float | None],
+    label: Callable[[float], str],
+) -> tuple[Reference, ...]:
+    """The levels of the paths that differ from each other; none if they are too many."""
+    values = {_rounded(value): value for path in paths if (value := get(path)) is not None}
+    if len(values) > MAX_REFERENCES:
+        return ()
+    return tuple(Reference(value, label(value)) for _, value in sorted(values.items()))
+
+
+def _rounded(value: float) -> float:
+    """To two figures, and to a tenth: the RTT of two idle paths differs by microseconds."""
+    return round(float(f"{value:.2g}"), 1)

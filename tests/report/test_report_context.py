@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from netesto.model import Applied
+from netesto.report import context
+from netesto.report.context import Reference
+from results import samples
+
+TOLD = samples.manifest(samples.two_flows())
+
+
+def with_settings(*texts):
+    hosts = dict(TOLD.hosts)
+    settings = tuple(Applied(text, "", text) for text in texts)
+    hosts["client1"] = replace(hosts["client1"], settings=settings)
+    return replace(TOLD, hosts=hosts)
+
+
+def test_limits_are_those_of_the_paths_that_flows_took():
+    found = context.of(TOLD)
+    assert (found.capacities, found.base_rtts) == (
+        (Reference(100.0, "bottleneck 100 Mbit/s"),),
+        (Reference(40.3, "base RTT 40.3 ms"),),
+    )
+
+
+def test_a_path_without_flows_limits_nothing():
+    path = replace(TOLD.paths[0], source="client7")
+    assert context.of(replace(TOLD, paths=(path,))).capacities == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["qdisc eth0: tbf rate 10mbit", "qdisc eth0: netem limit 1000 delay 5ms"]
+)
+def test_what_a_script_shaped_has_other_limits_than_were_measured(text):
+    found = context.of(with_settings(text))
+    assert (found.capacities, found.base_rtts) == ((), ())
+
+
+@pytest.mark.parametrize("text", ["qdisc eth0: fq", "sysctl net.ipv4.tcp_ecn=1"])
+def test_a_setting_that_shapes_nothing_leaves_the_limits(text):
+    assert context.of(with_settings(text)) == context.of(TOLD)
+
+
+def test_what_a_script_removed_again_limits_nothing():
+    texts = ("qdisc eth0: netem limit 1000 delay 5ms", "qdisc eth0: delete netem")
+    assert context.of(with_settings(*texts)) == context.of(TOLD)
+
+
+def test_more_kinds_of_paths_than_lines_are_not_drawn():
+    paths = tuple(replace(TOLD.paths[0], asked_rate_bps=rate * 1e6) for rate in (1, 2, 3, 4))
+    assert context.of(replace(TOLD, paths=paths)).capacities == ()
