@@ -65,7 +65,7 @@ def _shaped_by_script(manifest: Manifest) -> bool:
     last: dict[tuple[str, str], list[str]] = {}
     for name, host in manifest.hosts.items():
         for applied in host.settings:
-            # "qdisc eth0: tbf rate 10mbit", "qdisc eth0: replace fq", "qdisc eth0: delete netem"
+            # As in: qdisc eth0: replace tbf rate 10mbit
             device, _, words = applied.setting.partition(": ")
             if device.startswith("qdisc "):
                 last[name, device] = words.split()

@@ -16,6 +16,9 @@ from netesto.results.series import CpuSeries, FlowSeries, Series, SocketSeries
 # alike, and the legend tells groups. A group of more than this is drawn as a band.
 MAX_LINES_WITH_NAMES = 8
 
+# A level this far above everything measured would press the lines to the floor.
+REFERENCE_ABOVE = 3.0
+
 # A sum may exceed the link by what was late by less than one sample; more needs an explanation.
 SUM_ABOVE_LINK = 1.02
 
@@ -151,15 +154,21 @@ def pictures(series: Series, context: Context) -> Iterator[Picture]:
             shown = entries
         if not traces:
             continue
+        total = _total(series) if graph is RATES else ((), ())
+        highest = _highest(traces, total)
         yield Picture(
             graph=graph,
             end_s=end_s,
             entries=shown,
             traces=traces,
             fans=fans,
-            total=_total(series) if graph is RATES else ((), ()),
+            total=total,
             marks=_marks(series, entries) if graph is RATES else (),
-            references=_references(graph, context),
+            references=[
+                each
+                for each in _references(graph, context)
+                if each.value <= REFERENCE_ABOVE * highest
+            ],
             shades=shades,
         )
 
@@ -389,7 +398,7 @@ def _of_rates(picture: Picture, series: Series) -> Iterator[str]:
         yield "The uncoloured line is their sum."
     if picture.marks:
         yield "Crosses show when segments were retransmitted."
-    highest = max((*picture.total[1], *_highest(picture)), default=0.0)
+    highest = _highest(picture.traces, picture.total)
     capacity = max((each.value for each in picture.references), default=math.inf)
     if highest > SUM_ABOVE_LINK * capacity:
         yield (
@@ -398,5 +407,6 @@ def _of_rates(picture: Picture, series: Series) -> Iterator[str]:
         )
 
 
-def _highest(picture: Picture) -> Iterator[float]:
-    return (max(trace.points[1]) for trace in picture.traces if len(trace.points[1]))
+def _highest(traces: Sequence[Trace], total: Points) -> float:
+    each = [total, *(trace.points for trace in traces)]
+    return max((max(values) for _, values in each if len(values)), default=0.0)

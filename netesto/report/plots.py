@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from netesto.report import palette
+from netesto.report.context import Reference
 from netesto.report.graphs import Entry, Fan, Kind, Marks, Picture, Trace
 from netesto.report.palette import Look
 
@@ -23,7 +24,7 @@ SIZE_IN = (7.4, 3.5)
 STYLE = Path(__file__).with_name("templates") / "netesto.mplstyle"
 
 # Of the figure: left, bottom, width, height of what is below the title.
-PLACE = (0.075, 0.135, 0.91, 0.775)
+PLACE = (0.075, 0.15, 0.91, 0.76)
 
 # How many characters of the legend's font fit beside each other, what a handle takes of them, and
 # the height of a row.
@@ -35,8 +36,8 @@ LEGEND_ROWS_MAX = 4
 # Where the sum is so many times higher than any flow, both on one axis show nothing of the flows.
 SUM_APART = 4.0
 
-# A reference this far above everything measured would press the lines to the floor.
-REFERENCE_ABOVE = 3.0
+# Of the highest value, for what is written above it.
+HEADROOM = 1.08
 
 # Opacity of the ground where most flows run, and of a band.
 SHADE_ALPHA, BAND_ALPHA = 0.05, 0.28
@@ -88,13 +89,14 @@ def _draw(picture: Picture) -> str:
     if has_sum:
         _line(top, Trace("sum", "sum", Look(palette.INK, ()), "sum", picture.total))
         titles["sum"] = "sum"
-    for panel in (top, axes):
+    for reference in picture.references:
+        _reference(top, reference)
+    for panel in {top, axes}:
         panel.set_xlim(0, max(picture.end_s, 1.0) * 1.01)
-        panel.set_ylim(bottom=0, top=None if panel.get_ylim()[1] > 0 else 1)
+        panel.set_ylim(0, panel.dataLim.y1 * HEADROOM if panel.dataLim.y1 > 0 else 1)
         for shade in picture.shades:
             alpha = SHADE_ALPHA * shade.share
             panel.axvspan(shade.start_s, shade.end_s, color=palette.INK, alpha=alpha, linewidth=0)
-    _references(top, picture)
     return _titled(_svg(figure), titles)
 
 
@@ -140,23 +142,18 @@ def _crosses(
     line.set_gid(marks.name)
 
 
-def _references(axes: Axes, picture: Picture) -> None:
-    """Dotted lines, named at their right end; not those that nothing measured comes near."""
-    highest = axes.get_ylim()[1]
-    for reference in picture.references:
-        if reference.value > REFERENCE_ABOVE * highest:
-            continue
-        axes.axhline(reference.value, color=palette.INK, linewidth=1.0, linestyle=(0, (1, 2)))
-        axes.set_ylim(top=max(axes.get_ylim()[1], reference.value * 1.1))
-        axes.annotate(
-            reference.label,
-            (1.0, reference.value),
-            xycoords=("axes fraction", "data"),
-            xytext=(-2, 2),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-        )
+def _reference(axes: Axes, reference: Reference) -> None:
+    """A dotted line, named at its right end."""
+    axes.axhline(reference.value, color=palette.INK, linewidth=1.0, linestyle=(0, (1, 2)))
+    axes.annotate(
+        reference.label,
+        (1.0, reference.value),
+        xycoords=("axes fraction", "data"),
+        xytext=(-2, 2),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+    )
 
 
 def _titled(svg: str, titles: dict[str, str]) -> str:
@@ -185,7 +182,7 @@ def _panels(
         axes.set_title("Each flow", fontsize=9.5, fontweight="normal", y=1.0, pad=4)
     else:
         axes = top = figure.add_axes((left, bottom, width, height))
-    axes.set_xlabel("seconds since the experiment began")
+    axes.set_xlabel("seconds since the experiment began", labelpad=7)
     what = "Sum of the flows' goodput" if is_apart else graph.title
     top.set_title(f"{what}, {graph.unit}", y=1.0, pad=5 + rows * LEGEND_ROW_IN * 72)
     legend = top.legend(
