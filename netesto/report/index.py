@@ -10,7 +10,7 @@ from markupsafe import Markup
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
 from netesto.results import csvfile, durable, numbers, store
-from netesto.results.columns import MEASURED
+from netesto.results.columns import MEASURED, UNITS
 from netesto.results.evidence import OK
 from netesto.results.fields import canonical
 
@@ -25,6 +25,9 @@ _NO_FACTORS = frozenset(
     {"exp", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
 )
 
+# Kept in µs, told in ms as on the pages of experiments.
+_IN_MS = frozenset({"rtt", "pingRtt"})
+
 Row = Mapping[str, str]
 
 
@@ -35,6 +38,11 @@ class Column:
     name: str
     is_main: bool
     is_number: bool
+
+    @property
+    def unit(self) -> str:
+        """What its numbers count, "" for a plain number or a name."""
+        return "ms" if self.name in _IN_MS else UNITS.get(canonical(self.name), "")
 
     @property
     def style(self) -> str:
@@ -101,10 +109,12 @@ def _looks_like_number(text: str) -> bool:
     return not text or numbers.parse(text.removesuffix("+...")) is not None
 
 
-def shown(text: str) -> str:
+def shown(text: str, column: str = "") -> str:
     """A cell without the zeros that say nothing: "60.0" is "60", "43333.787" stays."""
     number = numbers.parse(text)
-    return text if number is None or text[-1] in "KMG" else numbers.short(number, 3)
+    if number is None or text[-1] in "KMG":
+        return text
+    return numbers.short(number / 1000 if column in _IN_MS else number, 3)
 
 
 class _Cells:
@@ -117,16 +127,17 @@ class _Cells:
             for column in columns
             if column.name not in {"exp", "status"}
         ]
-        self._shown: dict[str, str] = {}
+        self._shown: dict[tuple[str, bool], str] = {}
 
     def of(self, row: Row) -> Markup:
         """The cells of a row but for its number and its status."""
         parts = []
         for name, opening in self._columns:
             text = row[name]
-            shown_text = self._shown.get(text)
+            key = text, name in _IN_MS
+            shown_text = self._shown.get(key)
             if shown_text is None:
-                shown_text = self._shown[text] = escape(shown(text))
+                shown_text = self._shown[key] = escape(shown(text, name))
             parts.append(f"{opening}{shown_text}</td>")
         return Markup("".join(parts))  # noqa: S704 - every text in it is escaped
 

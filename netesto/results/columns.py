@@ -3,6 +3,8 @@
 Meaning and unit of each are told in fields.txt and docs/results.md.
 """
 
+from collections.abc import Mapping
+
 # What became of the group.
 OUTCOME: tuple[str, ...] = ("status", "flowsFailed")
 
@@ -27,3 +29,16 @@ NAMES: frozenset[str] = frozenset(
     {"exp", "expName", "test", "testType", "testNote", "desc", "kernel", "host", "fullHost",
      "server", "fullServer", "tool", "status", "ca", "effCa"}
 )  # fmt: skip
+
+# Units of columns, as in fields.txt; a column without one counts or names something.
+UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("dur", "delay"), "s"),
+    **dict.fromkeys(("rate", "rateMin", "rateMax"), "Mbit/s"),
+    **dict.fromkeys(("rtt", "pingRtt", *(f"{which}Latency" for which in _LATENCIES)), "µs"),
+    **dict.fromkeys(("startSkew", "sampleInterval"), "ms"),
+    **dict.fromkeys(("localCpu", "remoteCpu"), "%"),
+    **dict.fromkeys(("req", "reply", "effMss", "tcpRmem", "tcpWmem"), "bytes"),
+    **dict.fromkeys(("client-rx-packet-len", "client-tx-packet-len"), "bytes"),
+    **dict.fromkeys(("cwnd", "localRetrans", "remoteRetrans"), "segments"),
+    **dict.fromkeys(("lost", "retrans", "retrans-total"), "segments"),
+}

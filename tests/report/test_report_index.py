@@ -71,6 +71,21 @@ def test_columns_that_hold_nothing_are_left_out_and_factors_are_shown():
     ]
 
 
+def test_headings_tell_units_and_rtt_is_in_milliseconds(store, publish, read):
+    publish(samples.two_flows())
+    index.write(store.folder)
+    text = read(store.folder).text
+    assert [each for each in ("rate Mbit/s", "rtt ms", "pingRtt ms", "dur s") if each in text] == [
+        "rate Mbit/s", "rtt ms", "pingRtt ms", "dur s",
+    ]  # fmt: skip
+
+
+def test_rtt_of_the_index_is_a_thousandth_of_the_tables():
+    assert [index.shown("43333.787", name) for name in ("rtt", "pingRtt", "p50Latency")] == [
+        "43.334", "43.334", "43333.787",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [("60.0", "60"), ("43333.787", "43333.787"), ("60+...", "60+..."), ("1M", "1M"), ("", "")],

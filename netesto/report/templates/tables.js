@@ -18,7 +18,7 @@ const tables = (() => {
   const sortable = (heads, reorder) => heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = head.textContent;
+    button.append(...head.childNodes);
     head.replaceChildren(button);
     button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
