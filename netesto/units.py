@@ -13,6 +13,10 @@ SIZE_FACTORS: Mapping[str, int] = {
     "ki": 2**10, "mi": 2**20, "gi": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30,
 }  # fmt: skip
 
+# Counts as the classic tool and its scripts shorten them, in upper case: 1M, 64K, 1.5G. In lower
+# case an "m" may as well be minutes or thousandths.
+COUNT_FACTORS: Mapping[str, float] = {"K": 1e3, "M": 1e6, "G": 1e9}
+
 TIME_FACTORS: Mapping[str, float] = {
     "": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "min": 60.0,
 }  # fmt: skip

@@ -45,6 +45,8 @@ _NO_FACTORS = frozenset(
 DEFAULT_THRESHOLD_PERCENT = 5.0
 # The chance of one false alarm or more among all comparisons.
 ALPHA = 0.05
+# Floats end near here; a p below is shown as such.
+SMALLEST_P = 1e-300
 
 
 class Verdict(Enum):
@@ -325,7 +327,7 @@ def _row(factors: Sequence[str], one: Difference) -> Row:
         _figure(one.new_mean),
         "" if change is None else f"{change:+.1f}%",
         "" if interval is None else f"{_signed(interval.low)} … {_signed(interval.high)}",
-        "" if one.verdict in {Verdict.TOO_FEW, Verdict.LOST} else f"{one.p:.3g}",
+        "" if one.verdict in {Verdict.TOO_FEW, Verdict.LOST} else _probability(one.p),
         f"{len(one.base)}/{len(one.new)}",
         f"{one.failed[0]}/{one.failed[1]}" if any(one.failed) else "",
         one.verdict.value,
@@ -333,6 +335,11 @@ def _row(factors: Sequence[str], one: Difference) -> Row:
     marks = {Verdict.WORSE: "loss", Verdict.LOST: "loss", Verdict.BETTER: "rate"}
     last = Cell(texts[-1], mark=marks.get(one.verdict, ""))
     return Row((*(Cell(text) for text in texts[:-1]), last), mark="cubic")
+
+
+def _probability(p: float) -> str:
+    """Never 0: however small, it is a probability."""
+    return f"{p:.3g}" if p >= SMALLEST_P else f"< {SMALLEST_P:g}"
 
 
 def _figure(value: float | None) -> str:

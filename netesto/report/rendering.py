@@ -1,6 +1,7 @@
 """Templates to HTML. Everything that goes in is escaped, unless a template says otherwise."""
 
 import functools
+import re
 from pathlib import Path
 
 import jinja2
@@ -8,10 +9,29 @@ from markupsafe import Markup
 
 _FOLDER = Path(__file__).with_name("templates")
 
+# Characters that no reader sees and that can change what is seen: controls but for tabs and ends of
+# lines, what turns the direction of writing, and bytes of file names that are no text.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
 
 def render(template: str, **values: object) -> str:
-    """The template of that name with these values."""
-    return _environment().get_template(template).render(**values)
+    """The template of that name with these values. Control characters in them can be seen."""
+    return visible(_environment().get_template(template).render(**values))
+
+
+def visible(text: str) -> str:
+    """With an escape, such as \\x1b, for each character that could not be seen."""
+    return _UNSEEN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return (
+        match[0].encode("ascii", "backslashreplace").decode()
+        if match[0] > "\x7f"
+        else (f"\\x{ord(match[0]):02x}")
+    )
 
 
 @functools.cache

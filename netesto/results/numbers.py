@@ -5,8 +5,9 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
+from netesto.units import COUNT_FACTORS
+
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([KMG]?)")
-_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
 def parse(text: str) -> float | None:
@@ -14,7 +15,7 @@ def parse(text: str) -> float | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    value = float(match[1]) * _FACTORS[match[2]]
+    value = float(match[1]) * COUNT_FACTORS.get(match[2], 1.0)
     return value if math.isfinite(value) else None
 
 

@@ -29,6 +29,25 @@ def test_an_empty_file_is_wrong(run):
         run("File=exp", csv="# nothing\n")
 
 
+def test_a_file_in_latin_1_is_read_and_told(run, tmp_path):
+    (tmp_path / "old.csv").write_bytes(b"exp,desc\n1.0,caf\xe9\n2.0,\xb5s\n3.0,\xc3\xa9\n")
+    outcome = run("File=old\nCols=desc\ndoTable")
+    assert outcome.column("desc") == ["caf\xe9", "\xb5s", "\xe9"]
+    assert outcome.warnings == [
+        (
+            "my.exp:1: old.csv: line 2 and 1 more are not UTF-8 (byte 0xe9), and read as Latin-1; "
+            "iconv -f LATIN1 -t UTF-8 makes UTF-8 of such a file"
+        )
+    ]
+
+
+def test_a_csv_file_in_utf_16_is_an_error_that_says_what_to_do(run, tmp_path):
+    (tmp_path / "wide.csv").write_bytes("exp,a\n1.0,2\n".encode("utf-16"))
+    with pytest.raises(ScriptError, match=r"wide\.csv: line 1 holds a NUL") as caught:
+        run("File=wide")
+    assert "iconv -f UTF-16" in caught.value.remedy
+
+
 def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
     csv = 'exp,desc\n1.0,"a, ""b""\nc"\n'
     assert run("File=exp\ndoTable", csv=csv).table == [["1.0", 'a, "b"\nc']]

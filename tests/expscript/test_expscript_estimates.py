@@ -138,3 +138,8 @@ def test_the_interval_of_a_difference():
 
 def test_a_difference_of_single_values_has_no_interval():
     assert estimates.welch_interval(np.array([1.0]), np.array([1.0, 2.0])) is None
+
+
+def test_a_probability_is_never_0():
+    p = estimates.rank_test(np.arange(100.0), np.arange(100.0) + 1000)
+    assert 0 < p < 1e-30

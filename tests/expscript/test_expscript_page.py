@@ -87,6 +87,30 @@ def test_everything_from_data_and_script_is_escaped(run):
     assert [tag for tag in ("<i>", "<b>", "<script>alert") if tag in html] == []
 
 
+def test_control_characters_can_be_seen_and_do_nothing(run):
+    csv = "exp,ca,rate\n1.0,a\x1b[31m\u202eb,5\n"
+    script = "Text=a\x07b\nFile=exp\ndoTable\nplotX=ca\nplotY1=rate\nplotTitle=c\x08d\ndoPlot=p\n"
+    outcome = run(script, csv=csv)
+    assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", outcome.html) == []
+    shown = (r"a\x1b[31m\u202eb", r"a\x07b", r"c\x08d")
+    assert [text for text in shown if text not in outcome.html] == []
+    ET.fromstring(next(text for path, text in outcome.files.items() if path.suffix == ".svg"))
+
+
+@pytest.mark.parametrize(
+    "prefix", ["http://h/r", "https://h/r", "file:///r", "../r", "./a:b", "/r"]
+)
+def test_links_lead_to_folders_and_web_servers(run, prefix):
+    assert f'href="{prefix}/1/exp.html"' in run(f"File=exp\nrelPath={prefix}\ndoTable").html
+
+
+def test_what_a_folder_name_holds_means_nothing_in_a_link(run, tmp_path):
+    (tmp_path / "javascript:a#b").mkdir()
+    (tmp_path / "javascript:a#b" / "exp.csv").write_text("exp\n1.0\n")
+    html = run("File=javascript:a#b/exp\ndoTable").html
+    assert 'href="javascript%3Aa%23b/1/exp.html"' in html
+
+
 def test_headings_make_a_table_of_contents(run):
     html = run("Heading=A & B\nHeading=C\nSubHeading=D").html
     assert '<a href="#section1">A &amp; B</a>' in html

@@ -99,6 +99,30 @@ def test_texts_are_categories_sorted_as_texts(plan):
     assert labels(plan(csv=csv, plotXOrder="selection").x) == ["10mbit", "100mbit", "5mbit"]
 
 
+def test_the_natural_order_knows_units(plan):
+    csv = "exp,n,rate\n1.0,1gbit,1\n2.0,10mbit,2\n3.0,100mbit,3\n4.0,1.5gbit,3\n"
+    natural = plan(csv=csv, plotXOrder="natural")
+    assert labels(natural.x) == ["10mbit", "100mbit", "1gbit", "1.5gbit"]
+
+
+def test_the_natural_order_knows_units_within_texts_and_versions(plan):
+    texts = ["fq 1s", "fq 20ms", "v6.12", "v6.2", "fq 3x"]
+    csv = "exp,n,rate\n" + "".join(f"{i}.0,{text},1\n" for i, text in enumerate(texts))
+    ordered = ["fq 20ms", "fq 1s", "fq 3x", "v6.2", "v6.12"]
+    assert labels(plan(csv=csv, plotXOrder="natural").x) == ordered
+
+
+def test_sizes_are_numbers_of_x(plan):
+    csv = "exp,n,rate\n1.0,1K,1\n2.0,2000,2\n3.0,4K,3\n"
+    assert values(plan(csv=csv)) == {"": [(1000, 1), (2000, 2), (4000, 3)]}
+
+
+def test_a_listed_series_is_found_as_a_number_too(plan):
+    csv = "exp,req,n,rate\n1.0,1000000.0,1,10\n2.0,64K,1,20\n"
+    plot = plan(csv=csv, plotSeries="req;64000=small,1M=large")
+    assert values(plot) == {"small": [(0.8, 20)], "large": [(1.2, 10)]}
+
+
 def test_numbers_are_spaced_as_they_are(plan):
     csv = "exp,n,rate\n1.0,1,1\n2.0,2,2\n3.0,4,3\n"
     plot = plan(csv=csv)
@@ -217,6 +241,33 @@ def test_equal_axes_have_the_range_of_both(plan):
     assert plot.left.scale.low == 0
 
 
+@pytest.mark.parametrize(
+    ("units", "left", "right"),
+    [
+        ({"Y1Units": "1=us,1000=ms"}, ["2", "4", "6", "8", "10", "12"],
+         ["2K", "4K", "6K", "8K", "10K", "12K"]),
+        ({"Y2Units": "1=us,1000=ms"}, ["2K", "4K", "6K", "8K", "10K", "12K"],
+         ["2", "4", "6", "8", "10", "12"]),
+        ({"Y1Units": "1000=ms", "Y2Units": "1000=ms"}, ["2", "4", "6", "8", "10", "12"],
+         ["2", "4", "6", "8", "10", "12"]),
+    ],
+)  # fmt: skip
+def test_on_equal_axes_equal_values_are_equally_high_in_any_unit(plan, units, left, right):
+    csv = "exp,n,a,b\n1.0,1,500,11000\n2.0,2,11500,1000\n"
+    plot = plan(csv=csv, plotY1="a", plotY2="b", Y1eqY2="on", **units)
+    assert plot.right is not None
+    assert (labels(plot.left), labels(plot.right)) == (left, right)
+    divisor = 1000 if "Y1Units" in units else 1
+    assert plot.left.scale.high * divisor == 12000
+
+
+def test_a_divisor_makes_another_value_for_equal_axes(plan):
+    plot = plan(plotSeries="ca", plotY1="rtt", Y1div="100", plotY2="rate", Y1eqY2="on")
+    assert plot.right is not None
+    assert plot.left.scale == plot.right.scale
+    assert plot.right.scale.high == 50
+
+
 def test_y1min_and_y1max_bound_the_axis_in_shown_units(plan):
     plot = plan(plotY1="rtt", plotSeries="ca", Y1Units="1000=ms", Y1min="0", Y1max="4")
     assert (plot.left.scale.low, plot.left.scale.high, labels(plot.left)) == (
@@ -248,6 +299,19 @@ def test_titles_have_defaults(plan):
         "rate",
         "ratio",
     )
+
+
+def test_a_title_names_every_column_of_its_axis(plan):
+    plot = plan(plotSeries="ca", plotY1="rate,n,rtt", plotY2="ratio,exp")
+    assert plot.right is not None
+    assert (plot.left.title, plot.right.title) == ("rate and n and rtt", "ratio and exp")
+    assert plot.right_names == ("ratio", "exp")
+
+
+def test_a_third_column_of_the_right_axis_is_told(plan):
+    told: list[str] = []
+    plan(plotSeries="ca", plotY2="ratio,n,rtt", warn=told.append)
+    assert told == ["plotY2: the first is drawn as diamonds, the second as lines; not rtt"]
 
 
 def test_a_title_has_subtitles_and_no_empty_parts(plan):

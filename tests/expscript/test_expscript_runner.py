@@ -89,6 +89,10 @@ def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
         ("source=nothing.exp", "cannot read the script 'nothing.exp'"),
         ("source=my.exp,foo", "'foo' is not of the form name=value"),
         ("source=my.exp", "my.exp sources itself"),
+        ("relPath=javascript:alert(1)", "links do not lead to javascript: addresses"),
+        ("relPath= java\tscript:x", "links do not lead to javascript: addresses"),
+        ("relPath=data:text/html,x", "links do not lead to data: addresses"),
+        ("relPath=host:80/results", "links do not lead to host: addresses"),
         ("source=", "source names no file"),
         ("doTable foo", "'doTable foo' lacks a value"),
         ("=5", "there is no name before"),
@@ -101,6 +105,55 @@ def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
 def test_what_is_wrong_with_a_line_is_an_error(run, script, message):
     with pytest.raises(ScriptError, match=message):
         run(script)
+
+
+def test_a_long_way_of_sourced_files_is_no_cycle(run, tmp_path):
+    for number in range(60):
+        (tmp_path / f"{number}.exp").write_text(f"source={number + 1}.exp\n")
+    (tmp_path / "60.exp").write_text("Text=there\n")
+    assert [block.text for block in run("source=0.exp").blocks] == ["there"]
+
+
+def test_a_way_of_sourced_files_has_an_end(run, tmp_path):
+    for number in range(120):
+        (tmp_path / f"{number}.exp").write_text(f"source={number + 1}.exp\n")
+    with pytest.raises(ScriptError, match="would be sourced 101 files deep"):
+        run("source=0.exp")
+
+
+def test_a_cycle_is_told_with_its_way(run, tmp_path):
+    (tmp_path / "a.exp").write_text("source=b.exp\n")
+    (tmp_path / "b.exp").write_text("source=./a.exp\n")
+    with pytest.raises(ScriptError, match=r"a\.exp sources itself, through b\.exp"):
+        run("source=a.exp")
+
+
+def test_a_script_may_source_itself_with_other_variables(run, tmp_path):
+    (tmp_path / "a.exp").write_text("Text=$x\nIf = $x != ...\nsource=a.exp,x=$x.\nEndIf\n")
+    assert [block.text for block in run("source=a.exp,x=.").blocks] == [".", "..", "..."]
+
+
+def test_a_line_that_variables_make_too_long_is_an_error(run):
+    with pytest.raises(ScriptError, match="the line grows beyond 1,000,000 characters"):
+        run("Set = a=aaaaaaaaaa\n" + "Set = a=$a$a\n" * 40)
+
+
+def test_a_nul_in_a_script_is_an_error_with_its_line(run):
+    with pytest.raises(ScriptError, match=r"my\.exp: line 2 holds a NUL") as caught:
+        run("File=exp\nText=a\0b\n")
+    assert "iconv" in caught.value.remedy
+
+
+def test_a_script_in_latin_1_is_read_and_told(run, tmp_path):
+    (tmp_path / "inner.exp").write_bytes("Text=caf\xe9\nText=b\n".encode("latin-1"))
+    outcome = run("source=inner.exp")
+    assert [block.text for block in outcome.blocks] == ["caf\xe9", "b"]
+    assert outcome.warnings == [
+        (
+            "my.exp:1: inner.exp: line 1 is not UTF-8 (byte 0xe9), and read as Latin-1; "
+            "iconv -f LATIN1 -t UTF-8 makes UTF-8 of such a file"
+        )
+    ]
 
 
 @pytest.mark.parametrize("key", ["NewCol = x", "Select"])
@@ -179,8 +232,9 @@ def test_the_log_is_a_file_that_holds_steps_and_warnings(run):
     )
 
 
-def test_a_log_of_null_is_no_file(run):
-    assert run("log=a\nlog=null\nFile=exp\n").files == {}
+@pytest.mark.parametrize("nothing", ["null", "NULL", " Null ", ""])
+def test_a_log_of_null_is_no_file(run, nothing):
+    assert run(f"log=a\nlog={nothing}\nFile=exp\n").files == {}
 
 
 # ---- from outside ------------------------------------------------------------------------

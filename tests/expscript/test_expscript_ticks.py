@@ -29,6 +29,12 @@ from netesto.report.expscript.ticks import Unit
         (50, 1234.6, "200 400 600 800 1K 1.2K 1.4K"),
         (-3, 2, "-2 -1 0 1 2 3"),
         (1.54, 1.79, "1.6 1.7 1.8"),
+        (17, 38, "15 20 25 30 35 40"),
+        (12.4, 38, "15 20 25 30 35 40"),
+        (9.8, 30.1, "10 20 30 40"),
+        (8.9, 29.1, "5 10 15 20 25 30"),
+        (9.2, 29.9, "10 12 14 16 18 20 22 24 26 28 30"),
+        (1.7, 12.1, "2 4 6 8 10 12 14"),
     ],
 )
 def test_ticks_are_those_of_the_classic_tool(low, high, labels):
@@ -37,6 +43,10 @@ def test_ticks_are_those_of_the_classic_tool(low, high, labels):
 
 def test_the_bottom_is_a_multiple_of_the_step():
     assert [ticks.linear(*ends).low for ends in ((33, 34), (50, 1234.6), (-3.5, 2))] == [33, 0, -4]
+
+
+def test_the_bottom_of_steps_of_5_is_a_multiple_of_10():
+    assert [ticks.linear(*ends).low for ends in ((17, 38), (165, 385), (27, 49))] == [10, 100, 20]
 
 
 def test_a_lone_value_is_drawn_from_0():

@@ -46,7 +46,13 @@ class Report:
         A reader that went away (BrokenPipeError) is for the caller to judge.
         """
         with _writing("the page"):
-            stream.write(self.html)
+            # The page says that it is UTF-8, whatever the terminal is.
+            binary = getattr(stream, "buffer", None)
+            if binary is None:
+                stream.write(self.html)
+            else:
+                stream.flush()
+                binary.write(self.html.encode())
             stream.flush()
 
 

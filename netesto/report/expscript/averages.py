@@ -17,8 +17,10 @@ from netesto.report.expscript.dataset import (
     nearest,
 )
 from netesto.report.expscript.lines import items
+from netesto.units import COUNT_FACTORS
 
 COUNT = "avgCnt"
+_SHORTENED = tuple(COUNT_FACTORS)
 
 _SUFFIXED = re.compile(r"(?P<column>.+)\[(?P<how>[^\]]*)\]")
 _STATISTIC = re.compile(
@@ -304,6 +306,11 @@ class _Merged:
         others = np.flatnonzero(~is_mean)
         for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
             texts[group] = text
+        # 1M in all of them stays 1M, as ever; only where they differ a mean tells more.
+        firsts = self._column.take(self._groups.first).texts
+        shortened = np.flatnonzero(is_mean & np.array([t.endswith(_SHORTENED) for t in firsts]))
+        for group, text in zip(shortened.tolist(), self._texts_of(shortened), strict=True):
+            texts[group] = texts[group] if text == numerals.DIFFERENT else text
         return texts
 
     def _texts_of(self, chosen: Integers) -> list[str]:

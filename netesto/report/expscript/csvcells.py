@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import numerals
+from netesto.report.expscript import numerals, textfile
 
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -51,7 +51,7 @@ def load(path: Path, *, warn: Warn) -> tuple[list[str], Cells]:
     Blank lines and lines that begin with `#` are skipped. Cells may be quoted as in RFC 4180.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig", errors="replace")
+        text = textfile.decoded(path.read_bytes(), path, warn=warn)
     except OSError as error:
         raise ScriptError(
             f"csv file {str(path)!r}: {error.strerror}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
 import numpy as np
 
@@ -408,7 +409,8 @@ def link(
         return f"{prefix}/{int(number)}/{page}"
     folder = data.folders[int(data.folder_of[row])]
     shown = folder.as_posix() if out_folder is None else _relative(folder, out_folder)
-    return f"{shown}/{int(number)}/{page}"
+    # A folder's name may hold what means something in an address: # ? % and colons.
+    return f"{quote(shown)}/{int(number)}/{quote(page)}"
 
 
 def _relative(folder: Path, start: Path) -> str:

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
 
-from netesto.report import palette
+from netesto.report import palette, rendering
 from netesto.report.expscript import looks
 from netesto.report.expscript.looks import Look
 from netesto.report.expscript.plot import BARS, Panel, Plot, Style, Trace
@@ -475,4 +475,7 @@ def _save(figure: Figure, form: str, style: Style) -> bytes:
         facecolor="none" if form == "svg" else looks.PAPER,
         metadata=dict.fromkeys(nothing[form]),
     )
+    if form == "svg":
+        # An XML file must not hold control characters.
+        return rendering.visible(data.getvalue().decode()).encode()
     return data.getvalue()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from netesto.errors import ScriptError
+from netesto.report.expscript import numerals
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import nearest
 
@@ -61,7 +62,7 @@ class _Token:
     text: str
 
 
-_NUMBER = re.compile(r"[\d.]+(?:(?<=\d)[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[\d.]+(?:(?<=\d)[eE][+-]?\d+|[KMG](?!\w))?")
 _WORD = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"(?P<quote>[\"'`])(?P<text>.*?)(?P=quote)")
 _OPERATOR = re.compile(r"==|!=|<=|>=|[-+*/&(),<>]")
@@ -154,13 +155,11 @@ def _is_word(character: str) -> bool:
 
 
 def _check_number(written: str, text: str, where: str) -> None:
-    try:
-        float(written)
-    except ValueError:
+    if numerals.parse(written) is None:
         raise ScriptError(
             f"{where}malformed number {written!r} in the expression {text!r}",
-            remedy="numbers are written 12 or 0.5",
-        ) from None
+            remedy="numbers are written 12, 0.5 or 64K",
+        )
 
 
 def _unknown(name: str, text: str, columns: list[str], where: str) -> ScriptError:
@@ -243,7 +242,7 @@ class _Parser:
         token = self._take()
         match token.kind:
             case "number":
-                return Number(float(token.text), token.text)
+                return Number(numerals.parse(token.text) or 0.0, token.text)
             case "text":
                 return Text(token.text)
             case "column":

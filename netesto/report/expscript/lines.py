@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import Place, ScriptError
+from netesto.report.expscript import textfile
 
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))", re.ASCII
 )
+# A line of a report script is short; one that variables made so long is a mistake.
+REPLACED_MAX = 1_000_000
 # Lines that mean something without an `=`.
 BARE_WORDS = frozenset({"dotable", "doplot", "end", "endfor", "endif", "else"})
 
@@ -36,10 +39,10 @@ class Command:
     place: Place = field(compare=False)
 
 
-def read(path: Path) -> tuple[Line, ...]:
-    """The lines of a script file. ScriptError if it cannot be read."""
+def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
+    """The lines of a script file. ScriptError if it cannot be read or is no text."""
     try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        text = textfile.decoded(path.read_bytes(), path, warn=warn)
     except OSError as error:
         raise ScriptError(
             f"cannot read the script {str(path)!r}: {error.strerror}",
@@ -81,13 +84,24 @@ def _place(file: str, number: int, physical: str) -> Place:
 def replace_variables(
     text: str, variables: Mapping[str, str], *, unknown: Callable[[str], None] | None = None
 ) -> str:
-    """`$name` and `${name}` by their values, `$$` by `$`; unknown names stay and are reported."""
+    """`$name` and `${name}` by their values, `$$` by `$`; unknown names stay and are reported.
+
+    ScriptError for a line that grows beyond REPLACED_MAX.
+    """
+    length = len(text)
 
     def value(match: re.Match[str]) -> str:
+        nonlocal length
         if match["dollar"]:
             return "$"
         name = match["braced"] or match["bare"]
         if name in variables:
+            length += len(variables[name])
+            if length > REPLACED_MAX:
+                raise ScriptError(
+                    f"${name}: the line grows beyond {REPLACED_MAX:,} characters",
+                    remedy="Set = a=$a$a makes a variable twice as long each time",
+                )
             return variables[name]
         if unknown is not None:
             unknown(name)

@@ -150,6 +150,22 @@ def _of_text(change: Callable[[str], str]) -> Callable[[_Arguments], _Cells]:
     return lambda arguments: _of_texts([change(text) for text in arguments[0].written()])
 
 
+def _in_unit(text: str, kind: str, unit: float) -> str:
+    quantity = numerals.quantity(text)
+    if quantity is None or quantity.kind != kind:
+        return NOT_A_NUMBER
+    return numerals.plain(quantity.value / unit)
+
+
+def _first_number(text: str) -> str:
+    """The number that a text is, 1M being 1000000; else the one that it begins with."""
+    number = numerals.parse(text)
+    if number is not None:
+        return text.strip() if numerals.plain_number(text) is not None else numerals.plain(number)
+    beginning = re.match(r"-?[\d.]+", text)
+    return NOT_A_NUMBER if beginning is None else beginning[0]
+
+
 @dataclass(frozen=True, slots=True)
 class _Function:
     least: int
@@ -178,8 +194,10 @@ FUNCTIONS: Mapping[str, _Function] = {
     "matches": _Function(2, 2, _of_pair(lambda text, part: re.search(part, text) is not None)),
     "lower": _Function(1, 1, _of_text(str.lower)),
     "upper": _Function(1, 1, _of_text(str.upper)),
-    # 100mbit is a text for the language; its number is what a plot over bandwidths needs.
-    "number": _Function(1, 1, _of_text(lambda text: (re.findall(r"^-?[\d.]+", text) or ["*"])[0])),
+    # 100mbit is a text for the language; a plot over bandwidths needs it in one unit.
+    "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, "rate", 1e6))),
+    "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, "time", 1e-3))),
+    "number": _Function(1, 1, _of_text(_first_number)),
 }
 
 

@@ -1,9 +1,12 @@
 """What counts as a number in a report script, and how numbers are written."""
 
 import math
+import re
+from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 
 from netesto.errors import ScriptError
+from netesto.units import COUNT_FACTORS, RATE_FACTORS, TIME_FACTORS
 
 # Digits of str(float) in the Python of the classic tool; tables of old scripts show them.
 SIGNIFICANT_DIGITS = 12
@@ -24,8 +27,26 @@ DECIMALS_MAX = 30
 _WIDE = Context(prec=330)
 
 
-def parse(text: str) -> float | None:
-    """The number that `text` writes, None if it writes none. `1e3`, `nan` and ` 7 ` are numbers."""
+_SHORTENED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))([KMG])\s*")
+_WITH_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]+)\s*")
+# Units that can mean nothing else: not the bare k of tc(8), nor an m.
+_RATES = {unit: factor for unit, factor in RATE_FACTORS.items() if "b" in unit}
+_TIMES = {unit: factor for unit, factor in TIME_FACTORS.items() if unit not in {"", "m"}}
+
+
+NUMBER = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number (kind NUMBER), a "rate" in bits per second, or a "time" in seconds."""
+
+    kind: str
+    value: float
+
+
+def plain_number(text: str) -> float | None:
+    """The number that `text` writes out, None if there is none. `1e3`, `nan`, ` 7 ` are numbers."""
     # Python reads 1_000 as a number, a CSV file does not mean it.
     if "_" in text:
         return None
@@ -33,6 +54,38 @@ def parse(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def parse(text: str) -> float | None:
+    """As plain_number, but also with K, M or G: `1M` is 1e6."""
+    value = plain_number(text)
+    if value is not None:
+        return value
+    match = _SHORTENED.fullmatch(text)
+    return None if match is None else float(match[1]) * COUNT_FACTORS[match[2]]
+
+
+def quantity(text: str) -> Quantity | None:
+    """The rate or time that `text` writes with its unit: `10mbit`, `1gbit`, `20ms`.
+
+    A text with a unit is no number, and is not drawn or averaged; it has a size all the same.
+    """
+    match = _WITH_UNIT.fullmatch(text)
+    if match is None:
+        return None
+    unit = match[2].lower()
+    if unit in _RATES:
+        return Quantity("rate", float(match[1]) * _RATES[unit])
+    return Quantity("time", float(match[1]) * _TIMES[unit]) if unit in _TIMES else None
+
+
+def same(one: str, other: str) -> bool:
+    """Equal as texts, as numbers (`10` is `10.0`), or as rates or times (`1gbit` is `1000mbit`)."""
+    numbers = parse(one), parse(other)
+    if numbers != (None, None):
+        return one == other or numbers[0] == numbers[1]
+    quantities = quantity(one), quantity(other)
+    return one == other or (quantities[0] is not None and quantities[0] == quantities[1])
 
 
 def drawable(text: str) -> float | None:
@@ -60,8 +113,8 @@ def truncated(value: float) -> float:
 
 
 def fixed(text: str, decimals: int) -> str:
-    """`text` with that many decimals if it is a number, else as it is."""
-    value = parse(text)
+    """`text` with that many decimals if it is a number; 1M and all other texts stay."""
+    value = plain_number(text)
     return text if value is None else f"{value:.{decimals}f}"
 
 

@@ -32,7 +32,8 @@ def parse(text: str, names: tuple[str, ...]) -> tuple[Key, ...]:
 def sort(view: View, text: str) -> View:
     """Order the selection; equal rows keep their order. ScriptError for an unknown column.
 
-    Numbers come before texts; missing cells, `*` and `...` come last, upwards and downwards.
+    Numbers come before rates, times (100mbit before 1gbit) and texts; missing cells, `*` and `...`
+    come last, upwards and downwards.
     """
     rows = view.rows
     for key in reversed(parse(text, view.data.names)):
@@ -44,11 +45,19 @@ def sort(view: View, text: str) -> View:
 def _order(column: Column, *, descending: bool) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     sign = -1 if descending else 1
     texts = column.texts
-    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
-    by_text = np.array([ranks[text] for text in texts], dtype=np.float64)
+    places = _places({texts[row] for row in np.flatnonzero(~column.numeric).tolist()})
+    found = [places.get(text, (0, 0.0)) for text in texts]
     missing = np.array(
         [not text.strip() or text in numerals.SIGNS for text in texts], dtype=np.bool_
     ) | (column.numeric & np.isnan(column.numbers))
-    value = np.where(column.numeric, column.numbers, by_text) * sign
-    kind = np.where(column.numeric, 0, 1) * sign
+    value = np.where(column.numeric, column.numbers, [place for _, place in found]) * sign
+    kind = np.array([kind for kind, _ in found], dtype=np.intp) * sign
     return np.lexsort((np.where(missing, 0, value), np.where(missing, 0, kind), missing))
+
+
+def _places(texts: set[str]) -> dict[str, tuple[int, float]]:
+    """Behind the numbers come rates, then times, both by their size, then other texts."""
+    ranks = {text: (3, float(rank)) for rank, text in enumerate(sorted(texts))}
+    quantities = {text: numerals.quantity(text) for text in texts}
+    kinds = {"rate": 1, "time": 2}
+    return ranks | {text: (kinds[one.kind], one.value) for text, one in quantities.items() if one}

@@ -94,7 +94,9 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
     """Numbers on a scale; a logarithmic one holds powers of ten, so that bars stay equally wide."""
 
     def place(text: str) -> float:
-        value = float(text)
+        value = numerals.drawable(text)
+        if value is None:
+            raise ValueError(f"{text!r} has no place among numbers")
         return math.log10(value) if logarithmic else value
 
     places = sorted({math.log10(value) if logarithmic else value for value in values})
@@ -121,15 +123,12 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
 def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence[str]) -> Vertical:
     """The axis Y1 or Y2 for these values: divided, in their unit, with its ticks."""
     request = frame.request
-    divisor = request.number(f"{name}div")
-    if divisor is not None and abs(divisor) < ticks.TINY:
-        request.warn(f"{name}div: nothing can be divided by {divisor:g}, it is left out")
-        divisor = None
-    divisor = 1.0 if divisor is None else divisor
+    given = request.number(f"{name}div")
+    if given is not None and abs(given) < ticks.TINY:
+        request.warn(f"{name}div: nothing can be divided by {given:g}, it is left out")
+    divisor = _own_divisor(request, name)
     unit = ticks.unit_for(ticks.parse_units(request.get(f"{name}Units")), max(values))
-    title = request.get(f"plot{name}Title") or " and ".join(
-        columns[:2] if name == "Y1" else columns[:1]
-    )
+    title = request.get(f"plot{name}Title") or " and ".join(columns)
     if unit is not None:
         divisor *= unit.factor
         title += f" ({unit.name})"
@@ -168,14 +167,37 @@ def line_positions(request: Request, key: str) -> list[float]:
 
 
 def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vertical]:
-    """Both axes with the least and the greatest value of both."""
-    lefts = [value / left.divisor for value in left_values(frame)]
-    rights = [value / right.divisor for sample in frame.samples for value in sample.right]
-    scale = _scale(frame, "Y1", min(lefts + rights), max(lefts + rights))
+    """Both axes with the least and the greatest value of both; equal values are equally high.
+
+    A unit names values and does not change them: 10 ms at the left stand as high as 10000 us at
+    the right. What Y1div and Y2div divide is another value.
+    """
+    # What each value is divided by only to be shown in a unit.
+    units = [one.divisor / _own_divisor(frame.request, name) for name, one in
+             (("Y1", left), ("Y2", right))]  # fmt: skip
+    lefts = [value / left.divisor * units[0] for value in left_values(frame)]
+    rights = [
+        value / right.divisor * units[1] for sample in frame.samples for value in sample.right
+    ]
+    low, high = min(lefts + rights), max(lefts + rights)
+    scale = _scale(frame, "Y1", low / units[0], high / units[0])
+    other = scale
+    if units[0] != units[1]:
+        part = units[0] / units[1]
+        own = ticks.scale(low / units[1], high / units[1], log="On" if scale.is_log else "Off")
+        ends = scale.low * part, scale.high * part
+        inside = tuple(tick for tick in own.ticks if ends[0] < tick.position <= ends[1])
+        other = replace(own, low=ends[0], high=ends[1], ticks=inside or own.ticks)
     return (
         replace(left, axis=replace(left.axis, scale=scale)),
-        replace(right, axis=replace(right.axis, scale=scale)),
+        replace(right, axis=replace(right.axis, scale=other)),
     )
+
+
+def _own_divisor(request: Request, name: str) -> float:
+    """Y1div or Y2div; 1 where there is none, or none that can divide, which is told elsewhere."""
+    divisor = numerals.drawable(request.get(f"{name}div"))
+    return 1.0 if divisor is None or abs(divisor) < ticks.TINY else divisor
 
 
 def left_values(frame: Frame) -> list[float]:

@@ -36,6 +36,8 @@ from netesto.report.expscript.ticks import Scale, Tick
 
 # Of the distance between neighbours on the X axis: what a group of bars takes, and one bar of it.
 GROUP_SHARE, BAR_SHARE = 0.8, 0.7
+# Diamonds and short lines.
+RIGHT_COLUMNS_MAX = 2
 DEFAULT_SIZE_PX = (1800, 900)
 DEFAULT_AXIS_IN = 6.5
 BOX_REMARK = (
@@ -78,11 +80,20 @@ def _wanted(view: View, request: Request) -> Wanted:
     return Wanted(
         x=request.get("plotX"),
         lefts=names,
-        rights=tuple(items(request.get("plotY2"))),
+        rights=_rights(request, view),
         series=samples.series_choice(request.get("plotSeries"), view, warn=request.warn),
         facet=request.get("plotFacet"),
         errors=errors,
     )
+
+
+def _rights(request: Request, view: View) -> tuple[str, ...]:
+    written = request.get("plotY2")
+    names = (written,) if written in view.data.columns else tuple(items(written))
+    if len(names) > RIGHT_COLUMNS_MAX:
+        more = ", ".join(names[RIGHT_COLUMNS_MAX:])
+        request.warn(f"plotY2: the first is drawn as diamonds, the second as lines; not {more}")
+    return names[:RIGHT_COLUMNS_MAX]
 
 
 def _panels(found: Sequence[Sample]) -> tuple[str, ...]:
@@ -306,9 +317,10 @@ def _titles(frame: Frame) -> tuple[str, ...]:
 
 
 def _right_names(frame: Frame) -> tuple[str, ...]:
-    given = frame.request.get("plotY2Title")
+    """The legend's words for diamonds and for short lines; a title that is of both is neither's."""
     names = frame.wanted.rights
-    return (given or names[0], *names[1:]) if names else ()
+    given = frame.request.get("plotY2Title")
+    return (given,) if given and len(names) == 1 else names
 
 
 def reference_lines(

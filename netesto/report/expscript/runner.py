@@ -10,8 +10,8 @@ from netesto.report.expscript import lines, numerals
 from netesto.report.expscript.lines import Line
 from netesto.report.expscript.session import Reporting, Session
 
-# A script that sources itself is found before Python's own limit.
-SOURCES_MAX = 40
+# So many files, one in another, and Python's own limit is still far.
+SOURCES_MAX = 100
 
 _FOR = re.compile(r"(?P<name>[A-Za-z_]\w*)\s+in\s+(?P<values>.*)", re.DOTALL)
 _DISTINCT = re.compile(r"distinct\((?P<column>.*)\)")
@@ -45,7 +45,8 @@ class Runner:
         self._explain = explain
         self._place = Place("command line", 1)
         self._variables: dict[str, str] = {}
-        self._depth = 0
+        # The files that run at the moment, each sourced by the one before, and their variables.
+        self._sources: list[tuple[Path, dict[str, str]]] = []
         self._logged: list[str] = []
         self.session = Session(Reporting(self._warn, self._step, explain, out))
 
@@ -73,20 +74,30 @@ class Runner:
             self._logged.append("end")
         if self.session.log is not None:
             text = "".join(f"{line}\n" for line in self._logged)
-            self.session.files[self.session.log] = text.encode()
+            self.session.files[self.session.log] = text.encode(errors="backslashreplace")
 
     # ---- lines ---------------------------------------------------------------------------
 
     def _source(self, path: Path, variables: Mapping[str, str]) -> None:
         """Run a file; variables are its own."""
-        if self._depth >= SOURCES_MAX:
+        own = (path.resolve(), dict(variables))
+        if own in self._sources:
+            way = [known for known, _ in self._sources[self._sources.index(own) :]]
+            through = "".join(f", through {one.name}" for one in way[1:])
             raise ScriptError(
-                f"{path} sources itself", remedy=f"{SOURCES_MAX} files deep is where we stop"
+                f"{path} sources itself{through}",
+                remedy="it would never end; with other variables a script may source itself, where"
+                " an If ends it",
+            )
+        if len(self._sources) >= SOURCES_MAX:
+            raise ScriptError(
+                f"{path} would be sourced {SOURCES_MAX + 1} files deep",
+                remedy=f"a script may source another, and so on, {SOURCES_MAX} files deep",
             )
         outer, self._variables = self._variables, dict(variables)
-        self._depth += 1
-        self._run(lines.read(path))
-        self._depth -= 1
+        self._sources.append(own)
+        self._run(lines.read(path, warn=self._warn))
+        self._sources.pop()
         self._variables = outer
 
     def _run(self, block: Sequence[Line]) -> None:
@@ -251,6 +262,4 @@ def _holds(condition: str) -> bool:
     if match is None:
         return condition.lower() not in {"", "0", "off"}
     left, right = match["left"].strip(), match["right"].strip()
-    numbers = numerals.parse(left), numerals.parse(right)
-    equal = left == right if None in numbers else numbers[0] == numbers[1]
-    return equal == (match["operator"] == "==")
+    return numerals.same(left, right) == (match["operator"] == "==")

@@ -54,9 +54,14 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
     for item in items(listed):
         value, _, label = item.partition("=")
         labels[value.strip()] = label.strip() or value.strip()
-    if labels:
-        return SeriesChoice(column, labels, listed=True)
     texts = view.data.columns[column].texts
+    if labels:
+        there = dict.fromkeys(texts[row] for row in view.rows.tolist())
+        # 1M in the script is 1000000.0 in the data, where the text itself is not listed.
+        for cell in [cell for cell in there if cell not in labels]:
+            same = next((value for value in labels if numerals.same(value, cell)), None)
+            labels |= {} if same is None else {cell: labels[same]}
+        return SeriesChoice(column, labels, listed=True)
     # A series without words would have bars and no entry in the legend.
     labels = {texts[row]: texts[row].strip() or f"(no {column})" for row in view.rows.tolist()}
     return SeriesChoice(column, labels, listed=False)
@@ -186,7 +191,7 @@ def categories(samples: Sequence[Sample], order: str) -> tuple[str, ...]:
     """The distinct X texts: by number if all are numbers, else by text.
 
     `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
-    texts count: 10mbit before 100mbit.
+    texts count, with their units: 10mbit before 100mbit before 1gbit.
     """
     texts = list(dict.fromkeys(sample.x for sample in samples if sample.is_drawn))
     if order == "selection":
@@ -199,12 +204,22 @@ def categories(samples: Sequence[Sample], order: str) -> tuple[str, ...]:
     return tuple(sorted(texts, key=lambda text: (numbers[text] or 0.0, text)))
 
 
+_NUMBER_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?[A-Za-z/]+|\d+)")
+
+
 def _natural(text: str) -> list[tuple[int, float, str]]:
-    return [
-        (0, float(part), "") if part.isdecimal() else (1, 0.0, part)
-        for part in re.split(r"(\d+)", text)
-        if part
-    ]
+    found: list[tuple[int, float, str]] = []
+    for part in filter(None, _NUMBER_WITH_UNIT.split(text)):
+        number, quantity = numerals.parse(part), numerals.quantity(part)
+        if number is None and quantity is None:
+            # The parts of 6.12 count one by one, as those of a version do.
+            found += [
+                (0, float(one), "") if one.isdecimal() else (1, 0.0, one)
+                for one in filter(None, re.split(r"(\d+)", part))
+            ]
+        else:
+            found.append((0, quantity.value if number is None and quantity else number or 0.0, ""))
+    return found
 
 
 def check_errors(errors: Sequence[str]) -> None:

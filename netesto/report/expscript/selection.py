@@ -9,12 +9,14 @@ import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import dataset, numerals
-from netesto.report.expscript.csvcells import Booleans, Integers, Warn
+from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
 from netesto.report.expscript.dataset import EXP, Column, Dataset, View
 from netesto.report.expscript.lines import items
+from netesto.report.expscript.numerals import Quantity
 
 # In the order in which a clause is searched for them; the first one found anywhere in it counts.
 OPERATORS = ("==", "!=", ">=", "<=", "<>", ">", "<", "[has]", "[hasnot]")
+_ORDERING = frozenset({">", "<", ">=", "<="})
 
 _COLUMN = r"\s*(?P<column>[^=<>!~\[\],;{}()]+?)"
 # Forms that classic scripts do not have: a pattern, a set of values, a quoted value.
@@ -167,18 +169,30 @@ def _checked(clause: Clause) -> Clause:
     """ScriptError if the value cannot be what the operator needs."""
     written = f"{clause.column}{clause.operator}{clause.value}"
     if clause.operator == "<>":
-        bounds = clause.value.split(":")
-        if len(bounds) != 2 or any(numerals.parse(bound) is None for bound in bounds):
+        bounds = _bounds(clause)
+        if len(bounds) != 2 or None in bounds or len({bound.kind for bound in bounds if bound}) > 1:
             raise ScriptError(
                 f"Select: {written!r} is not a range",
                 remedy=f"write {clause.column}<>low:high, with two numbers; both are left out",
             )
-    if clause.operator in {">", "<", ">=", "<="} and numerals.parse(clause.value) is None:
+    if clause.operator in _ORDERING and None in _bounds(clause):
         raise ScriptError(
             f"Select: {written!r} compares with {clause.value!r}, which is not a number",
-            remedy="== and [has] compare texts",
+            remedy="a number may end in K, M or G, or have a unit: 64K, 10mbit, 20ms; == and [has]"
+            " compare texts",
         )
     return clause
+
+
+def _bounds(clause: Clause) -> list[Quantity | None]:
+    """What the clause compares with: numbers, rates, or times."""
+    parts = clause.value.split(":") if clause.operator == "<>" else [clause.value]
+    return [_measured(part) for part in parts]
+
+
+def _measured(text: str) -> Quantity | None:
+    number = numerals.parse(text)
+    return numerals.quantity(text) if number is None else Quantity(numerals.NUMBER, number)
 
 
 def select(view: View, text: str, *, warn: Warn) -> View:
@@ -214,11 +228,11 @@ def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
             near = dataset.nearest(column, data.names)
             warn(f"Select: no column {column!r}, its condition is always true; {near}")
         case Clause(column):
-            return _clause_mask(condition, data.columns[column])
+            return _clause_mask(condition, data.columns[column], warn)
     return np.ones(data.count, dtype=np.bool_)
 
 
-def _clause_mask(clause: Clause, column: Column) -> Booleans:
+def _clause_mask(clause: Clause, column: Column, warn: Warn) -> Booleans:
     value = clause.value if clause.values else ""
     match clause.operator:
         case "==":
@@ -239,13 +253,19 @@ def _clause_mask(clause: Clause, column: Column) -> Booleans:
             found = _each(column.texts, lambda text: pattern.search(text) is not None)
             return found if clause.operator == "=~" else ~found
         case _:
-            return _compared(column, clause)
+            return _compared(column, clause, warn)
 
 
-def _compared(column: Column, clause: Clause) -> Booleans:
-    """A cell that is no number is not selected."""
-    numbers = column.numbers
-    bounds = [float(bound) for bound in clause.value.split(":")]
+def _compared(column: Column, clause: Clause, warn: Warn) -> Booleans:
+    """A cell that is not of the kind compared with, a number or a rate or a time, is not selected.
+
+    Where no cell is, that is told: nobody means such a condition.
+    """
+    found = [bound for bound in _bounds(clause) if bound is not None]
+    bounds = [bound.value for bound in found]
+    numbers = _sizes(column, found[0].kind)
+    if not np.isfinite(numbers).any():
+        _tell_no_such_cell(column, clause, found[0].kind, warn)
     with np.errstate(invalid="ignore"):
         match clause.operator:
             case ">":
@@ -260,11 +280,34 @@ def _compared(column: Column, clause: Clause) -> Booleans:
                 return np.greater(numbers, bounds[0]) & np.less(numbers, bounds[1])
 
 
+def _sizes(column: Column, kind: str) -> Floats:
+    """The cells as numbers, or as rates or times in their base unit; nan where a cell is none."""
+    if kind == numerals.NUMBER:
+        return column.numbers
+    known: dict[str, float] = {}
+    for text in set(column.texts):
+        quantity = numerals.quantity(text)
+        known[text] = quantity.value if quantity and quantity.kind == kind else np.nan
+    return np.array([known[text] for text in column.texts], dtype=np.float64)
+
+
+def _tell_no_such_cell(column: Column, clause: Clause, kind: str, warn: Warn) -> None:
+    texts = [text for text in dict.fromkeys(column.texts) if text.strip()]
+    if not texts:
+        return
+    written = f"{clause.column}{clause.operator}{clause.value}"
+    what = "a number" if kind == numerals.NUMBER else f"a {kind} with a unit"
+    warn(f"Select: {written!r} selects nothing: no cell of {column.name!r} is {what}; one is "
+         f"{texts[0]!r}")  # fmt: skip
+
+
 def _equal(column: Column, value: str) -> Booleans:
-    """Equal as numbers where both are, else as texts; nothing at all equals an empty cell."""
+    """Equal as numerals.same; nothing at all equals an empty cell."""
     number = numerals.parse(value)
     if number is not None:
         return np.equal(column.numbers, number)
+    if numerals.quantity(value) is not None:
+        return _each(column.texts, lambda text: numerals.same(text, value))
     return _each(column.texts, lambda text: text == value)
 
 

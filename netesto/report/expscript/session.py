@@ -39,6 +39,11 @@ from netesto.report.expscript.tables import Table
 OLDER_NEW_COLUMN = ("newcolfield1", "newcolop", "newcolfield2")
 
 _FILE_NAME = re.compile(r"[^/\\\0]+")
+# Where links may lead; an address like javascript: would run what it holds.
+LINKED_SCHEMES = frozenset({"http", "https", "file"})
+_SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):")
+# Browsers read an address without these.
+_UNSEEN = re.compile(r"[\x00-\x20]")
 PLOTS, TABLES = Path("Plots"), Path("Tables")
 
 
@@ -240,7 +245,12 @@ class Session:
     def _add_table(self, table: Table, *, is_percent: bool = False) -> None:
         forms = self._forms("tableFormats", tuple(tables.FORMS), "") if table.name else []
         paths = [
-            self._keep(TABLES, table.name, form, tables.FORMS[form](table).encode())
+            self._keep(
+                TABLES,
+                table.name,
+                form,
+                tables.FORMS[form](table).encode(errors="backslashreplace"),
+            )
             for form in forms
         ]
         self.blocks.append(
@@ -340,13 +350,20 @@ class Session:
         self.title = text
 
     def _rel_path(self, prefix: str) -> None:
+        scheme = _SCHEME.match(_UNSEEN.sub("", prefix))
+        if scheme is not None and scheme["name"].lower() not in LINKED_SCHEMES:
+            raise ScriptError(
+                f"relPath: links do not lead to {scheme['name']}: addresses",
+                remedy="a folder (../results), or an address that begins with http, https or file;"
+                " a folder whose name holds a colon is written ./a:b",
+            )
         self._prefix = prefix
 
     def _iter_file(self, name: str) -> None:
         self._page = name or "exp.html"
 
     def _log_to(self, name: str) -> None:
-        self.log = None if name in {"", "null"} else Path(name)
+        self.log = None if name.strip().lower() in {"", "null"} else Path(name)
 
     def _stored(self, value: str) -> None:
         """Of the web form: known, and without an effect in a script."""

@@ -175,6 +175,9 @@ def _change(text: str, base: str) -> str:
     start, value = numerals.drawable(base), numerals.drawable(text)
     if start is None or value is None:
         return text
+    if text == base and numerals.plain_number(text) is None:
+        # 1M in every row was a text for the classic tool; only a change tells more.
+        return text
     if start == 0:
         return _one_decimal(text)
     change = (value - start) / start * 100

@@ -73,15 +73,16 @@ def linear(low: float, high: float, *, step: float | None = None) -> Scale:
     if high - low <= NARROW * max(-low, high):
         # A bar of no height shows nothing: a lone value is drawn from 0.
         low, high = min(0.0, low), max(0.0, high) or float(low == 0)
-    unit = _step(low, high) if step is None else step
-    ticks = _ticks(low, high, unit)
+    unit, multiple = _step(low, high) if step is None else (step, step)
+    ticks = _ticks(low, high, unit, multiple)
     if step is None and len(ticks) < MIN_TICKS:
         while (high - low) / unit < MIN_TICKS:
             unit /= 10
         while (high - low) / unit > 10:
             unit *= 2
-        ticks = _ticks(low, high, unit)
-    bottom = _snap(math.floor(_clean(low / unit)) * unit, unit)
+        multiple = unit
+        ticks = _ticks(low, high, unit, multiple)
+    bottom = _snap(math.floor(_clean(low / multiple)) * multiple, unit)
     return Scale(bottom, ticks[-1], tuple(Tick(tick, label(tick, unit)) for tick in ticks))
 
 
@@ -95,35 +96,39 @@ def _snap(value: float, step: float) -> float:
     return round(value, max(0, 2 - math.floor(math.log10(step))))
 
 
-def _ticks(low: float, high: float, step: float) -> list[float]:
-    first = math.floor(_clean(low / step)) + 1
+def _ticks(low: float, high: float, step: float, multiple: float) -> list[float]:
+    """From one step above the bottom, which is a `multiple`, to the first one above `high`."""
+    bottom = math.floor(_clean(low / multiple)) * multiple
+    first = math.floor(_clean(bottom / step)) + 1
     last = math.floor(_clean(high / step)) + 1
     return [_snap(place * step, step) for place in range(first, last + 1)]
 
 
-def _step(low: float, high: float) -> float:
-    """The classic tool's choice: 1, 2, 5 or 10, times a power of ten."""
+def _step(low: float, high: float) -> tuple[float, float]:
+    """The classic tool's choice: 1, 2, 5 or 10, times a power of ten; and what the bottom is a
+    multiple of, which is the step, but for steps of 5 the ten that they came from."""
     power = 1.0
     largest = max(abs(low), abs(high))
     if largest == 0:
-        return 1.0
+        return 1.0, 1.0
     while largest * power <= 1:
         power *= 10
     low, high = _clean(low * power), _clean(high * power)
     down = 1.0
     while math.floor((high - low) / down) >= 100:
         down *= 10
-    units = math.floor((high - low) / down)
-    return _step_of_units(units, low / down, high / down) * down / power
+    step, multiple = _step_of_units(math.floor(low / down), math.floor(high / down))
+    return step * down / power, multiple * down / power
 
 
-def _step_of_units(units: int, low: float, high: float) -> int:
-    if units <= 10:
-        return 1
-    if units <= 20:
-        return 2
+def _step_of_units(low: int, high: int) -> tuple[int, int]:
+    """For an axis from `low` to `high`, both in whole units."""
+    if high - low <= 10:
+        return 1, 1
+    if high - low <= 20:
+        return 2, 2
     rounded_out = math.ceil(high / 10) * 10 - math.floor(low / 10) * 10
-    return 5 if math.floor(high) % 10 and rounded_out <= 50 else 10
+    return (5, 10) if high % 10 and rounded_out <= 50 else (10, 10)
 
 
 def label(value: float, step: float) -> str:

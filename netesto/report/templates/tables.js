@@ -8,9 +8,22 @@ const tables = (() => {
     if (!match) return NaN;
     return Number(match[1] + match[2]) * { "": 1, K: 1e3, M: 1e6, G: 1e9 }[match[3].toUpperCase()];
   };
+  // Rates in bits per second and times in seconds, as tc(8) writes them: 10mbit, 20ms.
+  const units = {
+    rate: { bit: 1, kbit: 1e3, mbit: 1e6, gbit: 1e9, tbit: 1e12, "bit/s": 1, "kbit/s": 1e3, "mbit/s": 1e6,
+      "gbit/s": 1e9, bps: 8, kbps: 8e3, mbps: 8e6, gbps: 8e9 },
+    time: { ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, sec: 1, min: 60 },
+  };
+  const quantityOf = (text, kind) => {
+    const match = /^ *([\d.]+(?:e[+-]?\d+)?) *([a-z/]+)$/i.exec(text);
+    return match ? Number(match[1]) * units[kind][match[2].toLowerCase()] : NaN;
+  };
+  const measures = [numberOf, (text) => quantityOf(text, "rate"), (text) => quantityOf(text, "time")];
   const compare = (one, other) => {
-    const [a, b] = [numberOf(one), numberOf(other)];
-    if (!Number.isNaN(a) && !Number.isNaN(b)) return a - b;
+    for (const measure of measures) {
+      const difference = measure(one) - measure(other);
+      if (!Number.isNaN(difference)) return difference;
+    }
     return one.localeCompare(other, "en", { numeric: true });
   };
 
