@@ -4,31 +4,33 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from netesto import paths
-from netesto.cli import status, tables
+from netesto.cli import settings, status, tables
 from netesto.controller import digest
 from netesto.errors import UsageError
 from netesto.report import index, page
-from netesto.results import csvfile, derive, fields, manifest, store
+from netesto.results import csvfile, derive, manifest, store
 from netesto.results.store import Store
 
 
 def report(options: argparse.Namespace) -> int:
     """Rebuild every derived file from the raw data."""
     _must_be_results(options.folder)
-    columns = fields.load(paths.fields_file())
     with Store(options.folder) as results:
         there = results.experiments()
+        manifests = {exp: manifest.read(results.whole(exp) / manifest.NAME) for exp in there}
+        columns = settings.fields_of(results, options.fields).with_names(
+            name for asked in manifests.values() for name in asked.columns
+        )
         chosen = _chosen(options.experiments, there)
         rows: list[Mapping[str, str]] = []
-        for exp in there:
+        for exp, asked in manifests.items():
             folder = results.whole(exp)
-            asked = manifest.read(folder / manifest.NAME)
             evidence = digest.evidence(folder, asked)
             rows += derive.derive(folder, evidence, asked, columns)
             if exp in chosen:
                 page.write(folder)
                 print(f"rebuilt {folder}")
+        results.write_fields(columns)
         results.rewrite(columns, rows)
         index.write(results.folder)
     return status.OK

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 
 from netesto.cli import agents, console, status
-from netesto.cli.settings import Script, Settings
+from netesto.cli.settings import Script, Settings, fields_for, known
 from netesto.collectors.clock import Clock
 from netesto.controller import preflight
 from netesto.controller.host import HostConnection
@@ -66,8 +66,9 @@ def _check_script(
     options: argparse.Namespace, inventory: Inventory, infos: Mapping[str, HostInfo]
 ) -> None:
     """What a run of the script would be refused for."""
-    rehearsal = Rehearsal()
-    Script.read(options.script).run(Settings.of(options).interpreter(rehearsal))
+    script = Script.read(options.script)
+    rehearsal = Rehearsal(known=known(fields_for(options.fields, script.path)))
+    script.run(Settings.of(options).interpreter(rehearsal))
     inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
     preflight.check_hosts(rehearsal.commands, inventory)
     preflight.require(rehearsal.requirements, infos)

@@ -184,7 +184,21 @@ def _family(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _fields(command: argparse.ArgumentParser, otherwise: str) -> None:
+    fields = command.add_argument(
+        "--fields",
+        type=Path,
+        metavar="FILE",
+        help=f"the columns of exp.csv, one NAME:OPERATION a line (default: {otherwise})",
+    )
+    _completed(_FILES, fields)
+
+
 def _language(command: argparse.ArgumentParser) -> None:
+    _fields(
+        command,
+        "fields.txt beside the script, else in the working folder, else the one of netesto",
+    )
     command.add_argument(
         "-D",
         dest="definitions",
@@ -253,6 +267,7 @@ def _report(commands: _Commands) -> None:
     )
     folder = report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     _completed(_FOLDERS, folder)
+    _fields(report, "those that the folder was begun with")
     report.add_argument("experiments", nargs="*", type=int, metavar="N", help="only these")
 
 

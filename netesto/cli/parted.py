@@ -13,8 +13,9 @@ from netesto.controller.onfailure import OnFailure
 from netesto.lab import drawing
 from netesto.lab.kernels import Kernel
 from netesto.language.parts import Rehearsal
+from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
-from netesto.results.store import Store
+from netesto.results.store import FIELDS, Store
 
 
 class Parted(Session):
@@ -26,13 +27,16 @@ class Parted(Session):
         *,
         rehearsal: Rehearsal,
         run_record: RunRecord,
+        fields: Fields,
         out: Path,
         kernel: Kernel,
         script: Script,
         jobs: int,
         counter: int,
     ) -> None:
-        super().__init__(options, rehearsal=rehearsal, run_record=run_record, out=out)
+        super().__init__(
+            options, rehearsal=rehearsal, run_record=run_record, fields=fields, out=out
+        )
         self._kernel = kernel
         self._script = script
         self._jobs = jobs
@@ -82,6 +86,8 @@ class Parted(Session):
             "--seed": str(self.record.seed),
             "--out": str(task.folder),
             "--part": str(task.assignment),
+            # Those of the run's folder may be some more than the script's.
+            "--fields": str(self.out / FIELDS),
         }
         words = [word for pair in own.items() for word in pair]
         return process.python("netesto", *self.options.words, *words, "--plain")

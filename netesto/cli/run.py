@@ -10,7 +10,7 @@ from pathlib import Path
 from netesto import __version__
 from netesto.cli import grounds, sidebyside, status
 from netesto.cli.grounds import Choice
-from netesto.cli.settings import Script, Settings
+from netesto.cli.settings import Script, Settings, are_ours, fields_for, known
 from netesto.cli.sidebyside import Assignment
 from netesto.errors import UsageError
 from netesto.lab import guest, kernels
@@ -26,19 +26,23 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings.of(options)
     out = options.out or Path("results") / script.name
     counter = store.counter(out)
+    fields = fields_for(options.fields, script.path)
     if options.dry_run:
-        shown = DryRun(print, form=options.dry_run, counter=counter)
+        shown = DryRun(print, form=options.dry_run, counter=counter, known=known(fields))
         script.run(settings.interpreter(shown))
         shown.finish()
+        if not are_ours(fields):
+            print(f"columns of exp.csv: {fields.source}", file=sys.stderr)
         for warning in shown.warnings:
             place = f"{warning.place.file}:{warning.place.line}"
             print(f"warning: {place}: {warning.message}", file=sys.stderr)
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
     resolved: list[str] = []
-    rehearsal = Rehearsal(resolved.append, counter=counter)
+    rehearsal = Rehearsal(resolved.append, counter=counter, known=known(fields))
     interpreter = settings.interpreter(rehearsal)
     script.run(interpreter)
+    fields = fields.with_names(rehearsal.columns)
     part = Assignment.parse(options.part) if options.part else None
     run_record = RunRecord(
         name=part.run if part else runs.name_at(time.time()),
@@ -86,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
                 jobs=jobs,
                 versions={**run_record.versions, "kernel": kernel.version},
             ),
+            fields=fields,
             out=out,
             kernel=kernel,
             script=script,
@@ -101,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         settings=settings,
         rehearsal=rehearsal,
         run_record=run_record,
+        fields=fields,
         choice=choice,
         out=out,
         part=part,

@@ -28,6 +28,7 @@ def check(options: argparse.Namespace) -> int:
         definitions=settings.parse_definitions(options.definitions),
         hosts=hosts,
         lab_hosts=_lab_hosts,
+        known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         max_iterations=options.max_iterations,
         read=_read,
     )

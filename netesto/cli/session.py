@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from netesto import log, paths
-from netesto.cli import console, partfolders, status, tables
+from netesto import log
+from netesto.cli import console, partfolders, settings, status, tables
 from netesto.cli.display import Display
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError
 from netesto.lab import guest
 from netesto.language.parts import Rehearsal
-from netesto.results import fields, runs
+from netesto.results import runs
+from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 
@@ -37,13 +38,19 @@ class Session(ABC):
     """One real run, from the results folder to the exit status."""
 
     def __init__(
-        self, options: argparse.Namespace, *, rehearsal: Rehearsal, run_record: RunRecord, out: Path
+        self,
+        options: argparse.Namespace,
+        *,
+        rehearsal: Rehearsal,
+        run_record: RunRecord,
+        fields: Fields,
+        out: Path,
     ) -> None:
         self.options = options
         self.rehearsal = rehearsal
         self.record = run_record
         self.out = out
-        self.fields = fields.load(paths.fields_file())
+        self.fields = fields
         self.display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
 
     @abstractmethod
@@ -53,13 +60,14 @@ class Session(ABC):
     def run(self) -> int:
         """The exit status. Errors before the first experiment are raised."""
         configure_log(self.options.verbose)
-        self.fields.check_extra(self.rehearsal.columns)
         end = End(status.FAILED)
         with Store(self.out) as results:
-            results.check_columns(self.fields)
-            stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
             self._tidy(results)
+            wanted = self.fields
+            self.fields = results.take_fields(wanted)
+            stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
             results.write_run(self.record)
+            self._tell_columns(wanted)
             try:
                 with self.display:
                     end = self.carry_out(results)
@@ -87,6 +95,15 @@ class Session(ABC):
                 f"experiments without rows in exp.csv: {numbers};"
                 f" netesto report {results.folder} adds them"
             )
+
+    def _tell_columns(self, wanted: Fields) -> None:
+        """Which columns there are, where that is not the usual."""
+        if self.options.part:
+            return
+        if not settings.are_ours(wanted):
+            self.display.say(f"columns of exp.csv: {wanted.source}")
+        for warned in self.rehearsal.unlisted:
+            self.display.warn(f"{warned.place}: {warned.message}")
 
     def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
         speed = stopwatch.speed()

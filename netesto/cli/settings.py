@@ -11,7 +11,11 @@ from pathlib import Path
 from netesto import paths
 from netesto.errors import UsageError
 from netesto.language import ports
+from netesto.language.dryrun import Columns
 from netesto.language.interpreter import STANDARD_INPUT, Interpreter, decoded, read_script
+from netesto.results import fields
+from netesto.results.fields import Fields
+from netesto.results.store import FIELDS, Store
 
 # Enough bits that two runs do not share a seed, few enough to type again.
 SEED_BITS = 31
@@ -81,6 +85,41 @@ class Settings:
             definitions=self.definitions,
             max_iterations=self.max_iterations,
         )
+
+
+def fields_for(asked: Path | None, script: Path | None) -> Fields:
+    """The columns that a run of `script` (None: standard input) has, but for those that it brings
+    itself: of the file asked for, else of a fields.txt beside the script, else of one in the
+    working folder, else of ours. UsageError if the file is wrong."""
+    if asked is not None:
+        return fields.load(asked)
+    folders = [Path()] if script is None else [script.parent, Path()]
+    for path in (folder / FIELDS for folder in folders):
+        if path.is_file():
+            return fields.load(path)
+    return fields.load(paths.fields_file())
+
+
+def fields_of(results: Store, asked: Path | None) -> Fields:
+    """The columns that a results folder is rebuilt with: of the file asked for, else its own."""
+    if asked is not None:
+        return fields.load(asked)
+    return results.fields() or fields.load(paths.fields_file())
+
+
+def claimable(columns: Fields) -> Fields:
+    """What ASSERT may speak of: these columns, and what ours measure besides."""
+    return columns.with_added(fields.load(paths.fields_file()).columns)
+
+
+def known(columns: Fields) -> Columns:
+    """What a dry run must know of a run's columns."""
+    return Columns(columns, claimable(columns).kinds())
+
+
+def are_ours(columns: Fields) -> bool:
+    """Whether columns come from the fields.txt that comes with netesto."""
+    return Path(columns.source).samefile(paths.fields_file())
 
 
 def parse_definitions(texts: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from netesto import report, units
 from netesto.cli import agents, grounds, labs, status
 from netesto.cli.grounds import Choice
 from netesto.cli.session import End, Session
-from netesto.cli.settings import Script, Settings
+from netesto.cli.settings import Script, Settings, claimable
 from netesto.cli.sidebyside import Assignment
 from netesto.controller import preflight, requests
 from netesto.controller.controller import Controller, Ground
@@ -26,6 +26,7 @@ from netesto.lab.nursery import Nursery, Starter
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.parts import OnePart, Rehearsal
+from netesto.results.fields import Fields
 from netesto.results.manifest import PathRecord
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
@@ -48,11 +49,14 @@ class Whole(Session):
         settings: Settings,
         rehearsal: Rehearsal,
         run_record: RunRecord,
+        fields: Fields,
         choice: Choice,
         out: Path,
         part: Assignment | None,
     ) -> None:
-        super().__init__(options, rehearsal=rehearsal, run_record=run_record, out=out)
+        super().__init__(
+            options, rehearsal=rehearsal, run_record=run_record, fields=fields, out=out
+        )
         self._script = script
         self._settings = settings
         self._choice = choice
@@ -81,6 +85,7 @@ class Whole(Session):
                 inventory=inventory,
                 store=results,
                 fields=self.fields,
+                claimable=claimable(self.fields),
                 connect=agents.connect,
                 observer=self.display,
                 render=render,

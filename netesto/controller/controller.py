@@ -37,6 +37,7 @@ class Controller:
     """Satisfies language.ports.Port. Its methods run in the script's thread.
 
     Use it with `with`: leaving it lets every agent go, and each puts its host back.
+    `fields` are the columns of exp.csv, `claimable` what ASSERT may speak of.
     `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
     is the run's, `script` the script's. With `resume`, SWEEP cells that an earlier run of the
     script finished well in this results folder are passed over. `on_failure` says what becomes of
@@ -49,6 +50,7 @@ class Controller:
         inventory: Inventory,
         store: Store,
         fields: Fields,
+        claimable: Fields,
         connect: Connect,
         observer: Observer,
         render: Callable[[Path], None],
@@ -68,6 +70,7 @@ class Controller:
         self._failures_before = 0
         self._store = store
         self._fields = fields
+        self._claimable = claimable
         self._observer = observer
         self._render = render
         self._index = index
@@ -157,6 +160,9 @@ class Controller:
 
     def start_flows(self, lead_s: float) -> None:
         self._background.call(self._run.start_held(lead_s))
+
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        """A dry run has looked at it."""
 
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
         experiment = self._run.experiments.get(exp)
@@ -252,7 +258,9 @@ class Controller:
             self._cell_failed = True
             self.failures.append(f"experiment {experiment.exp}: {found.status}")
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
-        return rows[0] if rows else {}
+        if self._claimable.names == self._fields.names:
+            return rows[0]
+        return derive.aggregate_row(evidence, found, self._claimable)
 
 
 def _columns(notes: ports.ExperimentNotes) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from netesto.errors import NetestoError, Place, ScriptError, UsageError
 from netesto.language import ast, ports
 from netesto.language.compiler import NoMacroError
-from netesto.language.dryrun import DryRun, Warned
+from netesto.language.dryrun import Columns, DryRun, Warned
 from netesto.language.interpreter import (
     MAX_ITERATIONS,
     STANDARD_INPUT,
@@ -37,6 +37,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
 
 LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
+KnownColumns: TypeAlias = Callable[[Path | None], Columns | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def check(
     definitions: Mapping[str, str],
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
+    known: KnownColumns = lambda _: None,
     max_iterations: int = MAX_ITERATIONS,
     read: Callable[[Path], str] = read_script,
 ) -> list[Finding]:
@@ -69,11 +71,13 @@ def check(
 
     `hosts` are the names of an inventory: hosts of commands, and of LAB, must be among them.
     `lab_hosts` tells the hosts that a LAB makes; without an inventory, commands must name those.
+    `known` tells the columns that experiments of a script have (None: standard input).
     `read` gives the text of a script; the path `-` is called standard input in findings.
     """
     findings: dict[Finding, None] = {}
     for path in paths:
-        checker = _Checker(library_path, definitions, max_iterations)
+        columns = known(None if path == Path("-") else path)
+        checker = _Checker(library_path, definitions, max_iterations, columns)
         try:
             checker.check(path, read(path), hosts=hosts, lab_hosts=lab_hosts)
         except OSError as error:
@@ -94,10 +98,12 @@ class _Checker:
         library_path: Sequence[Path],
         definitions: Mapping[str, str],
         max_iterations: int,
+        known: Columns | None,
     ) -> None:
         self._library_path = library_path
         self._definitions = definitions
         self._max_iterations = max_iterations
+        self._known = known
         self._findings: dict[Finding, None] = {}
         self._macros = Macros(self._is_set)
         self._top: list[Survey] = []
@@ -379,7 +385,7 @@ class _Checker:
 
     def _dry_run(self, path: Path, text: str) -> tuple[DryRun, list[ScriptError], list[Path]]:
         """A dry run that goes on behind mistakes: what it asked, they, and the files it read."""
-        port, errors = DryRun(), list[ScriptError]()
+        port, errors = DryRun(known=self._known), list[ScriptError]()
         interpreter = Interpreter(
             port,
             library_path=self._library_path,

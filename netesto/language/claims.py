@@ -1,7 +1,7 @@
 """What ASSERT claims of an experiment, and whether it is true of its columns."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from netesto.language import ast
@@ -20,6 +20,7 @@ from netesto.language.expressions import (
 )
 from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
+from netesto.language.ports import ColumnKind
 from netesto.language.scope import MisuseError
 
 # Columns of exp.csv that are not in bit/s or seconds: what one of them is in those (results.md, 2).
@@ -34,6 +35,86 @@ def claim(text: str) -> ast.Expression:
     except UnreadableError as error:
         examples = "Examples: ASSERT rate > 90mbit   ASSERT fairness >= 0.9: unfair"
         raise unreadable(text, error, "claim", remedy=examples) from None
+
+
+def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
+    """What a claim, or a part of it, comes to, from what columns hold. MisuseError for what `holds`
+    would refuse whatever the values are: a column that is not there, a text to compute with."""
+    match tree:
+        case ast.Text():
+            return "text"
+        case ast.Name(text=name):
+            if name not in kinds:
+                raise _no_column(name, kinds)
+            return kinds[name]
+        case ast.Number():
+            _number(tree)
+            return "number"
+        case ast.Unary(operator="NOT", operand=operand):
+            check_kinds(operand, kinds)
+        case ast.Binary(operator="AND" | "OR", left=left, right=right):
+            check_kinds(left, kinds)
+            check_kinds(right, kinds)
+        case ast.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
+            one = check_kinds(left, kinds)
+            other = _kind_beside(right, one, kinds)
+            if {one, other} == {"text", "number"} and operator not in {"==", "!="}:
+                text, number_ = (left, right) if one == "text" else (right, left)
+                raise MisuseError(
+                    f"{_shown(text)} is a text, and {_shown(number_)} a number:"
+                    f" {operator} does not compare them",
+                    near=(operator,),
+                )
+        case _:
+            _check_arithmetic(tree, kinds)
+    return "number"
+
+
+def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> None:
+    parts = _operands(tree)
+    for part in parts:
+        if check_kinds(part, kinds) == "text":
+            text = _shown(part)
+            raise MisuseError(f"{text} is not a number to compute with", near=(text,))
+    if isinstance(tree, ast.Call):
+        function(tree)
+    if not _has_name(tree):
+        # 1/0 is wrong whatever was measured.
+        _side(tree, {}, in_base=False)
+
+
+def _operands(tree: ast.Expression) -> tuple[ast.Expression, ...]:
+    match tree:
+        case ast.Unary(operand=operand):
+            return (operand,)
+        case ast.Binary(left=left, right=right):
+            return (left, right)
+        case ast.Call(arguments=arguments):
+            return arguments
+        case _:
+            return ()
+
+
+def _has_name(tree: ast.Expression) -> bool:
+    return isinstance(tree, ast.Name) or any(_has_name(part) for part in _operands(tree))
+
+
+def _kind_beside(
+    tree: ast.Expression, other: ColumnKind, kinds: Mapping[str, ColumnKind]
+) -> ColumnKind:
+    """What a side of a comparison is. Beside what may be a text, a name may stand for itself."""
+    if isinstance(tree, ast.Name) and tree.text not in kinds and other != "number":
+        return "text"
+    return check_kinds(tree, kinds)
+
+
+def _shown(tree: ast.Expression) -> str:
+    """A part of a claim, for a message."""
+    match tree:
+        case ast.Name(text=text) | ast.Number(text=text) | ast.Text(text=text):
+            return text
+        case _:
+            return "the other side"
 
 
 def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
@@ -78,17 +159,9 @@ def _as_text(value: Value | str) -> str:
 
 
 def _has_unit(tree: ast.Expression) -> bool:
-    match tree:
-        case ast.Number(text=text):
-            return number(text) is None
-        case ast.Unary(operand=operand):
-            return _has_unit(operand)
-        case ast.Binary(left=left, right=right):
-            return _has_unit(left) or _has_unit(right)
-        case ast.Call(arguments=arguments):
-            return any(_has_unit(argument) for argument in arguments)
-        case _:
-            return False
+    if isinstance(tree, ast.Number):
+        return number(tree.text) is None
+    return any(_has_unit(part) for part in _operands(tree))
 
 
 def _base_factor(column: str) -> Decimal:
@@ -117,11 +190,8 @@ def _side(
             if name not in columns and isinstance(text_of, str):
                 return name
             return _column(name, columns, in_base=in_base)
-        case ast.Number(text=text):
-            value = quantity(text)
-            if value is None:
-                raise MisuseError(f"{text} is not a number with a unit", near=(text,))
-            return value
+        case ast.Number():
+            return _number(tree)
         case ast.Unary(operator="-" | "+" as operator, operand=operand):
             inner = _number_of(operand, columns, in_base=in_base)
             return inner if operator == "+" or isinstance(inner, str) else -inner
@@ -149,13 +219,24 @@ def _number_of(tree: ast.Expression, columns: Mapping[str, str], *, in_base: boo
 
 def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | str:
     if name not in columns:
-        raise MisuseError(
-            f"there is no column {name}",
-            near=(name,),
-            remedy=hint(name, columns, otherwise="fields.txt lists the columns."),
-        )
+        raise _no_column(name, columns)
     text = columns[name]
     value = number(text)
     if value is None:
         return text
     return value * _base_factor(name) if in_base else value
+
+
+def _no_column(name: str, columns: Iterable[str]) -> MisuseError:
+    return MisuseError(
+        f"there is no column {name}",
+        near=(name,),
+        remedy=hint(name, columns, otherwise="fields.txt lists the columns."),
+    )
+
+
+def _number(tree: ast.Number) -> Value:
+    value = quantity(tree.text)
+    if value is None:
+        raise MisuseError(f"{tree.text} is not a number with a unit", near=(tree.text,))
+    return value

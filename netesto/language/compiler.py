@@ -9,8 +9,9 @@ from netesto.language import ast, lines, local
 from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
-from netesto.language.machine import REPETITION, Level, Machine, MacroEntry, Step, Steps
+from netesto.language.machine import Level, Machine, MacroEntry, Step, Steps
 from netesto.language.nearest import hint, nearest
+from netesto.language.ports import REPETITION
 from netesto.language.scope import (
     Frame,
     MisuseError,
@@ -155,7 +156,11 @@ class Compiler:
         body = self.compile(statement.body)
 
         def step(frame: Frame) -> None:
-            for cell in local.cells_of(machine, words_of(frame)):
+            cells = local.cells_of(machine, words_of(frame))
+            for name in cells[0] if cells else ():
+                if name != REPETITION:
+                    machine.port.need_column(name, statement.row.place(name), factor=True)
+            for cell in cells:
                 self._run_cell(statement.row, cell, body, frame)
 
         return step

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-from netesto.errors import Place
+from netesto.errors import Place, ScriptError
 from netesto.language import ports
 from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
+from netesto.language.ports import REPETITION
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -20,6 +21,29 @@ class Warned:
 
     message: str
     place: Place
+
+
+class Table(Protocol):
+    """The columns of exp.csv, as results know them."""
+
+    @property
+    def source(self) -> str:
+        """The file that names them."""
+
+    def has(self, name: str) -> bool:
+        """Whether one is there for a key of OTHER. ScriptError if no script may fill it."""
+
+    def nearest(self, name: str) -> str:
+        """The one that may have been meant; empty if none is like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a dry run must know of columns: those of exp.csv, and what each that ASSERT may speak
+    of holds."""
+
+    table: Table
+    kinds: Mapping[str, ports.ColumnKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +69,17 @@ class DryRun(ExperimentCounter):
     the script will run in simulated time.) Experiment numbers follow `counter`, the last one taken.
 
     `commands` keeps one command of each sort: same host, and same demands on it. It is what
-    pre-flight has to look at, and it does not grow with the length of a run.
+    pre-flight has to look at, and it does not grow with the length of a run. With `known`
+    columns those that OTHER, SWEEP and ASSERT name are looked at as well.
     """
 
     def __init__(
-        self, write: Callable[[str], None] | None = None, *, form: Form = "plain", counter: int = 0
+        self,
+        write: Callable[[str], None] | None = None,
+        *,
+        form: Form = "plain",
+        counter: int = 0,
+        known: Columns | None = None,
     ) -> None:
         super().__init__(counter)
         self._write = write or (lambda _: None)
@@ -64,6 +94,10 @@ class DryRun(ExperimentCounter):
         self.warnings: list[Warned] = []
         # The names of the columns that OTHER and SWEEP fill.
         self.columns: dict[str, None] = {}
+        # Those of them that exp.csv would not have by itself.
+        self.unlisted: list[Warned] = []
+        self._known = known
+        self._named: set[str] = set()
 
     @property
     def commands(self) -> tuple[ports.RemoteCommand, ...]:
@@ -123,9 +157,30 @@ class DryRun(ExperimentCounter):
         for timeline in self._timelines:
             timeline.start_flows(lead_s)
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        if self._known is None or name in self._named:
+            return
+        table = self._known.table
+        try:
+            there = table.has(name)
+        except ScriptError as error:
+            error.place = place
+            raise
+        self._named.add(name)
+        if not there and not factor:
+            near = table.nearest(name)
+            meant = f"; is {near} meant?" if near else ""
+            message = f"{table.source} has no column {name}: exp.csv has it as the last{meant}"
+            self.unlisted.append(Warned(message, place))
+            self.warn(message, place)
+
+    def process_experiment(
+        self, exp: int, notes: ports.ExperimentNotes
+    ) -> Mapping[str, str] | ports.Expected:
         self._experiments += 1
         self.columns.update(dict.fromkeys(notes.columns))
+        if REPETITION in notes.cell:
+            self.columns[REPETITION] = None
         arguments = {"exp": str(exp), "expName": notes.exp_name}
         if notes.description:
             arguments["desc"] = notes.description
@@ -141,7 +196,10 @@ class DryRun(ExperimentCounter):
         )
         for timeline in self._timelines:
             timeline.process(exp)
-        return {}
+        if self._known is None:
+            return {}
+        own: dict[str, ports.ColumnKind] = dict.fromkeys(self.columns, "any")
+        return ports.Expected(own | dict(self._known.kinds))
 
     def assert_failed(self, message: str, place: Place) -> None:
         """Never: without columns no claim is checked."""

@@ -9,11 +9,12 @@ from typing import TypeAlias
 from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
-from netesto.language.claims import claim, holds
+from netesto.language.claims import check_kinds, claim, holds
 from netesto.language.commands import LOCAL, LOCAL_KEYED, REQUIREMENTS
 from netesto.language.expressions import Arithmetic
-from netesto.language.machine import REPETITION, EndOfScript, Machine
+from netesto.language.machine import EndOfScript, Machine
 from netesto.language.nearest import hint
+from netesto.language.ports import REPETITION
 from netesto.language.scope import MisuseError, check_name, needed, plain
 from netesto.language.values import Count, values_of
 
@@ -21,6 +22,7 @@ Words: TypeAlias = tuple[str, ...]
 Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
 
 _REQUIREMENT = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.+)")
+_COLUMN = re.compile(r"[\w./%-]+")
 
 
 def check_count(name: str, words: Sequence[str]) -> None:
@@ -95,7 +97,7 @@ def describe(machine: Machine, words: Words, _: ast.Row) -> None:
     machine.notes.description = plain(" ".join(words))
 
 
-def other(machine: Machine, words: Words, _: ast.Row) -> None:
+def other(machine: Machine, words: Words, row: ast.Row) -> None:
     columns: dict[str, str] = {}
     last = ""
     for piece in (piece for word in words for piece in word.split(",")):
@@ -103,6 +105,12 @@ def other(machine: Machine, words: Words, _: ast.Row) -> None:
         if equals and name in columns:
             raise MisuseError(f"OTHER: {name} is given twice", near=(piece, f"{name}="))
         if equals and name:
+            if _COLUMN.fullmatch(needed(name)) is None:
+                raise MisuseError(
+                    f"{plain(name)!r} is no name of a column",
+                    near=(name,),
+                    remedy="Letters, digits, and _ - . / % in it.",
+                )
             columns[name], last = needed(value, near=(f"{name}=",)), name
         elif last:
             # A value may be a list itself: reqs=10K,1M.
@@ -113,6 +121,8 @@ def other(machine: Machine, words: Words, _: ast.Row) -> None:
                 near=(piece,),
                 remedy=f"Write: {LOCAL['OTHER'].text}",
             )
+    for name in columns:
+        machine.port.need_column(name, row.place(name), factor=False)
     machine.notes.other = columns
 
 
@@ -203,7 +213,9 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             "ASSERT before any PROCESS_EXP",
             remedy="It claims something of the experiment before it.",
         )
-    if machine.columns and not holds(tree, machine.columns):
+    if isinstance(machine.columns, ports.Expected):
+        check_kinds(tree, machine.columns.kinds)
+    elif machine.columns and not holds(tree, machine.columns):
         machine.port.assert_failed(message or text, row.place())
 
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from netesto.errors import ScriptError
 from netesto.language import ast, ports
 from netesto.language.nearest import hint
+from netesto.language.ports import REPETITION
 from netesto.language.remote import Remote
 from netesto.language.scope import (
     Frame,
@@ -27,8 +28,6 @@ MAX_DEPTH = 100
 # Values shown of one level of the chain; a macro with more arguments than this fills the screen.
 SHOWN_VALUES = 8
 SHOWN_LENGTH = 40
-# The name that a SWEEP cell has its repetition under.
-REPETITION = "rep"
 
 
 class EndOfScript(Exception):  # noqa: N818 - END is not an error
@@ -106,7 +105,7 @@ class Machine:
         self.notes = Notes()
         self.seed = seed
         self.random = random.Random(seed)
-        self.columns: Mapping[str, str] | None = None
+        self.columns: Mapping[str, str] | ports.Expected | None = None
         self.has_lab = False
         self.has_sent = False
         self.tracing = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from netesto.errors import Place
 from netesto.language import ports
 from netesto.language.counter import ExperimentCounter
-from netesto.language.dryrun import DryRun
+from netesto.language.dryrun import Columns, DryRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,14 @@ class Rehearsal(DryRun):
     """A dry run that also finds the parts. `has_rest`: experiments belong to none of them; `echoes`
     is what the script prints outside of them, and in idle ones."""
 
-    def __init__(self, write: Callable[[str], None] | None = None, *, counter: int = 0) -> None:
-        super().__init__(write, counter=counter)
+    def __init__(
+        self,
+        write: Callable[[str], None] | None = None,
+        *,
+        counter: int = 0,
+        known: Columns | None = None,
+    ) -> None:
+        super().__init__(write, counter=counter, known=known)
         self.parts: list[Part] = []
         self.has_rest = False
         self.echoes: list[str] = []
@@ -185,7 +191,9 @@ class OnePart(ExperimentCounter):
         if self._is_on:
             self._real.start_flows(lead_s)
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+    def process_experiment(
+        self, exp: int, notes: ports.ExperimentNotes
+    ) -> Mapping[str, str] | ports.Expected:
         return self._real.process_experiment(exp, notes) if self._is_on else {}
 
     def cell_finished(self, cell: Mapping[str, str]) -> None:
@@ -204,6 +212,9 @@ class OnePart(ExperimentCounter):
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self._real.require(requirements)
+
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        """The rehearsal has looked at it."""
 
     def assert_failed(self, message: str, place: Place) -> None:
         """The columns it is about are those of this part's last experiment, also after the part."""

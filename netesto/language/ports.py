@@ -7,9 +7,15 @@ variable, default and sticky value before a command gets here, and checked every
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place
+
+# The name that a SWEEP cell has its repetition under.
+REPETITION = "rep"
+
+# What a column of exp.csv holds: numbers, texts, or what the script puts there.
+ColumnKind: TypeAlias = Literal["number", "text", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +160,13 @@ class ExperimentNotes:
     place: Place | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a dry run knows of an experiment's columns: no values, only what each will hold."""
+
+    kinds: Mapping[str, ColumnKind]
+
+
 class Port(Protocol):
     """The world as the language sees it. Calls return when the thing is done.
 
@@ -194,8 +207,14 @@ class Port(Protocol):
     def start_flows(self, lead_s: float) -> None:
         """Start all flows held back since the last call, at one instant."""
 
-    def process_experiment(self, exp: int, notes: ExperimentNotes) -> Mapping[str, str]:
-        """Finish the experiment; its aggregate columns (for ASSERT; empty in a dry run)."""
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        """OTHER, or a `factor` of SWEEP, says what is in a column of the experiments to come.
+
+        ScriptError if that is not for scripts to say.
+        """
+
+    def process_experiment(self, exp: int, notes: ExperimentNotes) -> Mapping[str, str] | Expected:
+        """Finish the experiment; its aggregate columns, for ASSERT (empty: nothing is known)."""
 
     def assert_failed(self, message: str, place: Place) -> None:
         """An ASSERT was false."""

@@ -42,3 +42,12 @@ UNITS: Mapping[str, str] = {
     **dict.fromkeys(("cwnd", "localRetrans", "remoteRetrans"), "segments"),
     **dict.fromkeys(("lost", "retrans", "retrans-total"), "segments"),
 }
+
+# Texts, whatever they look like: no number is in them.
+TEXTS: frozenset[str] = frozenset(
+    {"expName", "test", "desc", "kernel", "host", "server", "tool", "status", "ca", "effCa",
+     "tso", "gso", "lro", "gro"}
+)  # fmt: skip
+
+# Numbers that tell experiments and their groups apart.
+NUMBERS: frozenset[str] = frozenset({"exp", "group"})

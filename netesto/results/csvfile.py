@@ -29,7 +29,8 @@ def check_header(path: Path, names: Sequence[str]) -> None:
         parts = [f"the order differs from column {place + 1} on: {header[place]}, {names[place]}"]
     raise ResultsError(
         f"{path} was begun with other columns; {'; '.join(parts)}",
-        remedy="Put fields.txt back, or choose another results folder with --out.",
+        remedy=f"`netesto report {path.parent}` makes it anew from the raw data; or choose another"
+        " results folder with --out.",
     )
 
 

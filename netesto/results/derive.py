@@ -1,6 +1,6 @@
 """Everything that is derived from an experiment's evidence; deriving again gives the same bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto.results import aggregate, groups, keyvalue, series
@@ -17,25 +17,42 @@ def derive(
     The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. ResultsError if
     they cannot be written.
     """
-    found = [
-        groups.values(group, desc=manifest.description, columns=manifest.columns)
-        for group in evidence.groups
-    ]
+    found = _groups(evidence, manifest)
     for values in found:
         keyvalue.write(folder / group_file(values), values)
     rows = [
-        aggregate.row(
-            fields,
-            found,
-            exp=manifest.exp,
-            columns=experiment_columns(manifest),
-            least_status=manifest.status,
-        ),
+        _aggregate(found, manifest, fields),
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
     keyvalue.write(folder / "all.exp.out", rows[0])
     series.write(series.build(evidence), folder / "series.json")
     return list[Mapping[str, str]](rows)
+
+
+def aggregate_row(
+    evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
+) -> Mapping[str, str]:
+    """What row N.0 would be with these columns."""
+    return _aggregate(_groups(evidence, manifest), manifest, fields)
+
+
+def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[dict[str, str]]:
+    return [
+        groups.values(group, desc=manifest.description, columns=manifest.columns)
+        for group in evidence.groups
+    ]
+
+
+def _aggregate(
+    found: Sequence[Mapping[str, str]], manifest: Manifest, fields: Fields
+) -> dict[str, str]:
+    return aggregate.row(
+        fields,
+        found,
+        exp=manifest.exp,
+        columns=experiment_columns(manifest),
+        least_status=manifest.status,
+    )
 
 
 def experiment_columns(manifest: Manifest) -> dict[str, str]:

@@ -2,15 +2,21 @@
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from netesto.errors import ScriptError, UsageError
-from netesto.results.columns import MEASURED
+from netesto.results.columns import MEASURED, NUMBERS, TEXTS
 
 Operation: TypeAlias = Literal["one", "all", "avg", "sum", "min", "max", "sumRateDur"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+# Stands before the columns that are added to a file.
+ADDED = "# ---- filled by OTHER and SWEEP"
+
+# What a column holds: numbers, texts, or what the script puts there.
+Kind: TypeAlias = Literal["number", "text", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,38 +29,97 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The columns of exp.csv, in order. `source` is the file they were read from."""
+    """The columns of exp.csv, in order. `source` is the file they were read from, `text` what it
+    says; the last columns, `added`, are not in it."""
 
     columns: tuple[Field, ...]
     source: str = ""
+    text: str = ""
+    added: tuple[Field, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.columns)
 
-    def check_extra(self, keys: Iterable[str]) -> None:
-        """Refuse a key of OTHER or SWEEP that has no column, or whose column is measured.
+    @property
+    def own(self) -> tuple[Field, ...]:
+        """The columns of the file."""
+        return self.columns[: len(self.columns) - len(self.added)]
 
-        ScriptError names the field and the file; without a place, for the caller knows it.
+    def has(self, name: str) -> bool:
+        """Whether there is a column that OTHER or a SWEEP factor called `name` fills.
+
+        ScriptError, without a place, if it fills itself: it is measured, or a number of ours.
         """
-        for key in keys:
-            if canonical(key) in MEASURED:
-                raise ScriptError(
-                    f"column {key} is measured; OTHER or SWEEP cannot set it",
-                    remedy=f"Choose another name, and add a line `NAME:one` to {self.source}.",
-                )
-            if canonical(key) not in {canonical(name) for name in self.names}:
-                near = difflib.get_close_matches(key, self.names, n=1)
-                hint = f"Is {near[0]} meant? Else add" if near else "Add"
-                raise ScriptError(
-                    f"field {key} is not in {self.source}",
-                    remedy=f"{hint} a line `{key}:one` to {self.source}.",
-                )
+        if canonical(name) in MEASURED:
+            raise ScriptError(
+                f"column {name} is measured; OTHER or SWEEP cannot set it",
+                remedy="Choose another name.",
+            )
+        if canonical(name) in NUMBERS:
+            raise ScriptError(
+                f"column {name} is a number that netesto gives; OTHER or SWEEP cannot set it",
+                remedy="Choose another name.",
+            )
+        return canonical(name) in {canonical(field.name) for field in self.columns}
+
+    def nearest(self, name: str) -> str:
+        """The column that `name` may have been meant for; empty if none is like it."""
+        near = difflib.get_close_matches(name, self.names, n=1)
+        return near[0] if near else ""
+
+    def kinds(self) -> dict[str, Kind]:
+        """What each column holds."""
+        return {name: kind_of(name) for name in self.names}
+
+    def with_added(self, fields: Iterable[Field]) -> "Fields":
+        """These columns, and behind them those of `fields` that are not there yet."""
+        there = {canonical(field.name) for field in self.columns}
+        fresh: dict[str, Field] = {}
+        for field in fields:
+            if canonical(field.name) not in there:
+                fresh.setdefault(canonical(field.name), field)
+        new = tuple(fresh.values())
+        return replace(self, columns=(*self.columns, *new), added=(*self.added, *new))
+
+    def with_names(self, names: Iterable[str]) -> "Fields":
+        """These columns, and one for each name that OTHER or SWEEP uses and that has none."""
+        return self.with_added(Field(name, "one") for name in names)
+
+    def __str__(self) -> str:
+        """A fields.txt that says the same."""
+        if not self.added:
+            return self.text
+        lines = [f"{field.name}:{field.operation}" for field in self.added]
+        return "\n".join([self.text.rstrip("\n"), "", ADDED, *lines, ""])
 
 
 def canonical(name: str) -> str:
     """One spelling for a key: the classic file writes `adaptive_rx`, ethtool `adaptive-rx`."""
     return name.replace("_", "-")
+
+
+def kind_of(name: str) -> Kind:
+    """What a column holds."""
+    if canonical(name) in TEXTS:
+        return "text"
+    return "number" if canonical(name) in MEASURED else "any"
+
+
+def difference(old: Fields, new: Fields) -> str:
+    """In words, how `new` differs from `old`."""
+    before = {field.name: field.operation for field in old.columns}
+    after = {field.name: field.operation for field in new.columns}
+    gone = [name for name in before if name not in after]
+    fresh = [name for name in after if name not in before]
+    changed = [
+        f"{name} is {operation} now, and was {before[name]}"
+        for name, operation in after.items()
+        if before.get(name, operation) != operation
+    ]
+    parts = [f"no longer there: {', '.join(gone)}"] if gone else []
+    parts += [f"new: {', '.join(fresh)}"] if fresh else []
+    return "; ".join([*parts, *changed]) or "their order differs"
 
 
 def load(path: Path) -> Fields:
@@ -84,7 +149,7 @@ def parse(text: str, *, source: str) -> Fields:
             f"{source}: there is no column exp",
             remedy="Add `exp:one`; without it no row could be told from another.",
         )
-    return Fields(tuple(columns), source)
+    return Fields(tuple(columns), source, text)
 
 
 def _field(content: str, *, where: str) -> Field:

@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from netesto.errors import ResultsError
-from netesto.results import csvfile, durable, runs
+from netesto.results import csvfile, durable, fields, runs
 from netesto.results.fields import Fields
 
 TABLE = "exp.csv"
+FIELDS = "fields.txt"
 _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"
@@ -191,9 +192,53 @@ class Store:
 
     # ---- tables and runs -------------------------------------------------------------------
 
-    def check_columns(self, fields: Fields) -> None:
-        """Before a run: ResultsError if exp.csv was begun with other columns, saying which."""
-        csvfile.check_header(self.folder / TABLE, fields.names)
+    def fields(self) -> Fields | None:
+        """The columns of exp.csv, as the folder's fields.txt tells them; None without one."""
+        path = self.folder / FIELDS
+        return fields.load(path) if path.is_file() else None
+
+    def take_fields(self, wanted: Fields) -> Fields:
+        """Before a run that wants these columns: those of this folder, which may have some more.
+
+        ResultsError if exp.csv was begun with other columns, saying which.
+        """
+        table, own = self.folder / TABLE, self.fields()
+        if csvfile.read_header(table) is None:
+            own = wanted
+        elif own is None:
+            csvfile.check_header(table, wanted.names)
+            own = wanted
+        else:
+            csvfile.check_header(table, own.names)
+            self._check_fields(own, wanted)
+        if own is wanted:
+            self.write_fields(own)
+        return own
+
+    def _check_fields(self, own: Fields, wanted: Fields) -> None:
+        lacking = [field for field in wanted.added if field not in own.columns]
+        is_same = own.columns[: len(wanted.own)] == wanted.own
+        if is_same and not lacking:
+            return
+        remedy = "or choose another results folder with --out."
+        if is_same:
+            names = ", ".join(field.name for field in lacking)
+            lines = " and ".join(f"`{field.name}:{field.operation}`" for field in lacking)
+            raise ResultsError(
+                f"{self.folder / TABLE} was begun without a column {names}",
+                remedy=f"Add {lines} to {self.folder / FIELDS}, and run `netesto report"
+                f" {self.folder}`: the column is then empty for what was measured before; {remedy}",
+            )
+        raise ResultsError(
+            f"{self.folder / TABLE} was begun with other columns than those of {wanted.source};"
+            f" {fields.difference(own, wanted)}",
+            remedy=f"`netesto report {self.folder} --fields {wanted.source}` makes it anew with"
+            f" these; `--fields {self.folder / FIELDS}` runs the script with those; {remedy}",
+        )
+
+    def write_fields(self, columns: Fields) -> None:
+        """Keep the columns of exp.csv, for those who make it anew."""
+        durable.replace(self.folder / FIELDS, str(columns))
 
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Add an experiment's rows to exp.csv, all or none."""

@@ -28,6 +28,7 @@ class Asked:
         self.finished: list[Mapping[str, str]] = []
         self.done: list[Mapping[str, str]] = []
         self.parts: list[str] = []
+        self.named: list[tuple[str, bool]] = []
         # What it answers when parts end: whether to run them again.
         self.again: list[bool] = []
         self.columns = columns or {}
@@ -80,6 +81,9 @@ class Asked:
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
         self.processed.append((exp, notes))
         return self.columns
+
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        self.named.append((f"{place.line}:{place.column} {name}", factor))
 
     def assert_failed(self, message: str, place: Place) -> None:
         self.failed.append(f"{place.line}: {message}")

@@ -96,17 +96,56 @@ def test_file_that_is_not_there_is_named(tmp_path):
         fields.load(tmp_path / "missing.txt")
 
 
-def test_key_without_a_column_is_refused_with_field_and_file():
-    loaded = fields.parse("exp:one\nbw:one\n", source="my/fields.txt")
-    with pytest.raises(ScriptError, match=r"field buffers is not in my/fields\.txt"):
-        loaded.check_extra({"bw": "1", "buffers": "2"})
-
-
 def test_key_of_a_measured_column_is_refused():
     loaded = fields.parse("exp:one\nrate:sum\n", source="f")
     with pytest.raises(ScriptError, match="column rate is measured"):
-        loaded.check_extra(["rate"])
+        loaded.has("rate")
 
 
-def test_keys_that_have_a_column_pass():
-    assert fields.parse("exp:one\nbw:one\nca:all\n", source="f").check_extra(["bw", "ca"]) is None
+def test_key_of_a_measured_column_is_refused_in_either_spelling_and_without_such_a_column():
+    loaded = fields.parse("exp:one\n", source="f")
+    with pytest.raises(ScriptError, match="column rx_frames is measured"):
+        loaded.has("rx_frames")
+
+
+def test_number_of_the_experiment_is_not_for_scripts_to_set():
+    loaded = fields.parse("exp:one\n", source="f")
+    with pytest.raises(ScriptError, match="column exp is a number that netesto gives"):
+        loaded.has("exp")
+
+
+def test_key_has_its_column_in_either_spelling():
+    loaded = fields.parse("exp:one\nmy-cable:one\n", source="f")
+    assert [loaded.has(key) for key in ("my_cable", "my-cable", "mycable")] == [True, True, False]
+
+
+def test_names_without_a_column_get_one_at_the_end_once():
+    loaded = fields.parse("exp:one\nbw:one\n", source="f").with_names(
+        ["size", "bw", "my_cable", "size", "my-cable"]
+    )
+    assert loaded.columns == (
+        Field("exp", "one"),
+        Field("bw", "one"),
+        Field("size", "one"),
+        Field("my_cable", "one"),
+    )
+
+
+def test_columns_that_were_added_stand_behind_the_text_of_the_file():
+    loaded = fields.parse("exp:one  # its number\nbw:one", source="f").with_names(["size"])
+    assert str(loaded) == (
+        "exp:one  # its number\nbw:one\n\n# ---- filled by OTHER and SWEEP\nsize:one\n"
+    )
+
+
+def test_file_that_was_written_says_the_same():
+    added = fields.parse("exp:one\nbw:one\n", source="f").with_names(["size"])
+    assert fields.parse(str(added), source="f").columns == added.columns
+
+
+def test_difference_names_columns_that_went_that_came_and_that_changed():
+    old = fields.parse("exp:one\ncwnd:avg\nbw:one\n", source="f")
+    new = fields.parse("exp:one\ncwnd:max\nsize:one\n", source="f")
+    assert fields.difference(old, new) == (
+        "no longer there: bw; new: size; cwnd is max now, and was avg"
+    )

@@ -192,10 +192,54 @@ def test_name_that_is_no_host_is_refused(store, host):
 # ---- tables and runs -------------------------------------------------------------------------
 
 
-def test_columns_that_differ_from_the_file_stop_a_run_before_it_starts(store):
+OWN = fields.parse("exp:one\nrate:sum\n", source="f")
+
+
+def test_columns_of_a_folder_are_those_of_its_first_run(store):
+    store.take_fields(OWN.with_names(["bw"]))
+    assert store.fields().names == ("exp", "rate", "bw")
+
+
+def test_folder_without_a_table_takes_other_columns(store):
+    store.take_fields(OWN.with_names(["bw"]))
+    assert store.take_fields(OWN).names == ("exp", "rate")
+
+
+def test_later_run_has_the_columns_of_the_folder_though_it_fills_fewer_of_them(store):
+    store.take_fields(OWN.with_names(["bw", "size"]))
+    store.append([{"exp": "1.0", "rate": "5", "bw": "1", "size": "2"}])
+    assert store.take_fields(OWN.with_names(["size"])).names == ("exp", "rate", "bw", "size")
+
+
+def test_column_that_a_folder_lacks_stops_a_run_before_it_starts_and_says_how_to_add_it(store):
+    store.take_fields(OWN)
+    store.append([{"exp": "1.0", "rate": "5"}])
+    with pytest.raises(ResultsError, match="was begun without a column size") as caught:
+        store.take_fields(OWN.with_names(["size"]))
+    assert caught.value.remedy.startswith(
+        f"Add `size:one` to {store.folder}/fields.txt, and run `netesto report {store.folder}`"
+    )
+
+
+def test_other_operations_stop_a_run_before_it_starts(store):
+    store.take_fields(OWN)
+    store.append([{"exp": "1.0", "rate": "5"}])
+    with pytest.raises(ResultsError, match="rate is max now, and was sum"):
+        store.take_fields(fields.parse("exp:one\nrate:max\n", source="g"))
+
+
+def test_columns_that_differ_from_a_table_without_fields_stop_a_run_before_it_starts(store):
     store.append([{"exp": "1.0", "rate": "5"}])
     with pytest.raises(ResultsError, match="new: bw"):
-        store.check_columns(fields.parse("exp:one\nrate:sum\nbw:one\n", source="f"))
+        store.take_fields(OWN.with_names(["bw"]))
+
+
+def test_table_that_is_not_of_the_folders_columns_stops_a_run_before_it_starts(store):
+    store.take_fields(OWN)
+    store.append([{"exp": "1.0", "rate": "5"}])
+    store.write_fields(OWN.with_names(["bw"]))
+    with pytest.raises(ResultsError, match="new: bw"):
+        store.take_fields(OWN)
 
 
 def test_run_is_written_and_written_again_when_it_has_ended(store, folder):

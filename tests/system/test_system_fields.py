@@ -1,0 +1,52 @@
+"""Columns that people choose, in runs and when tables are made anew."""
+
+from pathlib import Path
+
+import pytest
+from whole_runs import netesto, run_script
+
+pytestmark = pytest.mark.lab
+
+SCRIPT = """\
+LAB pair rate=50mbit
+OTHER burst=3000
+SWEEP size=1 DO
+    DO_CLIENT host=a server=b ca=cubic dur=0.5 exp=COUNTER
+    WAIT_FLOWS
+    PROCESS_EXP
+    ASSERT rate > 1mbit AND size == 1
+DONE
+"""
+
+
+def test_rows_have_the_chosen_columns_then_those_of_the_script_and_are_rebuilt_with_them(
+    tmp_path: Path,
+):
+    chosen = tmp_path / "fields.txt"
+    chosen.write_text("exp:one\nca:all\n")
+    outcome = run_script(tmp_path, SCRIPT)
+    table = outcome.out / "exp.csv"
+    first = table.read_bytes()
+    chosen.unlink()
+    again = netesto(tmp_path, "report", "out")
+    assert (outcome.status, outcome.rows[0], again.status, table.read_bytes()) == (
+        0,
+        {"exp": "1.0", "ca": "cubic", "burst": "3000", "size": "1", "rep": "1"},
+        0,
+        first,
+    )
+    assert "columns of exp.csv: fields.txt" in outcome.stderr
+    assert "script.nts:2:7: fields.txt has no column burst" in outcome.stderr
+
+
+def test_report_makes_the_table_anew_with_columns_of_another_file(tmp_path: Path):
+    outcome = run_script(tmp_path, SCRIPT)
+    (tmp_path / "few.txt").write_text("exp:one\nexpName:one\n")
+    again = netesto(tmp_path, "report", "out", "--fields", "few.txt")
+    more = netesto(tmp_path, "run", "--plain", "-q", "--out", "out", "script.nts")
+    assert (again.status, more.status, list(outcome.rows[0])) == (
+        0,
+        3,
+        ["exp", "expName", "burst", "size", "rep"],
+    )
+    assert "was begun with other columns than those of" in more.stderr
