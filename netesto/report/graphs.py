@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from netesto.model import REQUEST_TESTS
 from netesto.report import curves, palette, together
 from netesto.report.context import Context, Reference
 from netesto.report.curves import Band, Points
@@ -390,7 +391,9 @@ def caption(picture: Picture, series: Series, context: Context) -> str:
 
 def _of_rates(picture: Picture, series: Series) -> Iterator[str]:
     for source, what in _OTHER_SOURCES.items():
-        if labels := [flow.label for flow in series.flows if flow.goodput.source == source]:
+        told = [flow for flow in series.flows if flow.goodput.source == source]
+        # A request that was answered is in no buffer any more.
+        if labels := [flow.label for flow in told if flow.test not in REQUEST_TESTS]:
             yield f"{_names(labels)}: {what}."
     if picture.shades:
         yield "The more flows ran, the darker the ground."

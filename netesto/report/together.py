@@ -1,6 +1,7 @@
 """What flows got while they ran at the same time: rates, shares, fairness, the time to it. Pure."""
 
 import itertools
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,12 +41,16 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a flow, or the flows of a group, got in a period. `share` is of all flows' rates."""
+    """What a flow, or the flows of a group, got in a period: the sum, its share of all rates,
+    and the slowest, the median and the fastest flow."""
 
     label: str
     flows: tuple[int, ...]
     rate_mbit_per_s: float
     share: float
+    slowest_mbit_per_s: float
+    median_mbit_per_s: float
+    fastest_mbit_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,16 @@ def _shares(
     for label, members in labels:
         present = tuple(i for i in members if i in rates)
         if present:
-            rate = sum(rates[i] for i in present)
-            yield Share(label, present, rate, rate / whole if whole > 0 else 0.0)
+            own = [rates[i] for i in present]
+            yield Share(
+                label=label,
+                flows=present,
+                rate_mbit_per_s=sum(own),
+                share=sum(own) / whole if whole > 0 else 0.0,
+                slowest_mbit_per_s=min(own),
+                median_mbit_per_s=statistics.median(own),
+                fastest_mbit_per_s=max(own),
+            )
 
 
 def _fair_after_s(period: Period, points: Sequence[curves.Points]) -> float | None:

@@ -20,7 +20,7 @@ ROWS = [["1.0", "cubic", "94.5"], ["2.0", "bbr", ""], ["10.0", "bbr", "8K"], ["3
 # Stands in for a page: heads that remember what a click would do.
 PAGE = """
 const heads = NAMES.map((name) => ({
-  textContent: name, sorted: null,
+  childNodes: [name], sorted: null,
   replaceChildren(button) { this.button = button; },
   click() { this.button.listener(); },
   getAttribute() { return this.sorted; },
@@ -28,7 +28,9 @@ const heads = NAMES.map((name) => ({
   removeAttribute() { this.sorted = null; },
 }));
 const document = {
-  createElement: () => ({ addEventListener(_, listener) { this.listener = listener; } }),
+  createElement: () => ({
+    append() {}, addEventListener(_, listener) { this.listener = listener; },
+  }),
 };
 tables.sortable(heads, (column, order) => ROWS.sort((a, b) => order(a[column], b[column])));
 """

@@ -8,6 +8,8 @@ from netesto.results import series
 from netesto.results.series import FlowSeries, RateSeries, Series
 from results import samples
 
+FIFTY = pytest.approx(50.0)
+
 
 def flow(start_s, end_s, rate, *, test="TCP_STREAM", status="ok"):
     """A flow whose rate is a function of time."""
@@ -43,13 +45,24 @@ def test_answer_for_two_equal_flows():
     assert found(flow(0.0, 10.0, constant(50.0)), flow(2.0, 8.0, constant(50.0))) == Together(
         period=Period(2.0, 8.0, (0, 1)),
         shares=(
-            Share("flow 0", (0,), pytest.approx(50.0), pytest.approx(0.5)),
-            Share("flow 1", (1,), pytest.approx(50.0), pytest.approx(0.5)),
+            Share("flow 0", (0,), FIFTY, pytest.approx(0.5), FIFTY, FIFTY, FIFTY),
+            Share("flow 1", (1,), FIFTY, pytest.approx(0.5), FIFTY, FIFTY, FIFTY),
         ),
         fairness=pytest.approx(1.0),
         fair_after_s=0.0,
         can_tell_when=True,
     )
+
+
+def test_flows_of_a_group_are_told_by_slowest_median_and_fastest():
+    flows = [flow(0.0, 10.0, constant(rate)) for rate in (10.0, 20.0, 60.0)]
+    got = together.find(experiment(*flows), [("group", (0, 1, 2))])
+    assert got.shares == (
+        Share(
+            "group", (0, 1, 2), *map(pytest.approx, (90.0, 1.0)),
+            *map(pytest.approx, (10.0, 20.0, 60.0)),
+        ),
+    )  # fmt: skip
 
 
 def test_fair_is_what_stays_fair():
