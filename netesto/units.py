@@ -1,48 +1,133 @@
-"""Text to numbers and back: sizes, times, rates, as tc, iperf3 and the language write them."""
+"""Text to numbers and back: sizes, times, rates, as tc, iperf3 and the language write them.
+
+One table holds every unit. A command knows what it wants and reads `10m` as a size, a time or a
+rate (`parse_size` and its like); a condition, a claim or a filter of a report does not, and asks
+`quantity` for the number and its kind.
+"""
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)\s*\Z")
+_NUMBER = re.compile(
+    r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]*)\s*"
+)
 
-# The language counts K, M, G in thousands and Ki, Mi, Gi in 1024 (spec of the language, 1.4).
-SIZE_FACTORS: Mapping[str, int] = {
-    "": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
-    "kb": 10**3, "mb": 10**6, "gb": 10**9,
-    "ki": 2**10, "mi": 2**20, "gi": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30,
-}  # fmt: skip
+# A number of more digits is an accident.
+_MAX_LENGTH = 1200
 
 # Counts as the classic tool and its scripts shorten them, in upper case: 1M, 64K, 1.5G. In lower
 # case an "m" may as well be minutes or thousandths.
 COUNT_FACTORS: Mapping[str, float] = {"K": 1e3, "M": 1e6, "G": 1e9}
 
-TIME_FACTORS: Mapping[str, float] = {
-    "": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "min": 60.0,
+# What these mean in front of any unit, or alone.
+THOUSANDS: Mapping[str, int] = {
+    "": 1,
+    **{prefix: int(factor) for prefix, factor in COUNT_FACTORS.items()},
+    "T": 10**12,
+}
+
+
+class Kind(Enum):
+    """What a number with a unit counts: bytes, seconds, or bits per second. A plain NUMBER may be
+    any of these, in just that unit; THOUSANDS (64K, 1M) may be a size or a rate."""
+
+    NUMBER = "a plain number"
+    THOUSANDS = "a size or a rate"
+    SIZE = "a size"
+    TIME = "a time"
+    RATE = "a rate"
+
+    def fits(self, other: "Kind") -> bool:
+        """Whether one may be compared with the other, and added to it."""
+        pair = {self, other}
+        return len(pair) == 1 or Kind.NUMBER in pair or pair in _ALIKE
+
+
+_ALIKE = ({Kind.THOUSANDS, Kind.SIZE}, {Kind.THOUSANDS, Kind.RATE})
+
+# In lower case. The language counts K, M, G in thousands and Ki, Mi, Gi in 1024 (spec of the
+# language, 1.4). tc(8): bit, kbit, mbit, gbit in bits per second; bps, kbps, mbps, gbps in BYTES
+# per second. "10Mbit/s", "10M" and "10G" are rates in bits per second where one is asked for, as
+# iperf3 does with -b.
+UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
+    Kind.SIZE: {
+        **{prefix.lower(): Decimal(factor) for prefix, factor in THOUSANDS.items()},
+        **{f"{prefix.lower()}b": Decimal(factor) for prefix, factor in THOUSANDS.items()},
+        **{
+            f"{prefix}{unit}": Decimal(1024**power)
+            for power, prefix in enumerate("kmgt", start=1)
+            for unit in ("i", "ib")
+        },
+    },
+    Kind.TIME: {
+        unit: Decimal(factor)
+        for unit, factor in {
+            "": "1", "s": "1", "sec": "1", "ms": "1e-3", "us": "1e-6", "ns": "1e-9",
+            "m": "60", "min": "60",
+        }.items()
+    },
+    Kind.RATE: {
+        f"{prefix.lower()}{unit}": Decimal(factor) * bits
+        for prefix, factor in THOUSANDS.items()
+        for unit, bits in (("", 1), ("bit", 1), ("bit/s", 1), ("bps", 8))
+    },
 }  # fmt: skip
 
-# tc(8): bit, kbit, mbit, gbit in bits per second; bps, kbps, mbps, gbps in BYTES per second.
-# "10Mbit/s", "10M" and "10G" are read as bits per second, as iperf3 does with -b.
-RATE_FACTORS: Mapping[str, int] = {
-    "": 1, "bit": 1, "k": 10**3, "kbit": 10**3, "m": 10**6, "mbit": 10**6, "g": 10**9,
-    "gbit": 10**9, "t": 10**12, "tbit": 10**12, "bit/s": 1, "kbit/s": 10**3, "mbit/s": 10**6,
-    "gbit/s": 10**9, "bps": 8, "kbps": 8 * 10**3, "mbps": 8 * 10**6, "gbps": 8 * 10**9,
-}  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number that was written with or without a unit, in bytes, seconds or bits per second."""
+
+    value: Decimal
+    kind: Kind
 
 
-def _scaled(text: str, factors: Mapping[str, float], what: str, examples: str) -> float:
-    match = _NUMBER.match(text)
-    if match is None or match[2].lower() not in factors:
-        raise ValueError(f"{text!r} is not a {what} (examples: {examples})")
-    value = float(match[1]) * factors[match[2].lower()]
-    if not math.isfinite(value):
-        raise ValueError(f"{text!r} is too large for a {what}")
+@lru_cache(maxsize=4096)
+def quantity(text: str) -> Quantity | None:
+    """The number in `text` and what it counts, as its unit tells; None if it is none.
+
+    Letter case matters once: `m` alone are minutes, `M` alone is a million.
+    """
+    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        return None
+    unit = match[2]
+    kind = _kind_of(unit)
+    if kind is None:
+        return None
+    if kind in {Kind.NUMBER, Kind.THOUSANDS}:
+        return Quantity(Decimal(match[1]) * THOUSANDS[unit.upper()], kind)
+    return Quantity(Decimal(match[1]) * UNITS[kind][unit.lower()], kind)
+
+
+def _kind_of(unit: str) -> Kind | None:
+    if not unit:
+        return Kind.NUMBER
+    if unit == "m":
+        return Kind.TIME
+    if unit.upper() in THOUSANDS:
+        return Kind.THOUSANDS
+    return next((kind for kind, units in UNITS.items() if unit.lower() in units), None)
+
+
+def _scaled(text: str, kind: Kind, examples: str) -> Decimal:
+    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None or match[2].lower() not in UNITS[kind]:
+        raise ValueError(f"{text!r} is not {kind.value} (examples: {examples})")
+    value = Decimal(match[1]) * UNITS[kind][match[2].lower()]
+    if not math.isfinite(float(value)):
+        raise ValueError(f"{text!r} is too large for {kind.value}")
     return value
 
 
 def parse_size(text: str) -> int:
     """Bytes in `text`: "64K" is 64000, "64Ki" is 65536. ValueError if it is no size."""
-    value = _scaled(text, SIZE_FACTORS, "size", "1000, 64K, 1M, 4Ki")
+    value = _scaled(text, Kind.SIZE, "1000, 64K, 1M, 4Ki")
     if value < 0 or value != int(value):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(value)
@@ -50,15 +135,22 @@ def parse_size(text: str) -> int:
 
 def parse_time(text: str) -> float:
     """Seconds in `text`: a bare number is seconds, "200ms" is 0.2, "2m" is 120. ValueError else."""
-    return _scaled(text, TIME_FACTORS, "time", "20, 1.5, 200ms, 2m")
+    return float(_scaled(text, Kind.TIME, "20, 1.5, 200ms, 2m"))
+
+
+def parse_milliseconds(text: str) -> float:
+    """Milliseconds in `text`: a bare number is milliseconds, "200us" is 0.2, "2s" is 2000.
+    ValueError else."""
+    is_bare = text.rstrip()[-1:] in {*"0123456789."}
+    return float(_scaled(f"{text}ms" if is_bare else text, Kind.TIME, "10, 0.5, 200us") * 1000)
 
 
 def parse_rate(text: str) -> float:
     """Bits per second in `text`, with the units of tc(8): "10mbit" is 1e7. ValueError else."""
-    value = _scaled(text, RATE_FACTORS, "rate", "100mbit, 1gbit, 64kbit")
+    value = _scaled(text, Kind.RATE, "100mbit, 1gbit, 64kbit")
     if value < 0:
         raise ValueError(f"{text!r} is negative")
-    return value
+    return float(value)
 
 
 def format_rate(rate_bps: float) -> str:

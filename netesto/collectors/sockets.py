@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from netesto import units
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockdiag import SocketDiagnosis
@@ -27,7 +28,6 @@ _FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
 _RATES = frozenset({"pacing_rate", "delivery_rate"})
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)bps")
-_RATE_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class SocketCollector(Sampler):
@@ -220,4 +220,4 @@ def _rate(text: str | None) -> float | None:
     match = _RATE.match(text)
     if match is None:
         raise ValueError(text)
-    return float(match[1]) * _RATE_FACTORS[match[2]]
+    return float(match[1]) * units.THOUSANDS[match[2]]

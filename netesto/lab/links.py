@@ -181,12 +181,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _milliseconds(text: str) -> float:
-    number = text.strip().lower()
-    # A bare number is milliseconds here, and seconds for the rest of the language.
-    duration_ms = units.parse_time(f"{number}ms" if number[-1:].isdigit() else number) * 1000
+    duration_ms = units.parse_milliseconds(text)
     if not 0 <= duration_ms <= 60_000:
         raise ValueError("not between 0 and 60000 ms")
-    return round(duration_ms, 6)
+    return duration_ms
 
 
 def _percent(text: str) -> float:

@@ -228,14 +228,6 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def _milliseconds(text: str) -> float:
-    try:
-        return _number(text)
-    except ValueError:
-        # Rounded to a nanosecond: 0.2 ms is not 0.19999999999999998 ms.
-        return round(units.parse_time(text) * 1000, 6)
-
-
 def flag(text: str) -> bool:
     """What 1, T, TRUE or 0, F, FALSE say, letter case aside. ValueError for anything else."""
     folded = text.casefold()
@@ -296,7 +288,7 @@ _READERS: Mapping[Kind, Callable[[str], Value]] = {
     Kind.SIZE: units.parse_size,
     Kind.REQUEST: _request,
     Kind.TIME: units.parse_time,
-    Kind.MILLISECONDS: _milliseconds,
+    Kind.MILLISECONDS: units.parse_milliseconds,
     Kind.RATE: _rate,
     Kind.FLAG: flag,
     Kind.WORD: _word,

@@ -1,10 +1,9 @@
 """What ASSERT claims of an experiment, and whether it is true of its columns."""
 
-import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 
 from netesto.language import ast
+from netesto.language.dimensions import counted, kind_of
 from netesto.language.expressions import (
     ARITHMETIC,
     COMPARISONS,
@@ -14,7 +13,6 @@ from netesto.language.expressions import (
     function,
     is_true,
     number,
-    quantity,
     shown,
     unreadable,
 )
@@ -22,19 +20,19 @@ from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
 from netesto.language.ports import ColumnKind
 from netesto.language.scope import MisuseError
-
-# Columns of exp.csv that are not in bit/s or seconds: what one of them is in those (results.md, 2).
-_MICROSECONDS = re.compile(r"\w+Latency|rtt|minrtt|pingRtt")
-_MILLISECONDS = ("startSkew", "sampleInterval")
+from netesto.units import quantity
 
 
 def claim(text: str) -> ast.Expression:
-    """The tree of what ASSERT claims. MisuseError if it is none."""
+    """The tree of what ASSERT claims. MisuseError if it is none, or compares or adds what does not
+    go together, such as a rate and a time."""
     try:
-        return parse_expression("claim", text)
+        tree = parse_expression("claim", text)
     except UnreadableError as error:
         examples = "Examples: ASSERT rate > 90mbit   ASSERT fairness >= 0.9: unfair"
         raise unreadable(text, error, "claim", remedy=examples) from None
+    kind_of(tree)
+    return tree
 
 
 def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
@@ -164,14 +162,6 @@ def _has_unit(tree: ast.Expression) -> bool:
     return any(_has_unit(part) for part in _operands(tree))
 
 
-def _base_factor(column: str) -> Decimal:
-    if column.startswith("rate"):
-        return Decimal(10**6)
-    if _MICROSECONDS.fullmatch(column):
-        return Decimal("0.000001")
-    return Decimal("0.001") if column in _MILLISECONDS else Decimal(1)
-
-
 def _side(
     tree: ast.Expression,
     columns: Mapping[str, str],
@@ -223,8 +213,10 @@ def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | 
     text = columns[name]
     value = number(text)
     if value is None:
-        return text
-    return value * _base_factor(name) if in_base else value
+        # A factor of a SWEEP is as it was written: 10K, 20mbit.
+        written = quantity(text)
+        return text if written is None else written.value
+    return value * counted(name)[1] if in_base else value
 
 
 def _no_column(name: str, columns: Iterable[str]) -> MisuseError:
@@ -236,7 +228,8 @@ def _no_column(name: str, columns: Iterable[str]) -> MisuseError:
 
 
 def _number(tree: ast.Number) -> Value:
-    value = quantity(tree.text)
-    if value is None:
+    value = number(tree.text)
+    found = quantity(tree.text)
+    if found is None:
         raise MisuseError(f"{tree.text} is not a number with a unit", near=(tree.text,))
-    return value
+    return found.value if value is None else value

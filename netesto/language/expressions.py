@@ -7,13 +7,13 @@ import operator as operators
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from functools import lru_cache
 from typing import TypeAlias
 
 from netesto.language import ast
 from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
 from netesto.language.scope import Frame, MisuseError, Scope, is_undefined, needed, plain
+from netesto.units import Kind, quantity
 
 Value: TypeAlias = int | Decimal
 ValueOf: TypeAlias = Callable[[Frame], Value]
@@ -27,17 +27,6 @@ SHOWN = Context(prec=15)
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)")
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]+)")
-
-# As in sizes and times of commands; upper case M is a million, lower case m a minute.
-_FACTORS: Mapping[str, str] = {
-    "k": "1e3", "K": "1e3", "M": "1e6", "G": "1e9", "T": "1e12",
-    "Ki": "1024", "Mi": "1048576", "Gi": "1073741824",
-    "s": "1", "ms": "1e-3", "us": "1e-6", "m": "60", "min": "60",
-    "bit": "1", "kbit": "1e3", "mbit": "1e6", "gbit": "1e9", "tbit": "1e12",
-    "Kbit": "1e3", "Mbit": "1e6", "Gbit": "1e9",
-}  # fmt: skip
-UNITS: Mapping[str, Decimal] = {unit: Decimal(factor) for unit, factor in _FACTORS.items()}
 
 
 def number(text: str) -> Value | None:
@@ -49,20 +38,6 @@ def number(text: str) -> Value | None:
     if _WHOLE.fullmatch(text):
         return int(text)
     return Decimal(text) if _DECIMAL.fullmatch(text) else None
-
-
-def quantity(text: str) -> Value | None:
-    """The number that `text` is, with or without a unit; None if it is none."""
-    value = number(text)
-    return _with_unit(text) if value is None else value
-
-
-@lru_cache(maxsize=512)
-def _with_unit(text: str) -> Value | None:
-    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_DIGITS else None
-    if match is None or match[2] not in UNITS:
-        return None
-    return Decimal(match[1]) * UNITS[match[2]]
 
 
 def shown(value: Value) -> str:
@@ -360,16 +335,42 @@ def is_true(text: str) -> bool:
     """A number that is not zero, or any other text that is not empty."""
     if text in {"0", ""}:
         return False
-    value = quantity(text)
-    return value is None or value != 0
+    found = quantity(text)
+    return found is None or found.value != 0
 
 
 def compare(operator: str, left: str, right: str) -> bool:
-    """Numbers (with units) compare as numbers, else both as text."""
-    first, second = quantity(left), quantity(right)
+    """Numbers (with units) compare as numbers, else both as text. MisuseError for numbers that
+    count different things, and for the order of a number and a text."""
+    first, second = number(left), number(right)
     if first is not None and second is not None:
         return COMPARISONS[operator](first, second)
+    one, other = quantity(left), quantity(right)
+    if one is not None and other is not None:
+        check_comparable(left, one.kind, right, other.kind)
+        return COMPARISONS[operator](one.value, other.value)
+    if operator not in {"==", "!="} and left and right and (one is None) != (other is None):
+        text = left if one is None else right
+        raise MisuseError(
+            f"{plain(text)!r} is not a number to compare with one",
+            near=(plain(text), operator),
+            remedy=_UNITS_REMEDY,
+        )
     return COMPARISONS[operator](left, right)
+
+
+_UNITS_REMEDY = "Units: K M G Ki Mi Gi KB (sizes), us ms s m (times), kbit mbit gbit (rates)."
+
+
+def check_comparable(left: str, one: Kind, right: str, other: Kind) -> None:
+    """MisuseError if two numbers, as written, count different things."""
+    if not one.fits(other):
+        remedy = "Write M for millions; m are minutes." if Kind.TIME in {one, other} else ""
+        raise MisuseError(
+            f"{left} is {one.value} and {right} is {other.value}: these do not compare",
+            near=(left, right),
+            remedy=remedy if "m" in {left[-1:], right[-1:]} else "",
+        )
 
 
 def condition(tree: ast.Expression, scope: Scope) -> Test:

@@ -315,6 +315,56 @@ def test_whole_numbers_compare_as_numbers(left, right):
     assert compare("<", str(left), str(right)) is (left < right)
 
 
+def test_conditions_know_the_units_of_commands(asked):
+    """
+    SET rate=1gbps
+    IF $rate > 500mbit: ECHO gbps
+    IF 64KB > 9K: ECHO KB
+    IF 10ms < 1s: ECHO ms
+    IF 1MiB > 1MB: ECHO MiB
+    IF 10Mbit/s == 10M: ECHO M
+    IF 1e3 == 1K: ECHO 1e3
+    """
+    assert asked.echoed == ["gbps", "KB", "ms", "MiB", "M", "1e3"]
+
+
+def test_a_rate_and_a_time_do_not_compare(asked):
+    """
+    SET rate=10mbit
+    IF $rate > 5s: ECHO never
+    """
+    assert asked.message == "2:12: 10mbit is a rate and 5s is a time: these do not compare"
+
+
+def test_minutes_are_no_millions(asked):
+    """
+    IF 10m > 9M: ECHO never
+    """
+    assert asked.error.remedy == "Write M for millions; m are minutes."
+
+
+def test_a_number_and_a_text_have_no_order(asked):
+    """
+    IF 500mbits > 9: ECHO never
+    """
+    assert asked.message == "1:4: '500mbits' is not a number to compare with one"
+
+
+def test_a_claim_does_not_compare_a_rate_with_a_time(findings):
+    """
+    BEGIN never
+    ASSERT rate - 1ms > 5
+    ASSERT 2 * rtt < 9mbit
+    ASSERT min(minLatency, 5) < 1K
+    END never
+    """
+    assert findings == [
+        "2:8: error: rate is a rate and 1ms is a time: these do not compare",
+        "3:12: error: rtt is a time and 9mbit is a rate: these do not compare",
+        "4:12: error: minLatency is a time and 1K is a size or a rate: these do not compare",
+    ]
+
+
 # ---- ASSERT ----------------------------------------------------------------------------------
 
 COLUMNS = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 
 from netesto.errors import ScriptError
-from netesto.units import COUNT_FACTORS, RATE_FACTORS, TIME_FACTORS
+from netesto.units import COUNT_FACTORS, UNITS, Kind
 
 # Digits of str(float) in the Python of the classic tool; tables of old scripts show them.
 SIGNIFICANT_DIGITS = 12
@@ -30,8 +30,8 @@ _WIDE = Context(prec=330)
 _SHORTENED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))([KMG])\s*")
 _WITH_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]+)\s*")
 # Units that can mean nothing else: not the bare k of tc(8), nor an m.
-_RATES = {unit: factor for unit, factor in RATE_FACTORS.items() if "b" in unit}
-_TIMES = {unit: factor for unit, factor in TIME_FACTORS.items() if unit not in {"", "m"}}
+_RATES = {unit: float(factor) for unit, factor in UNITS[Kind.RATE].items() if "b" in unit}
+_TIMES = {unit: float(factor) for unit, factor in UNITS[Kind.TIME].items() if unit not in {"", "m"}}
 
 
 NUMBER = "number"

@@ -1,0 +1,81 @@
+"""What the parts of a claim count - bytes, seconds, bits per second: do they go together?"""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from netesto.language import ast
+from netesto.language.expressions import COMPARISONS, check_comparable
+from netesto.language.scope import MisuseError
+from netesto.units import Kind, quantity
+
+# What columns of exp.csv count, and what one of them is in bytes, seconds or bit/s (results.md, 2).
+# Of the others nothing is known: OTHER may fill them with anything.
+_COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
+    (re.compile("rate|rateMin|rateMax"), Kind.RATE, Decimal(10**6)),
+    (re.compile(r"\w+Latency|rtt|minrtt|pingRtt"), Kind.TIME, Decimal("0.000001")),
+    (re.compile("startSkew|sampleInterval"), Kind.TIME, Decimal("0.001")),
+    (re.compile("dur|delay"), Kind.TIME, Decimal(1)),
+    (re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes"), Kind.SIZE, Decimal(1)),
+)
+_FACTORS = frozenset({Kind.NUMBER, Kind.THOUSANDS})
+_UNKNOWN = (Kind.NUMBER, Decimal(1))
+
+
+def kind_of(tree: ast.Expression) -> Kind:
+    """What a part of a claim counts, as far as it can be told. MisuseError if parts that do not go
+    together are compared or added."""
+    match tree:
+        case ast.Number(text=text):
+            found = quantity(text)
+            if found is None:
+                raise MisuseError(f"{text} is not a number with a unit", near=(text,))
+            return found.kind
+        case ast.Name(text=name):
+            return counted(name)[0]
+        case ast.Unary(operator="-" | "+", operand=operand):
+            return kind_of(operand)
+        case ast.Unary(operand=operand):
+            kind_of(operand)
+            return Kind.NUMBER
+        case ast.Binary(operator=operator, left=left, right=right):
+            one, other = kind_of(left), kind_of(right)
+            if operator in {"+", "-", *COMPARISONS}:
+                check_comparable(_leaf(left, one), one, _leaf(right, other), other)
+                known = one if other in _FACTORS else other
+                return Kind.NUMBER if operator in COMPARISONS else known
+            # Twice a time is a time; what a product or quotient of two counts is not known.
+            if operator == "*" and one in _FACTORS:
+                return other
+            return one if operator in {"*", "/"} and other in _FACTORS else Kind.NUMBER
+        case ast.Call(function="min" | "max" | "abs" | "round", arguments=arguments):
+            return next(iter([kind_of(argument) for argument in arguments]))
+        case ast.Call(arguments=arguments):
+            for argument in arguments:
+                kind_of(argument)
+            return Kind.NUMBER
+        case _:
+            return Kind.NUMBER
+
+
+def _leaf(tree: ast.Expression, kind: Kind) -> str:
+    """The first number or column in a part of a claim that counts `kind`; "" without one."""
+    match tree:
+        case ast.Number(text=text) | ast.Name(text=text):
+            return text if kind_of(tree) is kind else ""
+        case ast.Unary(operand=operand):
+            return _leaf(operand, kind)
+        case ast.Binary(left=left, right=right):
+            return _leaf(left, kind) or _leaf(right, kind)
+        case ast.Call(arguments=arguments):
+            return next(filter(None, (_leaf(each, kind) for each in arguments)), "")
+        case _:
+            return ""
+
+
+def counted(column: str) -> tuple[Kind, Decimal]:
+    """What a column counts, and one of it in bytes, seconds or bit/s."""
+    for pattern, kind, factor in _COUNTED:
+        if pattern.fullmatch(column):
+            return kind, factor
+    return _UNKNOWN

@@ -1,0 +1,68 @@
+"""Units: the one table of them, read by commands that know what they want, and by others."""
+
+from decimal import Decimal
+
+import pytest
+
+from netesto import units
+from netesto.units import Kind, Quantity
+
+
+def test_a_bare_number_is_a_plain_number():
+    assert units.quantity("10") == Quantity(Decimal(10), Kind.NUMBER)
+
+
+def test_thousands_may_be_a_size_or_a_rate():
+    assert units.quantity("64K") == Quantity(Decimal(64_000), Kind.THOUSANDS)
+
+
+def test_a_small_m_is_minutes_and_a_large_one_a_million():
+    assert [units.quantity("2m"), units.quantity("2M")] == [
+        Quantity(Decimal(120), Kind.TIME),
+        Quantity(Decimal(2_000_000), Kind.THOUSANDS),
+    ]
+
+
+def test_the_rates_of_tc_with_ps_are_in_bytes():
+    assert units.quantity("1gbps") == Quantity(Decimal(8_000_000_000), Kind.RATE)
+
+
+def test_a_size_with_ki_counts_in_1024():
+    assert units.quantity("4KiB") == Quantity(Decimal(4096), Kind.SIZE)
+
+
+def test_a_time_is_exact():
+    assert units.quantity("0.3ms") == Quantity(Decimal("0.0003"), Kind.TIME)
+
+
+def test_another_word_behind_a_number_makes_it_no_quantity():
+    assert units.quantity("10mbits") is None
+
+
+def test_thousands_go_with_sizes_and_rates_but_not_with_times():
+    found = {kind for kind in Kind if kind.fits(Kind.THOUSANDS)}
+    assert found == {Kind.NUMBER, Kind.THOUSANDS, Kind.SIZE, Kind.RATE}
+
+
+def test_sizes_times_and_rates_do_not_go_with_each_other():
+    assert [Kind.SIZE.fits(Kind.RATE), Kind.RATE.fits(Kind.TIME)] == [False, False]
+
+
+def test_what_is_asked_for_decides_what_m_means():
+    found = [units.parse_size("2m"), units.parse_time("2m"), units.parse_rate("2m")]
+    assert found == [2_000_000, 120.0, 2_000_000.0]
+
+
+def test_a_delay_without_a_unit_is_in_milliseconds():
+    found = [units.parse_milliseconds(text) for text in ("10", "0.2", "200us", "2s")]
+    assert found == [10.0, 0.2, 0.2, 2000.0]
+
+
+def test_digits_of_other_scripts_are_no_numbers():
+    with pytest.raises(ValueError, match="is not a rate"):
+        units.parse_rate("\u0661mbit")
+
+
+def test_a_number_beyond_all_bounds_is_refused():
+    with pytest.raises(ValueError, match="too large for a size"):
+        units.parse_size("1e999")
