@@ -5,6 +5,8 @@ NETESTO_REQUIRE=lab,uml,sim names what must not be skipped on this machine.
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,23 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty one: what lies where pytest was started (results of runs, libraries that SOURCE
+    would find there) is no fact that a test states."""
+    before, folder = Path.cwd(), tmp_path_factory.mktemp("working-folder")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_there(working_folder: Path) -> Iterator[None]:
+    yield
+    left = [path.name for path in working_folder.iterdir()]
+    assert left == [], "a test that writes needs a folder of its own"
 
 
 def missing_for_lab() -> str:
