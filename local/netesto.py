@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.pop(0)
 
 from netesto import cli
-from netesto.controller.inventory import AGENT_PORT
+from netesto.transport.addresses import DEFAULT_PORT
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("-n", dest="dry_run", action="store_true")
     parser.add_argument("-d", dest="verbose", action="store_true")
     parser.add_argument("--debug", type=Path)
-    parser.add_argument("-p", "--port", type=int, default=AGENT_PORT)
+    parser.add_argument("-p", "--port", type=int, default=DEFAULT_PORT)
     parser.add_argument("rest", nargs="*", help="options of netesto run, such as --hosts FILE")
     classic, options = parser.parse_known_args()
     if classic.server:

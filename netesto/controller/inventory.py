@@ -1,6 +1,7 @@
 """The hosts a run may use, and how the names in a script lead to them."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
@@ -9,9 +10,14 @@ from pathlib import Path
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint
+from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 
-# The port of an agent whose address names none (the daemon's own default).
-AGENT_PORT = 12870
+KEYS = ("agent", "addresses")
+_NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
+_EXAMPLE = """A host is written so:
+    [host1]
+    agent = "192.0.2.1:12870"
+    addresses = ["192.0.2.1", "2001:db8::1"]"""
 
 
 class Inventory:
@@ -60,49 +66,88 @@ class Inventory:
 def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
     """Read a hosts file (TOML): a table per host, with its `agent` and its `addresses`.
 
-    ```
-    [host1]
-    agent = "192.0.2.1:12870"
-    addresses = ["192.0.2.1", "2001:db8::1"]
-    ```
-    UsageError names what is wrong and where.
+    UsageError names what is wrong and where; docs/hosts.md tells what the keys mean.
     """
     try:
-        document = tomllib.loads(path.read_text())
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from error
-    endpoints = [_endpoint(path, name, table) for name, table in document.items()]
-    if not endpoints:
+        raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
+    if not document:
         raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)
+    endpoints = [_endpoint(path, name, table) for name, table in document.items()]
+    by_agent: dict[str, str] = {}
+    for endpoint in endpoints:
+        first = by_agent.setdefault(endpoint.agent, endpoint.host)
+        if first != endpoint.host:
+            raise UsageError(
+                f"{path}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
+                remedy="Each host has an agent of its own; --map gives a host a second name.",
+            )
     return Inventory(endpoints, aliases=aliases)
 
 
-_EXAMPLE = 'A host is written so:  [host1]  agent = "127.0.0.1:12870"  addresses = ["127.0.0.1"]'
-
-
 def _endpoint(path: Path, name: str, table: object) -> Endpoint:
-    if not isinstance(table, dict) or not isinstance(table.get("agent"), str):
-        raise UsageError(f"{path}: host {name}: `agent` is missing", remedy=_EXAMPLE)
-    unknown = sorted(set(table) - {"agent", "addresses"})
+    where = f"{path}: host {name}"
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{path}: {name!r} cannot be the name of a host",
+            remedy="A name is made of letters, digits, `.`, `-` and `_`, as scripts write it.",
+        )
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: {name} is no table", remedy=_EXAMPLE)
+    inner = [key for key, value in table.items() if isinstance(value, dict)]
+    if inner:
+        # TOML takes the dot of [host1.example] for one between tables.
+        full = f"{name}.{inner[0]}"
+        raise UsageError(
+            f"{path}: host {full}: a name with a dot stands in quotes", remedy=f'Write ["{full}"].'
+        )
+    unknown = sorted(set(table) - {*KEYS})
     if unknown:
-        raise UsageError(f"{path}: host {name}: unknown key {unknown[0]}", remedy=_EXAMPLE)
-    agent = table["agent"]
-    if not agent.startswith("unix:") and ":" not in agent.rsplit("]", 1)[-1]:
-        agent = f"{agent}:{AGENT_PORT}"
-    texts = table.get("addresses") or _address_of(agent)
+        near = difflib.get_close_matches(unknown[0], KEYS, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else _EXAMPLE
+        raise UsageError(f"{where}: unknown key {unknown[0]}", remedy=remedy)
+    agent = _agent(where, table.get("agent"))
+    texts = table.get("addresses", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{where}: addresses is no list of texts", remedy=_EXAMPLE)
+    if not texts and isinstance(agent, TcpAddress):
+        texts = [agent.host]
+    return Endpoint(host=name, agent=str(agent), addresses=_addresses(where, texts))
+
+
+def _agent(where: str, text: object) -> UnixAddress | TcpAddress:
+    if not isinstance(text, str):
+        missing = "is missing" if text is None else "is no text"
+        raise UsageError(f"{where}: agent {missing}", remedy=_EXAMPLE)
+    try:
+        address = parse(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: agent: {error.message}", remedy=error.remedy) from None
+    if isinstance(address, TcpAddress) and address.port == 0:
+        raise UsageError(f"{where}: agent: '0' is no port", remedy="A port is 1 to 65535.")
+    return address
+
+
+def _addresses(where: str, texts: Sequence[str]) -> dict[int, Address]:
+    """Those of the traffic, by IP version; a host has one of each at most."""
     addresses: dict[int, Address] = {}
     for text in texts:
         try:
             address = ip_address(text)
         except ValueError:
-            raise UsageError(f"{path}: host {name}: {text!r} is no IP address") from None
-        addresses.setdefault(address.version, address)
-    return Endpoint(host=name, agent=agent, addresses=addresses)
-
-
-def _address_of(agent: str) -> list[str]:
-    if agent.startswith("unix:"):
-        return []
-    return [agent.rsplit(":", 1)[0].strip("[]")]
+            raise UsageError(
+                f"{where}: {text!r} is no IP address",
+                remedy='Name those that traffic uses: addresses = ["192.0.2.1"].',
+            ) from None
+        known = addresses.setdefault(address.version, address)
+        if known != address:
+            raise UsageError(
+                f"{where}: two IPv{address.version} addresses, {known} and {address}",
+                remedy="Name the one that traffic uses.",
+            )
+    return addresses

@@ -67,6 +67,59 @@ def test_an_agent_without_a_port_has_the_default_port(tmp_path: Path):
     assert load(path).endpoints == expected
 
 
+def refused(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "hosts.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    return str(caught.value).splitlines()[0].removeprefix(f"{path}: ")
+
+
+def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_text('[h1]\nagent = "2001:db8::1"\n[h2]\nagent = "[2001:db8::2]:7"\n')
+    one, two = (ip_address(f"2001:db8::{number}") for number in (1, 2))
+    assert load(path).endpoints == {
+        "h1": Endpoint(host="h1", agent="[2001:db8::1]:12870", addresses={6: one}),
+        "h2": Endpoint(host="h2", agent="[2001:db8::2]:7", addresses={6: two}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "names no host"),
+        ("h1 = 7\n", "h1 is no table"),
+        ("[h1]\n", "host h1: agent is missing"),
+        ("[h1]\nagent = 7\n", "host h1: agent is no text"),
+        ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': 'b' is no port"),
+        ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: '0' is no port"),
+        ('[h1]\nagent = "unix:/s"\naddresses = "::1"\n', "host h1: addresses is no list of texts"),
+        ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses is no list of texts"),
+        ('[h1]\nagent = "router:7"\n', "host h1: 'router' is no IP address"),
+        (
+            '[h1]\nagent = "unix:/s"\naddresses = ["192.0.2.1", "192.0.2.2"]\n',
+            "host h1: two IPv4 addresses, 192.0.2.1 and 192.0.2.2",
+        ),
+        (
+            '[h1]\nagent = "127.0.0.1"\n[h2]\nagent = "127.0.0.1:12870"\n',
+            "hosts h1 and h2 have the same agent, 127.0.0.1:12870",
+        ),
+        ('[h1.net]\nagent = "127.0.0.1"\n', "host h1.net: a name with a dot stands in quotes"),
+        ('["h 1"]\nagent = "127.0.0.1"\n', "'h 1' cannot be the name of a host"),
+    ],
+)
+def test_a_hosts_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str):
+    assert refused(tmp_path, text) == message
+
+
+def test_a_hosts_file_in_another_encoding_is_refused(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_bytes(b'[h1]\nagent = "\xe4"\n')
+    with pytest.raises(UsageError, match="not UTF-8 text"):
+        load(path)
+
+
 def test_a_hosts_file_with_an_unknown_key_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
     path.write_text('[h1]\nagent = "127.0.0.1"\nadress = "127.0.0.1"\n')

@@ -17,6 +17,12 @@ from netesto.transport.addresses import TcpAddress, UnixAddress, parse
         ("[::1]:99", TcpAddress("::1", 99)),
         ("h1", TcpAddress("h1", 12870)),
         ("[::1]", TcpAddress("::1", 12870)),
+        ("::1", TcpAddress("::1", 12870)),
+        ("2001:db8::1", TcpAddress("2001:db8::1", 12870)),
+        ("[2001:db8::1]:99", TcpAddress("2001:db8::1", 99)),
+        ("fe80::1%eth0", TcpAddress("fe80::1%eth0", 12870)),
+        ("[fe80::1%eth0]:99", TcpAddress("fe80::1%eth0", 99)),
+        ("::ffff:192.0.2.1", TcpAddress("::ffff:192.0.2.1", 12870)),
     ],
 )
 def test_address_is_read(text, address):
@@ -30,14 +36,22 @@ def test_relative_socket_is_below_the_working_directory():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is no agent address\nwrite unix:PATH or HOST:PORT"),
-        ("unix:", "'unix:' names no socket\nwrite unix:/run/netesto/agent.sock"),
-        ("h1:port", "'h1:port': 'port' is no port\na port is 1 to 65535"),
-        ("h1:", "'h1:': '' is no port\na port is 1 to 65535"),
-        ("h1:65536", "'h1:65536': '65536' is no port\na port is 1 to 65535"),
-        ("::1", "'::1' is no agent address\nwrite [::1]:12870"),
-        ("[::1", "'[::1' is no agent address\nwrite [IPV6]:PORT"),
-        ("[::1]99", "'[::1]99' is no agent address\nwrite [IPV6]:PORT"),
+        ("", "'' is no agent address\nWrite unix:PATH or HOST:PORT."),
+        ("h 1:99", "'h 1:99' is no agent address\nWrite unix:PATH or HOST:PORT."),
+        ("192.0.2.256", "'192.0.2.256' is no agent address\nWrite unix:PATH or HOST:PORT."),
+        ("unix:", "'unix:' names no socket\nWrite unix:/run/netesto/agent.sock."),
+        ("h1:port", "'h1:port': 'port' is no port\nA port is 1 to 65535."),
+        ("h1:", "'h1:': '' is no port\nA port is 1 to 65535."),
+        ("[::1]:", "'[::1]:': '' is no port\nA port is 1 to 65535."),
+        ("h1:65536", "'h1:65536': '65536' is no port\nA port is 1 to 65535."),
+        ("[::1", "'[::1' is no agent address\nWrite [2001:db8::1]:12870."),
+        ("[::1]99", "'[::1]99' is no agent address\nWrite [2001:db8::1]:12870."),
+        ("[h1]:99", "'[h1]:99' is no agent address\nWrite [2001:db8::1]:12870."),
+        (
+            "2001:db8::1:12870",
+            "'2001:db8::1:12870' is no agent address\nWrite [2001:db8::1]:12870.",
+        ),
+        ("1:2:99", "'1:2:99' is no agent address\nWrite [2001:db8::1]:12870."),
     ],
 )
 def test_text_that_is_no_address_is_refused(text, message):
@@ -57,11 +71,11 @@ def test_socket_path_of_108_bytes_is_refused():
         parse(f"unix:{path}")
     assert str(caught.value) == (
         f"{path}: 108 bytes; the path of a socket holds at most 107\n"
-        "use a shorter folder, such as /run/netesto"
+        "Use a shorter folder, such as /run/netesto."
     )
 
 
-@given(st.sampled_from(["h1", "192.0.2.1", "2001:db8::1"]), st.integers(0, 65535))
+@given(st.sampled_from(["h1", "192.0.2.1", "2001:db8::1", "fe80::1%eth0"]), st.integers(0, 65535))
 def test_address_reads_what_it_prints(host, port):
     address = TcpAddress(host, port)
     assert parse(str(address)) == address
