@@ -21,7 +21,9 @@ from dataclasses import dataclass
 
 # Longer lines, messages and chains would push what matters off the screen.
 SHOWN_TEXT = 160
-SHOWN_MESSAGE = 1000
+SHOWN_MESSAGE = 400
+# What would be right may be a long list, such as that of all sysctls; a file it is not.
+SHOWN_LIST = 4000
 SHOWN_STEPS = 20
 
 
@@ -59,6 +61,18 @@ class Place:
         yield f"    {indent}{'^' * length}"
 
 
+def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
+    """`text` without the middle of lines longer than `most`: a message may quote what is wrong, and
+    that be as long as a file."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return "\n".join(
+        line if len(line) <= most else f"{line[:half]} … {line[-half:]}"
+        for line in text.split("\n")
+    )
+
+
 class NetestoError(Exception):
     """Root of the tree. The text of every error is meant for the user."""
 
@@ -68,7 +82,8 @@ class NetestoError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+        message = shortened(self.message, SHOWN_LIST)
+        return f"{message}\n{shortened(self.remedy, SHOWN_LIST)}" if self.remedy else message
 
 
 class ScriptError(NetestoError):
@@ -90,21 +105,18 @@ class ScriptError(NetestoError):
         self.chain = tuple(chain)
 
     def __str__(self) -> str:
-        message = self.message
-        if len(message) > SHOWN_MESSAGE:
-            half = SHOWN_MESSAGE // 2
-            message = f"{message[:half]} … {message[-half:]}"
+        message = shortened(self.message)
         if self.place is None:
             lines = [message]
         else:
             lines = [f"{self.place}: {message}", *self.place.drawn()]
         if self.remedy:
-            lines.append(self.remedy)
+            lines.append(shortened(self.remedy, SHOWN_LIST))
         return "\n".join([*lines, *self._steps()])
 
     def _steps(self) -> Iterator[str]:
         """The chain from the innermost step on; of a long one its two ends."""
-        steps = [f"  in {step}" for step in reversed(self.chain)]
+        steps = [f"  in {shortened(step)}" for step in reversed(self.chain)]
         if len(steps) > SHOWN_STEPS:
             half = SHOWN_STEPS // 2
             steps[half:-half] = [f"  … {len(steps) - 2 * half} more …"]

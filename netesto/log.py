@@ -3,6 +3,8 @@
 import logging
 from typing import TextIO
 
+from netesto.printable import printable
+
 # What a LogRecord holds of its own; anything else was given as `extra` and is printed as key=value.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -18,7 +20,9 @@ class KeyFormatter(logging.Formatter):
         )
         line = f"{self.formatTime(record)} {record.levelname.lower()} {record.name} "
         line += record.getMessage() + (f" {keys}" if keys else "")
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if record.exc_info:
+            line += f"\n{self.formatException(record.exc_info)}"
+        return printable(line)
 
     def formatTime(  # noqa: N802 - logging names it so
         self, record: logging.LogRecord, datefmt: str | None = None

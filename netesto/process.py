@@ -84,7 +84,7 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env=None if env is None else dict(env),
             cwd=cwd,
@@ -179,7 +179,7 @@ def background(
         ):
             raise ProcessError(argv, f"not ready after {timeout:g} s", status=None)
         if ready is not None and child.poll() is not None:
-            tail = stdout.read_text(errors="replace")[-500:].strip()
+            tail = stdout.read_text(encoding="utf-8", errors="replace")[-500:].strip()
             message = f"exit status {child.returncode} before it was ready: {tail}"
             raise ProcessError(argv, message, status=child.returncode, output=tail)
         yield child

@@ -52,9 +52,11 @@ class Clients:
 def read_clients(path: Path) -> Clients:
     """The clients.txt at `path`. UsageError names a line that is no address or network."""
     try:
-        return parse_clients(path.read_text(), str(path))
+        return parse_clients(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
 
 
 def parse_clients(text: str, name: str) -> Clients:

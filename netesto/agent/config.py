@@ -25,7 +25,7 @@ class Config:
 def read(path: Path) -> Config:
     """The settings in an agent.toml. UsageError names what is wrong with it."""
     try:
-        table = tomllib.loads(path.read_text())
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:

@@ -24,7 +24,7 @@ def require(name: str) -> None:
                     f"congestion control {name}: only root may use it here",
                     remedy="net.ipv4.tcp_allowed_congestion_control lists those for everybody",
                 ) from None
-            has = ", ".join(_AVAILABLE.read_text().split())
+            has = ", ".join(_AVAILABLE.read_text(encoding="utf-8").split())
             raise MissingError(
                 f"congestion control {name}: not in this kernel ({platform.release()})",
                 remedy=f"it has {has}; `--ground uml` has all",

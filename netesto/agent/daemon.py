@@ -24,6 +24,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
 from netesto.errors import NetestoError, UsageError
+from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
 from netesto.transport.addresses import TcpAddress, UnixAddress
@@ -56,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             else:
                 asyncio.run(_run(settings, journal, ready_fd=arguments.ready_fd))
     except UsageError as error:
-        sys.stderr.write(f"netesto-agent: {error}\n")
+        sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_USAGE
     except NetestoError as error:
-        sys.stderr.write(f"netesto-agent: {error}\n")
+        sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_WORLD
     return EXIT_OK
 

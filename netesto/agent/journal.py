@@ -45,7 +45,7 @@ class Ground:
 
     @classmethod
     def here(cls) -> Self:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return cls(boot, Path("/proc/self/ns/net").stat().st_ino)
 
 
@@ -73,9 +73,9 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._ground = Ground.here()
-        text = path.read_text(errors="replace") if path.exists() else ""
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         self._number = replay(text.splitlines(), self._ground).highest_number
-        self._file = path.open("a")
+        self._file = path.open("a", encoding="utf-8")
         if text and not text.endswith("\n"):
             # A line that a kill cut short must not spoil the next one.
             self._file.write("\n")

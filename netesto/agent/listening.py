@@ -28,7 +28,7 @@ def listeners() -> frozenset[Listener]:
     for table in ("tcp", "tcp6"):
         path = Path("/proc/self/net", table)
         if path.exists():
-            found.update(parse(path.read_text().splitlines()))
+            found.update(parse(path.read_text(encoding="utf-8").splitlines()))
     return frozenset(found)
 
 

@@ -113,7 +113,7 @@ def _start(order: dict[str, object], ready: int, orders: socket.socket) -> int:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(Path(str(order["log"])))
-        Path("/proc/self/comm").write_text("netesto-agent")
+        Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
         _enter(Path(str(order["namespace"])))
         argv = order["argv"]
         assert isinstance(argv, list), "orders come from our own other half"

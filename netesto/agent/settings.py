@@ -246,7 +246,7 @@ def _write(path: Path, text: str) -> None:
 
 def _fields(path: Path) -> str:
     """A kernel file's value, its fields separated by single blanks."""
-    return " ".join(path.read_text().split())
+    return " ".join(path.read_text(encoding="utf-8").split())
 
 
 def _read_sysctl(name: str, path: Path) -> str:

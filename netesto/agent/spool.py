@@ -82,7 +82,9 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a record, whole or not at all. Addresses become text."""
     part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
+    part.write_text(
+        json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     part.replace(path)
 
 

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints, and that chooses an exit status."""
+"""The command line: it alone prints (netesto.cli.printing), and chooses an exit status."""
 
 import contextlib
 import logging
@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from netesto.cli import options, status
+from netesto.cli import options, printing, status
 from netesto.errors import NetestoError, ScriptError
 
 __all__ = ["guarded", "main"]
@@ -29,6 +29,7 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
     """The exit status of `run`; what goes wrong in it is told in words."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
+    printing.settle()
     try:
         return _printed(run)
     except NetestoError as error:
@@ -36,10 +37,10 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
             traceback.print_exc()
         # An error with a place begins with it, as editors expect.
         placed = isinstance(error, ScriptError) and error.place is not None
-        print(error if placed else f"netesto: {error}", file=sys.stderr)
+        printing.err(error if placed else f"netesto: {error}")
         return status.of(error)
     except KeyboardInterrupt:
-        print("netesto: interrupted", file=sys.stderr)
+        printing.err("netesto: interrupted")
         return status.INTERRUPTED
     except BrokenPipeError:
         # The reader of a listing (head, less) has seen enough.
@@ -50,16 +51,14 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
         if isinstance(error, OSError) and error.errno is not None:
             # A full disk, a folder that went away: the world, and not the program.
             about = f"{error.filename}: " if error.filename else ""
-            print(
+            printing.err(
                 f"netesto: {about}{error.strerror}\nnetesto --debug … shows where it happened",
-                file=sys.stderr,
             )
             return status.NOT_READY
         logging.getLogger(__name__).debug("unexpected", exc_info=True)
-        print(
+        printing.err(
             f"netesto: a mistake of ours, please report it: {type(error).__name__}: {error}\n"
             "netesto --debug … shows where it happened",
-            file=sys.stderr,
         )
         return status.FAILED
     finally:

@@ -1,6 +1,13 @@
-"""Consoles whose reader may go away: `netesto run … | head` ends no run and changes no status."""
+"""Consoles of rich, whose reader may go away: `netesto run … | head` ends no run and changes no
+status; and on which no text that they are given acts as a terminal's command.
+"""
 
-from rich.console import Console
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from netesto.printable import printable
 
 # Output that no person's terminal shows has room for everything.
 UNLIMITED_WIDTH = 400
@@ -12,6 +19,16 @@ class LastingConsole(Console):
     def on_broken_pipe(self) -> None:
         """Say nothing from now on."""
         self.quiet = True
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As rich does it, but for control characters in the text that it is given."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
 
 def to_stderr() -> Console:

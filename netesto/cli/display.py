@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto import units
+from netesto.cli import printing
 
 # Lines a terminal can show without scrolling; more flows are counted instead.
 FLOWS_SHOWN = 12
@@ -118,7 +119,7 @@ class Display:
                 self._print(text, markup=False)
             else:
                 with contextlib.suppress(OSError):
-                    print(text, flush=True)
+                    printing.out(text, flush=True)
 
     def say(self, text: str) -> None:
         if self._quiet:

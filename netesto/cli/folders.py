@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from netesto.cli import settings, status, tables
+from netesto.cli import printing, settings, status, tables
 from netesto.controller import digest
 from netesto.errors import UsageError
 from netesto.report import index, page
@@ -29,7 +29,7 @@ def report(options: argparse.Namespace) -> int:
             rows += derive.derive(folder, evidence, asked, columns)
             if exp in chosen:
                 page.write(folder)
-                print(f"rebuilt {folder}")
+                printing.out(f"rebuilt {folder}")
         results.write_fields(columns)
         results.rewrite(columns, rows)
         index.write(results.folder)

@@ -1,10 +1,9 @@
 """Kernels for the grounds `uml` and `sim`: `netesto kernel build|list`."""
 
 import argparse
-import sys
 from typing import get_args
 
-from netesto.cli import status
+from netesto.cli import printing, status
 from netesto.lab import kernelbuild, kernels
 from netesto.lab.kernels import Kernel, Kind
 
@@ -16,22 +15,22 @@ def kernel(options: argparse.Namespace) -> int:
 
 def _build(options: argparse.Namespace) -> int:
     made = kernelbuild.build(options.source, progress=_progress)
-    print(f"{made.name}  {made.path}")
+    printing.out(f"{made.name}  {made.path}")
     return status.OK
 
 
 def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    printing.err(text, flush=True)
 
 
 def _list() -> int:
     there = kernels.installed()
     usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
     for found in there:
-        print(f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.kind])}")
+        printing.out(f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.kind])}")
     for ground, kernel in usual.items():
         if kernel is None:
-            print(f"{ground}  none; {kernels.missing(ground).remedy}")
+            printing.out(f"{ground}  none; {kernels.missing(ground).remedy}")
     return status.OK
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from netesto.cli import agents, console, status
+from netesto.cli import agents, console, printing, status
 from netesto.cli.settings import Script, Settings, fields_for, known
 from netesto.collectors.clock import Clock
 from netesto.controller import preflight
@@ -73,7 +73,7 @@ def _check_script(
     preflight.check_hosts(rehearsal.commands, inventory)
     preflight.require(rehearsal.requirements, infos)
     preflight.check(rehearsal.commands, inventory, infos, family=options.family)
-    print(f"{options.script}: the hosts have all that it needs")
+    printing.out(f"{options.script}: the hosts have all that it needs")
 
 
 async def _visit(

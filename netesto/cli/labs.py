@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from netesto import process
-from netesto.cli import status
+from netesto.cli import printing, status
 from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology, ways
 from netesto.lab.netns import Lab
@@ -95,25 +95,25 @@ def lab(options: argparse.Namespace) -> int:
 def _bring_up(options: argparse.Namespace) -> int:
     network = parse_spec(options.spec)
     built = netns.bring_up(plan_of(network))
-    print(f"lab {built.id} is up")
+    printing.out(f"lab {built.id} is up")
     _print_hosts(built)
-    print(f"try: netesto lab exec {network.hosts[0]} ip address")
+    printing.out(f"try: netesto lab exec {network.hosts[0]} ip address")
     return status.OK
 
 
 def _print_hosts(built: Lab) -> None:
     for name, endpoint in built.endpoints.items():
         addresses = "  ".join(str(address) for address in endpoint.addresses.values())
-        print(f"  {name:12} {addresses}")
+        printing.out(f"  {name:12} {addresses}")
 
 
 def _status() -> int:
     found = records.read_all(records.STATE_FOLDER)
     if not found:
-        print("no lab is up")
+        printing.out("no lab is up")
     for record in found:
         state = "left by a run that was killed: netesto clean" if record.abandoned else "up"
-        print(f"lab {record.lab} ({record.topology}): {state}")
+        printing.out(f"lab {record.lab} ({record.topology}): {state}")
         _print_hosts(Lab(record, records.STATE_FOLDER))
     return status.OK
 
@@ -156,7 +156,7 @@ def _path(options: argparse.Namespace) -> int:
     ]
     shares = Counter(map(ways.describe, ways.trace_all(ways.Map.of_record(built.record), flows)))
     for way, count in sorted(shares.items()):
-        print(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
+        printing.out(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
     return status.OK
 
 
@@ -175,7 +175,7 @@ def _address(built: Lab, host: str) -> Address:
 def _down(options: argparse.Namespace) -> int:
     taken = _the_lab(options.name)
     netns.take_down(taken)
-    print(f"lab {taken.id} is gone")
+    printing.out(f"lab {taken.id} is gone")
     return status.OK
 
 
@@ -184,7 +184,7 @@ def clean(options: argparse.Namespace) -> int:
     del options
     removed = [*leftovers.clean(), *map(str, guest.remove_leftovers())]
     for thing in removed:
-        print(f"removed {thing}")
+        printing.out(f"removed {thing}")
     if not removed:
-        print("nothing was left behind")
+        printing.out("nothing was left behind")
     return status.OK

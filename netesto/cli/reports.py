@@ -1,10 +1,9 @@
 """Report scripts and comparisons for the command line: `netesto exp`, `netesto compare`."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
-from netesto.cli import status
+from netesto.cli import printing, status
 from netesto.errors import UsageError
 from netesto.report import compare as comparing
 from netesto.report import expscript
@@ -36,7 +35,7 @@ def classic(words: Sequence[str]) -> int:
     """The words of the classic command line; its page goes to standard output."""
     made = expscript.run_words(words, warn=_to_stderr)
     made.write()
-    made.send(sys.stdout)
+    made.send(printing.data())
     return status.OK
 
 
@@ -49,11 +48,11 @@ def compare(options: argparse.Namespace) -> int:
         by=_names(options.by),
         threshold_percent=options.threshold,
     )
-    print(tables.as_text(comparing.table(found, found.differences)))
-    print(comparing.summary(found))
+    printing.out(tables.as_text(comparing.table(found, found.differences)))
+    printing.out(comparing.summary(found))
     if options.out is not None:
         Report(comparing.render(found), {}).write(options.out)
-        print(f"page  {options.out}")
+        printing.out(f"page  {options.out}")
     return status.FAILED if found.regressions else status.OK
 
 
@@ -65,10 +64,10 @@ def _names(words: Sequence[str]) -> list[str]:
 def _deliver(made: Report, options: argparse.Namespace) -> None:
     made.write(options.out)
     if options.out is None:
-        made.send(sys.stdout)
+        made.send(printing.data())
     else:
-        print(f"page  {options.out}")
+        printing.out(f"page  {options.out}")
 
 
 def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
+    printing.err(line)

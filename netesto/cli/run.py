@@ -1,6 +1,7 @@
 """`netesto run`: a dry run first, then the ground, then the script, then what came of it."""
 
 import argparse
+import os
 import platform
 import sys
 import time
@@ -8,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto import __version__
-from netesto.cli import grounds, sidebyside, status
+from netesto.cli import grounds, printing, sidebyside, status
 from netesto.cli.grounds import Choice
 from netesto.cli.settings import Script, Settings, are_ours, fields_for, known
 from netesto.cli.sidebyside import Assignment
@@ -28,14 +29,14 @@ def run(options: argparse.Namespace) -> int:
     counter = store.counter(out)
     fields = fields_for(options.fields, script.path)
     if options.dry_run:
-        shown = DryRun(print, form=options.dry_run, counter=counter, known=known(fields))
+        shown = DryRun(printing.out, form=options.dry_run, counter=counter, known=known(fields))
         script.run(settings.interpreter(shown))
         shown.finish()
         if not are_ours(fields):
-            print(f"columns of exp.csv: {fields.source}", file=sys.stderr)
+            printing.err(f"columns of exp.csv: {fields.source}")
         for warning in shown.warnings:
             place = f"{warning.place.file}:{warning.place.line}"
-            print(f"warning: {place}: {warning.message}", file=sys.stderr)
+            printing.err(f"warning: {place}: {warning.message}")
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
     resolved: list[str] = []
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     part = Assignment.parse(options.part) if options.part else None
     run_record = RunRecord(
         name=part.run if part else runs.name_at(time.time()),
-        argv=tuple(sys.argv),
+        argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
         script_path=script.file,
         script=script.text,
         resolved="\n".join(resolved),
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
         if not options.quiet:
             why = f"; {choice.reason}" if choice.reason else ""
-            print(f"ground {choice.ground}: kernel {kernel.version}{why}", file=sys.stderr)
+            printing.err(f"ground {choice.ground}: kernel {kernel.version}{why}")
         if jobs is None:
             name = part.name(rehearsal) if part else None
             return grounds.run_inside(

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from netesto.cli import settings, status
+from netesto.cli import printing, settings, status
 from netesto.controller.inventory import load
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.lab import topology
@@ -33,13 +33,13 @@ def check(options: argparse.Namespace) -> int:
         read=_read,
     )
     for finding in findings:
-        print(finding, file=sys.stderr)
+        printing.err(finding)
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors
     if not findings:
-        print("nothing found wrong")
+        printing.out("nothing found wrong")
     else:
-        print(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}", file=sys.stderr)
+        printing.err(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}")
     return status.WRONG if errors else status.OK
 
 
@@ -61,7 +61,7 @@ def format_scripts(options: argparse.Namespace) -> int:
             is_formed = _format(path, write=options.write, check=options.check)
         except ScriptError as error:
             # The others are no worse for it.
-            print(error, file=sys.stderr)
+            printing.err(error)
             outcome = status.WRONG
         else:
             outcome = max(outcome, status.OK if is_formed else status.FAILED)
@@ -77,13 +77,16 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
     formed = printer.print_script(parser.parse(text, file=_called(path)))
     if check:
         if formed != text:
-            print(f"{path} is not in the usual form", file=sys.stderr)
+            printing.err(f"{path} is not in the usual form")
         return formed == text
     if not write:
-        print(formed, end="")
+        if sys.stdout is not None and sys.stdout.isatty():
+            printing.out(formed, end="")
+        else:
+            printing.data().write(formed)
     elif formed != text:
         _rewrite(path, formed)
-        print(f"formatted {path}")
+        printing.out(f"formatted {path}")
     return True
 
 

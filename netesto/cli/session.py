@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netesto import log
-from netesto.cli import console, partfolders, settings, status, tables
+from netesto.cli import console, partfolders, printing, settings, status, tables
 from netesto.cli.display import Display
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
@@ -123,16 +123,16 @@ class Session(ABC):
     def _tell(self, end: End) -> None:
         # What a part has to say is said by the process that started it.
         if self.display.rows and not self.options.quiet and not self.options.part:
-            print()
+            printing.out()
             tables.print_rows(self.display.rows)
-            print()
+            printing.out()
             if len(self.display.pages) == 1:
-                print(f"page     {self.display.pages[0]}")
-            print(f"results  {self.out}/exp.html")
+                printing.out(f"page     {self.display.pages[0]}")
+            printing.out(f"results  {self.out}/exp.html")
         for failure in end.failures:
-            print(f"netesto: {failure}", file=sys.stderr)
+            printing.err(f"netesto: {failure}")
         if end.status == status.INTERRUPTED:
-            print("netesto: interrupted; what was measured is kept", file=sys.stderr)
+            printing.err("netesto: interrupted; what was measured is kept")
 
 
 def configure_log(verbosity: int) -> None:

@@ -42,6 +42,7 @@ class Script:
         """The script called `name`, "-" for standard input. UsageError if it cannot be read."""
         if name == "-":
             return cls("stdin", STANDARD_INPUT, standard_input(), None)
+        must_be_text(name)
         path = Path(name)
         try:
             return cls(path.stem, name, read_script(path), path)
@@ -126,11 +127,23 @@ def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
     """`-D name=value` as a mapping. UsageError where there is no `=`."""
     definitions = {}
     for text in texts:
+        must_be_text(text)
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"-D {text}: not NAME=VALUE", remedy="example: -D dur=60")
         definitions[name] = value
     return definitions
+
+
+def must_be_text(word: str) -> None:
+    """UsageError if a word of the command line is not text: the results could not name it."""
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{word}: not text in the encoding of this shell",
+            remedy="Names and values are UTF-8; in another locale set PYTHONUTF8=1.",
+        ) from None
 
 
 def library_path(folders: Sequence[Path]) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from netesto import report, units
-from netesto.cli import agents, grounds, labs, status
+from netesto.cli import agents, grounds, labs, printing, status
 from netesto.cli.grounds import Choice
 from netesto.cli.session import End, Session
 from netesto.cli.settings import Script, Settings, claimable
@@ -147,11 +147,10 @@ class Whole(Session):
             return
         seconds = units.format_time(round(self.rehearsal.totals().seconds))
         self.display.stop()
-        print(
+        printing.err(
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
             " which are put back at the end. Go on? [Y/n] ",
             end="",
-            file=sys.stderr,
             flush=True,
         )
         if sys.stdin.readline().strip().lower() not in {"", "y", "yes"}:

@@ -208,7 +208,7 @@ def recall(folder: Path, boot: Boot) -> frozenset[str] | None:
     try:
         if path.lstat().st_uid != os.geteuid():
             return None
-        entry = json.loads(path.read_text())
+        entry = json.loads(path.read_text(encoding="utf-8"))
         if entry["boot"] != _as_json(boot):
             return None
         return frozenset(map(str, entry["created"]))
@@ -224,7 +224,7 @@ def remember(folder: Path, boot: Boot, kinds: frozenset[str]) -> None:
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            draft.write_text(text)
+            draft.write_text(text, encoding="utf-8")
             draft.replace(folder / _MEMORY)
         finally:
             draft.unlink(missing_ok=True)
@@ -243,6 +243,6 @@ def _boot(kernel: str) -> Boot:
 def _read(path: Path) -> str:
     """The text of a file, "" if there is none, as in a kernel without modules."""
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

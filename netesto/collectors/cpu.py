@@ -83,7 +83,7 @@ def read(path: Path) -> list[CpuSample]:
     OutputError names a line that is not ours.
     """
     samples = []
-    whole = path.read_text(errors="replace").rpartition("\n")[0]
+    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)

@@ -103,7 +103,7 @@ def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
     """`info` comes last: it is there only if all others are."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(texts, key=lambda name: name == "info"):
-        (folder / f"{host}.{name}").write_text(texts[name])
+        (folder / f"{host}.{name}").write_text(texts[name], encoding="utf-8")
 
 
 def _read(path: Path) -> str:
@@ -206,7 +206,7 @@ def features(folder: Path, host: str) -> dict[str, str]:
 
 
 def _kept(path: Path) -> str:
-    return path.read_text(errors="replace") if path.exists() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def offloads(text: str) -> dict[str, str]:
@@ -242,7 +242,7 @@ def interface_counters(device: str) -> dict[str, int]:
 
     From /proc, which tells of the network namespace of who reads; /sys may tell of another.
     """
-    return parse_counters((PROC / "net/dev").read_text(), device)
+    return parse_counters((PROC / "net/dev").read_text(encoding="utf-8"), device)
 
 
 def parse_counters(text: str, device: str) -> dict[str, int]:

@@ -96,7 +96,7 @@ def read(path: Path) -> list[PingSample]:
 
     Of an echo that came back twice the first counts.
     """
-    answers = _answers(path.read_text(errors="replace"))
+    answers = _answers(path.read_text(encoding="utf-8", errors="replace"))
     return [sample for sample in answers.values() if sample is not None]
 
 
@@ -107,7 +107,7 @@ def lost(path: Path) -> int:
     as many as fit into the longest round trip seen, and at least one. Without a summary (ping was
     killed) only those are known that were followed by an answer.
     """
-    text = path.read_text(errors="replace")
+    text = path.read_text(encoding="utf-8", errors="replace")
     answers = _answers(text)
     samples = [sample for sample in answers.values() if sample is not None]
     known = max(answers, default=0)

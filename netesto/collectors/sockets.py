@@ -109,7 +109,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
     """
     samples: list[SocketSample] = []
     time_s: float | None = None
-    whole = path.read_text(errors="replace").rpartition("\n")[0]
+    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             if line.startswith("@"):

@@ -227,7 +227,7 @@ def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSampl
 def _counters(path: Path) -> dict[str, int] | None:
     """The test interface's counters, after minus before; None if either is not known."""
     try:
-        group = json.loads(path.read_text())
+        group = json.loads(path.read_text(encoding="utf-8"))
         before, after = group["counters_before"], group["counters_after"]
         return {name: after[name] - before[name] for name in before}
     except (OSError, ValueError, KeyError, TypeError):

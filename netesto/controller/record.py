@@ -108,7 +108,7 @@ def _group(folder: Path, group: Group) -> GroupRecord:
 def _launch(path: Path) -> dict[str, object]:
     """The agent's record of how it started a flow; empty if it did not get that far."""
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

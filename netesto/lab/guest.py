@@ -226,7 +226,7 @@ def command(
 def _booted(
     job: inside.Job, kernel: Kernel, memory_mb: int, folder: Path, stdin: bytes
 ) -> Iterator[Guest]:
-    (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)))
+    (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
     (folder / "stdin").write_bytes(stdin)
     for name in ("stdout", "stderr", "clock", "status", "console"):
         (folder / name).touch()
@@ -300,7 +300,7 @@ def _idlest_cpu() -> int:
 def _idle_ticks() -> dict[int, int]:
     """How long each processor has been idle since boot: the 4th number of its line in
     /proc/stat, proc(5)."""
-    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    lines = [line.split() for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()]
     return {
         int(words[0].removeprefix("cpu")): int(words[4])
         for words in lines
@@ -346,7 +346,7 @@ def _check_folders(writable: Sequence[Path]) -> None:
 def _status(folder: Path, child: process.Child) -> int:
     """What process 1 wrote before it powered off; LabError if it did not come to that."""
     try:
-        result = json.loads((folder / "status").read_text())
+        result = json.loads((folder / "status").read_text(encoding="utf-8"))
     except ValueError:
         if child.wait() == -signal.SIGKILL:
             raise LabError(

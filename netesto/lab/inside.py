@@ -121,7 +121,7 @@ def load_order(names: Sequence[str], dependencies: str) -> list[str]:
 
 def _load_modules(folder: Path, names: Sequence[str]) -> None:
     libc = _libc()
-    for file in load_order(names, (folder / "modules.dep").read_text()):
+    for file in load_order(names, (folder / "modules.dep").read_text(encoding="utf-8")):
         with (folder / file).open("rb") as module:
             if libc.syscall(SYS_FINIT_MODULE, module.fileno(), b"", 0) != 0:
                 number = ctypes.get_errno()
@@ -203,7 +203,7 @@ def _give_tcp_memory() -> None:
     """
     pages = os.sysconf("SC_PHYS_PAGES")
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(
-        " ".join(str(pages * eighths // 8) for eighths in (4, 5, 6))
+        " ".join(str(pages * eighths // 8) for eighths in (4, 5, 6)), encoding="utf-8"
     )
 
 
@@ -212,7 +212,7 @@ def _say_cpu_facts() -> None:
     layer = Path("/run/cpu0")
     layer.mkdir()
     for name, text in CPU_FACTS.items():
-        (layer / name).write_text(text)
+        (layer / name).write_text(text, encoding="utf-8")
     mount("overlay", CPU_FOLDER, "overlay", data=f"lowerdir={layer}:{CPU_FOLDER}")
 
 
@@ -428,7 +428,7 @@ def main() -> None:
     folder = _enter_private_folder()
     status = (folder / "status").open("w")
     try:
-        job = Job(**json.loads((folder / "job.json").read_text()))
+        job = Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
         stdin = os.open(folder / "stdin", os.O_RDONLY | os.O_CLOEXEC)
         files = {name: _append(folder / name) for name in ("stdout", "stderr")}
         clock = os.open(folder / "clock", os.O_WRONLY | os.O_CLOEXEC)

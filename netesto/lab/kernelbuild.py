@@ -303,9 +303,9 @@ def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress)
     total = "" if (objects / "linux").exists() else f" of about {FILES}"
     log, config, result = work / "make.log", objects / ".config", work / "result"
     _make([*make, "defconfig"], objects, log, lambda _: None)
-    config.write_text(config.read_text() + kernelconfig.fragment())
+    config.write_text(config.read_text(encoding="utf-8") + kernelconfig.fragment())
     _make([*make, "olddefconfig"], objects, log, lambda _: None)
-    _check_options(config.read_text(), progress)
+    _check_options(config.read_text(encoding="utf-8"), progress)
     _make([*make, "linux"], objects, log, lambda count: progress(f"compiled {count} files{total}"))
     result.mkdir()
     stripped = result / "linux"
@@ -324,8 +324,8 @@ def _prepare(objects: Path) -> None:
     objects.mkdir(exist_ok=True)
     header = _header(objects)
     # Left alone where it is the same: make builds anew what is older than it.
-    if not header.is_file() or header.read_text() != kernelconfig.SEED_HEADER:
-        header.write_text(kernelconfig.SEED_HEADER)
+    if not header.is_file() or header.read_text(encoding="utf-8") != kernelconfig.SEED_HEADER:
+        header.write_text(kernelconfig.SEED_HEADER, encoding="utf-8")
 
 
 def _unfinished(objects: Path) -> Path:
@@ -381,7 +381,7 @@ def _tail(log: Path) -> str:
 
 
 def _lines(log: Path) -> Iterator[str]:
-    with log.open(errors="replace") as lines:
+    with log.open(encoding="utf-8", errors="replace") as lines:
         yield from (line.rstrip() for line in lines)
 
 
@@ -396,7 +396,7 @@ def _described(made: Path, given: Path) -> Kernel:
         path=made,
         modules=None,
         version=version,
-        config_hash=kernels.short_hash((made.parent / "config").read_text()),
+        config_hash=kernels.short_hash((made.parent / "config").read_text(encoding="utf-8")),
         recipe=kernelconfig.recipe(),
         source=str(given),
     )

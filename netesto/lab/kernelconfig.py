@@ -189,7 +189,7 @@ ESSENTIAL = (
 )
 
 # Put before every source file of the kernel, which stays untouched.
-SEED_HEADER = Path(__file__).with_name("repeatable.h").read_text()
+SEED_HEADER = Path(__file__).with_name("repeatable.h").read_text(encoding="utf-8")
 
 # The files that are compiled with one of the header's parts (kbuild's per-file flags): random
 # numbers; the clock, system calls, and waiting; what asks for chance on the network.

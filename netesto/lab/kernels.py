@@ -130,7 +130,7 @@ def _cached() -> list[Kernel]:
 def read_record(path: Path) -> Kernel:
     """A built kernel from its kernel.json. OutputError if that is not one."""
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
         return Kernel(
             **{
                 **value,
@@ -147,7 +147,7 @@ def write_record(kernel: Kernel, path: Path) -> None:
     value = dataclasses.asdict(kernel)
     # The binary lies beside its record, wherever the folder is moved.
     del value["path"], value["modules"]
-    path.write_text(json.dumps(value, indent=2) + "\n")
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def short_hash(text: str) -> str:

@@ -36,7 +36,7 @@ def start_ticks(pid: int) -> int | None:
     It tells a process from a later one of the same number.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
         return None
     # The name, in brackets, may hold anything; the 20th word after it is the start time.

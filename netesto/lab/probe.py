@@ -230,14 +230,14 @@ def _train(
             said = Path(folder) / "receiver"
             ready = _lines(said, 1)
             with process.background(receive, stdout=said, ready=ready, timeout=DEADLINE_S) as child:
-                port = str(json.loads(said.read_text())["port"])
+                port = str(json.loads(said.read_text(encoding="utf-8"))["port"])
                 send = [*command, "send", address, port, *map(str, offered)]
                 sender = lab.exec(source, send, timeout=DEADLINE_S)
                 # Ends by itself when the train is over.
                 process.wait_until(lambda: child.poll() is not None, timeout=DEADLINE_S)
             return _Train(
                 departures=json.loads(sender.stdout)["departures"],
-                arrivals=json.loads(said.read_text().splitlines()[-1])["arrivals"],
+                arrivals=json.loads(said.read_text(encoding="utf-8").splitlines()[-1])["arrivals"],
             )
     except (ProcessError, ValueError, KeyError) as error:
         raise LabError(
@@ -246,7 +246,7 @@ def _train(
 
 
 def _lines(path: Path, count: int) -> Callable[[], bool]:
-    return lambda: path.exists() and path.read_text().count("\n") >= count
+    return lambda: path.exists() and path.read_text(encoding="utf-8").count("\n") >= count
 
 
 def rate_of(arrivals: Sequence[tuple[float, int]]) -> float | None:

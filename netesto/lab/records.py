@@ -83,13 +83,13 @@ class Record:
 
 def boot_id() -> str:
     """The identity of the running boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
     """The identity of a running process; None if there is none of that number."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # proc(5): the name in parentheses may hold anything; state and start are fields 3 and 22.
@@ -135,7 +135,7 @@ def update(state: Path, record: Record) -> None:
 
 def _draft(state: Path, record: Record) -> Path:
     draft = state / f".{record.lab}.{os.getpid()}"
-    draft.write_text(json.dumps(asdict(record), indent=2) + "\n")
+    draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
     return draft
 
 
@@ -147,7 +147,7 @@ def forget(state: Path, lab: str) -> None:
 def read(path: Path) -> Record:
     """The record in a file. LabError if it is none."""
     try:
-        entry = json.loads(path.read_text())
+        entry = json.loads(path.read_text(encoding="utf-8"))
         if entry["format"] != FORMAT:
             raise LabError(f"{path}: written by another version of netesto")
         return Record(

@@ -56,7 +56,7 @@ class Guest:
     def processor_s(self) -> float:
         """The processor time that all its processes have used so far; 0 before it has any."""
         try:
-            leader = int((self.folder / "guest" / "pid").read_text())
+            leader = int((self.folder / "guest" / "pid").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return 0.0
         return session_processor_s(leader)
@@ -69,7 +69,7 @@ def session_processor_s(leader: int) -> float:
         with contextlib.suppress(OSError):
             # proc(5): the name in parentheses may hold anything; behind it, the session is the
             # fourth word, and the four times begin with the twelfth.
-            words = stat.read_text().rpartition(")")[2].split()
+            words = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
             if int(words[3]) == leader:
                 ticks += sum(map(int, words[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -163,7 +163,7 @@ class Watch:
         """Pass on what there is, then wait a moment; False when the guest has ended."""
         ended, _, _ = select.select([self._guest.end], [], [], LOOK_S)
         now = time.monotonic()
-        guest_time = (self._guest.folder / "clock").read_text()
+        guest_time = (self._guest.folder / "clock").read_text(encoding="utf-8")
         if guest_time != self._guest_time:
             self._guest_time = guest_time
             self._last_sign = now

@@ -240,7 +240,7 @@ class DryRun(ExperimentCounter):
                 "exp": command.exp,
                 "group": command.group,
             }
-            self._write(json.dumps(fields, ensure_ascii=False))
+            self._write(json.dumps(fields))
         elif self._form == "plain":
             words = [f"{key}={quoted(text)}" for key, text in command.arguments.items()]
             line = " ".join([command.name, *words])

@@ -129,7 +129,7 @@ def write(manifest: Manifest, path: Path) -> None:
 def read(path: Path) -> Manifest:
     """Read `path`. ResultsError if it is no manifest, or of a newer form."""
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
         if value.get("format", 0) > FORMAT:
             raise ResultsError(f"{path}: written by a newer netesto (format {value['format']})")
         return _converter().structure(value, Manifest)

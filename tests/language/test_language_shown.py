@@ -28,7 +28,7 @@ def test_a_caret_is_no_longer_than_what_is_shown():
 
 def test_of_a_long_message_both_ends_are_shown():
     text = str(ScriptError("begin " + "x" * 5000 + " end"))
-    assert (text[:6], text[-4:], len(text)) == ("begin ", " end", 1003)
+    assert (text[:6], text[-4:], len(text)) == ("begin ", " end", 403)
 
 
 def test_of_a_long_chain_both_ends_are_shown():

@@ -1,0 +1,47 @@
+"""Where the command line prints. Nothing else does, so that no text of a script or of a host acts
+on a terminal, and no encoding lacks a character.
+"""
+
+import codecs
+import sys
+from typing import TextIO
+
+from netesto.errors import WorldError
+from netesto.printable import printable, replaced
+
+_ERRORS = "netesto.replaced"
+
+
+def settle() -> None:
+    """Make standard output and error take every character, whatever their encoding."""
+    codecs.register_error(_ERRORS, replaced)
+    for stream in (sys.stdout, sys.stderr):
+        _reconfigure(stream, errors=_ERRORS)
+
+
+def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
+    """Print to standard output."""
+    print(printable(str(text)), end=end, flush=flush)
+
+
+def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
+    """Print to standard error."""
+    print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
+
+
+def data() -> TextIO:
+    """Standard output for a file that somebody may keep: UTF-8, and every character as it is.
+    WorldError if it is closed."""
+    if sys.stdout is None:
+        raise WorldError("standard output is closed")
+    _reconfigure(sys.stdout, encoding="utf-8", errors="surrogateescape")
+    return sys.stdout
+
+
+def _reconfigure(
+    stream: TextIO | None, *, encoding: str | None = None, errors: str | None = None
+) -> None:
+    # A stream may be closed, or somebody's replacement that has no encoding.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding=encoding, errors=errors)

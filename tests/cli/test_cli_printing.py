@@ -1,0 +1,113 @@
+"""What is printed: no text of a script acts on a terminal, and no encoding lacks a character."""
+
+import io
+import os
+import sys
+
+import pytest
+from rich.text import Text
+
+from netesto import cli, process
+from netesto.cli.console import LastingConsole
+
+ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202ertl"
+SHOWN = "a␛[31mred␛]0;title␇\ufffd1m\ufffdrtl"
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """Writes a script and goes where it is."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        (tmp_path / "a.nts").write_text(text, encoding="utf-8")
+        return "a.nts"
+
+    return write
+
+
+def netesto(*words, cwd, **environment):
+    argv = [sys.executable, "-m", "netesto", *words]
+    env = {**os.environ, **environment}
+    done = process.run(argv, timeout=60, check=False, cwd=cwd, env=env)
+    return done.status, done.stdout, done.stderr
+
+
+def test_escape_sequences_of_an_echo_are_shown_and_not_obeyed(script, capsys):
+    cli.main(["run", "-n", script(f"ECHO {ESCAPES}\n")])
+    assert capsys.readouterr().out.splitlines()[0] == f"# {SHOWN}"
+
+
+def test_a_caret_stands_under_its_word_behind_control_characters(script, capsys):
+    cli.main(["run", "-n", script("WAIT \x00\x1b x\x00y\n")])
+    assert capsys.readouterr().err.splitlines()[1:3] == [
+        "    WAIT ␀␛ x␀y",
+        "            ^^^",
+    ]
+
+
+def test_a_warning_of_a_script_is_shown_and_not_obeyed(script, capsys):
+    cli.main(["run", "-n", script("BEGIN m\nECHO\nEND m\nRUN m \x1b[31m\n")])
+    assert "'\\x1b[31m' is not name=value" in capsys.readouterr().err
+
+
+def test_what_check_finds_is_shown_and_not_obeyed(script, capsys):
+    cli.main(["check", script("FOO\x1b[31m\n")])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_json_of_a_dry_run_has_every_character_as_it_is_in_ascii(script, capsys):
+    cli.main(["run", "-n=json", script("DO_SERVER host=a expName=ü\x1b\x9b\n")])
+    assert '"expName": "\\u00fc\\u001b\\u009b"' in capsys.readouterr().out
+
+
+def test_a_console_of_rich_shows_what_it_is_given_and_keeps_its_own_colours():
+    output = io.StringIO()
+    console = LastingConsole(file=output, force_terminal=True, color_system="standard", width=80)
+    console.print(Text("a\x1b]0;title\x07", style="red"))
+    assert output.getvalue() == "\x1b[31ma␛]0;title\x1b[0m\n"
+
+
+COMMANDS = (["run", "-n"], ["run", "-n=json"], ["check"], ["fmt"], ["fmt", "--check"])
+UNKNOWN = "LAB pair\nDESC größer\nSET x=→😀\nECHO $x ±1\nDO_SERVER host=a expName=grün\n"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["ascii", "C"],
+)
+def test_every_command_can_print_every_character_in_every_encoding(
+    script, tmp_path, words, environment
+):
+    done = netesto(*words, script(UNKNOWN), cwd=tmp_path, **environment)
+    assert (done[0], done[2]) == (0, "")
+
+
+def test_what_an_encoding_lacks_is_printed_in_plain_characters(script, tmp_path):
+    name = script("ECHO …→ü😀\n")
+    _, out, _ = netesto("run", "-n", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert out.splitlines()[0] == "# ...->\\xfc\\U0001f600"
+
+
+def test_a_script_that_is_formatted_is_printed_as_utf_8_in_every_encoding(script, tmp_path):
+    name = script(UNKNOWN)
+    _, out, _ = netesto("fmt", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert out == UNKNOWN
+
+
+def test_a_script_keeps_its_control_characters_when_it_is_formatted_into_a_file(script, capfd):
+    text = "ECHO \x1b[31m\x9b\n"
+    cli.main(["fmt", script(text)])
+    assert capfd.readouterr().out == text
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / os.fsdecode(b"b\xff.nts")).write_text("ECHO 1\n")
+    assert netesto("run", "-n", os.fsdecode(b"b\xff.nts"), cwd=tmp_path) == (
+        2,
+        "",
+        "netesto: b\ufffd.nts: not text in the encoding of this shell\n"
+        "Names and values are UTF-8; in another locale set PYTHONUTF8=1.\n",
+    )
