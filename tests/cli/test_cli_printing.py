@@ -108,6 +108,8 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
     assert netesto("run", "-n", os.fsdecode(b"b\xff.nts"), cwd=tmp_path) == (
         2,
         "",
-        "netesto: b\ufffd.nts: not text in the encoding of this shell\n"
-        "Names and values are UTF-8; in another locale set PYTHONUTF8=1.\n",
+        (
+            "netesto: b\ufffd.nts: not text in the encoding of this shell\n"
+            "Names and values are UTF-8; in another locale set PYTHONUTF8=1.\n"
+        ),
     )
