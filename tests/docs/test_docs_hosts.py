@@ -39,11 +39,10 @@ def test_the_hosts_file_to_copy_is_sound():
     assert found == {each.host: each for each in hosts}
 
 
-def test_a_script_finds_the_hosts_of_the_page_with_and_without_their_suffix(example):
-    found = inventory.load(example)
-    names = ["host1", "host1.example.net", "host2.example.net"]
-    hosts = [found.find(name).host for name in names]
-    assert hosts == ["host1", "host1", "host2.example.net"]
+def test_a_script_with_a_suffix_finds_the_hosts_of_the_page_with_it_and_without(example):
+    found = inventory.load(example).with_suffixes({"example.net"})
+    hosts = [found.find(name).host for name in ("host1.example.net", "host2.example.net")]
+    assert hosts == ["host1", "host2.example.net"]
 
 
 def test_all_keys_are_in_the_table():
