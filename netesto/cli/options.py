@@ -1,6 +1,7 @@
 """The command line: every command, its options, an example for each."""
 
 import argparse
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, TypeAlias
@@ -301,7 +302,7 @@ def _compare(commands: _Commands) -> None:
     compare = _add(
         commands,
         "compare",
-        "compare two results folders, cell by cell; exit status 1 if the new one is worse",
+        "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
         "netesto compare results/base results/new --threshold 5% -o compare.html",
     )
     base = compare.add_argument("base", type=Path, metavar="BASE")
@@ -313,7 +314,7 @@ def _compare(commands: _Commands) -> None:
         nargs="+",
         default=[],
         metavar="COLUMN",
-        help="what to compare (default: rate and others that both have)",
+        help="what to judge (default: rate, meanLatency for tests of requests)",
     )
     compare.add_argument(
         "--by",
@@ -329,13 +330,29 @@ def _compare(commands: _Commands) -> None:
         metavar="P%",
         help="differences below this do not matter (default 5%%)",
     )
+    compare.add_argument(
+        "--paired",
+        action="store_true",
+        help="runs of both folders took turns: compare each with the one of equal rep",
+    )
+    compare.add_argument(
+        "--lenient",
+        action="store_true",
+        help="exit status 0, not 4, where the runs cannot tell",
+    )
     out = compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
     _completed(_FILES, out)
 
 
 def _percent(text: str) -> float:
     """ "5%" and "5" are 5.0."""
-    return float(text.removesuffix("%"))
+    try:
+        number = float(text.strip().removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent; example: 5%")
+    return number
 
 
 def _kernel(commands: _Commands) -> None:

@@ -1,12 +1,13 @@
 """Report scripts and comparisons for the command line: `netesto exp`, `netesto compare`."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from netesto.cli import printing, status
 from netesto.errors import UsageError
 from netesto.report import compare as comparing
-from netesto.report import expscript
+from netesto.report import comparepage, expscript
+from netesto.report.compare import Verdict
 from netesto.report.expscript import Report, tables
 
 
@@ -39,21 +40,35 @@ def classic(words: Sequence[str]) -> int:
     return status.OK
 
 
+_OF_VERDICTS: Mapping[Verdict, int] = {
+    Verdict.WORSE: status.FAILED,
+    Verdict.NOT_COMPARABLE: status.NOT_COMPARABLE,
+    Verdict.CANNOT_TELL: status.CANNOT_TELL,
+    Verdict.BETTER: status.OK,
+    Verdict.EQUIVALENT: status.OK,
+}
+
+
 def compare(options: argparse.Namespace) -> int:
-    """Compare two results folders; 1 if the new one is worse in something."""
-    found = comparing.compare(
-        options.base,
-        options.new,
+    """Compare two results folders; 0 only if it is shown that the new one is not worse."""
+    asked = comparing.Asked(
         measures=_names(options.measures),
         by=_names(options.by),
         threshold_percent=options.threshold,
+        is_paired=options.paired,
     )
-    printing.out(tables.as_text(comparing.table(found, found.differences)))
-    printing.out(comparing.summary(found))
+    found = comparing.compare(options.base, options.new, asked)
+    printing.out(tables.as_text(comparepage.table(found, found.judged)))
+    *sentences, verdict = comparepage.summary(found)
+    for sentence in sentences:
+        printing.out(sentence)
     if options.out is not None:
-        Report(comparing.render(found), {}).write(options.out)
+        Report(comparepage.render(found), {}).write(options.out)
         printing.out(f"page  {options.out}")
-    return status.FAILED if found.regressions else status.OK
+    printing.out(verdict)
+    if options.lenient and found.verdict is Verdict.CANNOT_TELL:
+        return status.OK
+    return _OF_VERDICTS[found.verdict]
 
 
 def _names(words: Sequence[str]) -> list[str]:

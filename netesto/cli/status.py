@@ -14,6 +14,10 @@ FAILED = 1
 WRONG = 2
 # The world is not ready: a host, a tool, a kernel feature, this machine, the results folder.
 NOT_READY = 3
+# compare: the runs are too few, or spread too much, to say that nothing is worse.
+CANNOT_TELL = 4
+# compare: an experiment of the base has nothing in the new folder that it can be compared with.
+NOT_COMPARABLE = 5
 # 128 + SIGINT: interrupted; partial results are kept, hosts are put back.
 INTERRUPTED = 130
 

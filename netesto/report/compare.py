@@ -1,25 +1,28 @@
 """Two results folders against each other: what differs, by how much, and how sure that is.
 
 A *cell* is what was asked for: all columns that describe the experiment and are not measured.
-Whole experiments (rows N.0) of equal cells are repeats of each other; cells that both folders have
-are compared, measure by measure. `by` names the columns that make a cell, whatever else differs.
+Whole experiments (rows N.0) of equal cells are repeats of each other; cells of the base are
+compared with those of the new folder. `by` names the columns that make a cell, whatever differs.
+
+One measure of a cell is *judged*, that of its kind of test, or those that are asked for: each more
+makes every other one harder to tell. Shares of failed runs are judged wherever a run failed. Other
+measures are told, and decide nothing.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.report import compareplots
-from netesto.report.compareplots import Change
-from netesto.report.expscript import estimates, page, tables
-from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, TableBlock
-from netesto.report.expscript.estimates import Interval
-from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.model import REQUEST_TESTS
+from netesto.report import ranks
+from netesto.report.ranks import Change
 from netesto.results import csvfile, numbers, store
 from netesto.results.columns import MEASURED
 from netesto.results.evidence import OK
@@ -32,121 +35,152 @@ MEASURES: Mapping[str, bool] = {
     "p999Latency": False, "p9999Latency": False, "maxLatency": False, "retransPkts%": False,
     "retrans_total": False, "localCpu": False, "remoteCpu": False,
 }  # fmt: skip
-# What is compared where both folders have it: each more makes every other one harder to tell.
+# Told where both folders have it; the first one that a cell has is judged if its kind of test has
+# no measure of its own.
 USUAL_MEASURES = (
-    "rate", "fairness", "rtt", "pingRtt", "meanLatency", "p99Latency", "retransPkts%", "localCpu",
+    "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransPkts%", "localCpu",
 )  # fmt: skip
+OF_REQUESTS = "meanLatency"
+OF_STREAMS = "rate"
+# Not a measure of runs, but of a cell.
+FAILED_RUNS = "failed runs"
 
 # Where and when an experiment ran, and what it is called: no part of what was asked.
 _NO_FACTORS = frozenset(
-    {"exp", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer", "instance",
-     "tool", "testNote", "rep"}
+    {"exp", "experiment", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer",
+     "instance", "tool", "testNote", "rep"}
 )  # fmt: skip
+REPETITION = "rep"
 DEFAULT_THRESHOLD_PERCENT = 5.0
-# The chance of one false alarm or more among all comparisons.
+# The chance of one false alarm or more among all that is judged.
 ALPHA = 0.05
-# Floats end near here; a p below is shown as such.
-SMALLEST_P = 1e-300
+
+Sides: TypeAlias = tuple[int, int]
+"""A count in the base and one in the new folder."""
 
 
 class Verdict(Enum):
-    """What a comparison says; only WORSE and LOST are regressions."""
+    """What a comparison says. Of several the first one here is that of all."""
 
     WORSE = "worse"
+    NOT_COMPARABLE = "not comparable"
+    CANNOT_TELL = "cannot tell"
     BETTER = "better"
-    SAME = "no difference shown"
-    SMALL = "differs, below the threshold"
-    TOO_FEW = "too few runs to tell"
-    LOST = "every run failed"
+    EQUIVALENT = "equivalent"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One measure in one cell. `change_percent` is of the means; `p` is corrected (Holm)."""
+class Finding:
+    """One measure in one cell. `p` is corrected for what else is judged (Holm).
+
+    `base` and `new` are the runs that ended well, in pairs if runs are paired; `runs` counts all
+    and `failed` those that did not end well. `reason`: why it cannot be told or compared.
+    """
 
     cell: tuple[str, ...]
     measure: str
     base: tuple[float, ...]
     new: tuple[float, ...]
-    failed: tuple[int, int]
-    interval: Interval | None
-    p: float
-    verdict: Verdict
-
-    @property
-    def base_mean(self) -> float | None:
-        return float(np.mean(self.base)) if self.base else None
-
-    @property
-    def new_mean(self) -> float | None:
-        return float(np.mean(self.new)) if self.new else None
-
-    @property
-    def change_percent(self) -> float | None:
-        """None where there is no base to be a part of."""
-        base, new = self.base_mean, self.new_mean
-        return None if base is None or new is None or base == 0 else (new - base) / abs(base) * 100
+    runs: Sides
+    failed: Sides
+    is_paired: bool = False
+    change: Change | None = None
+    p: float = 1.0
+    verdict: Verdict = Verdict.NOT_COMPARABLE
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All differences, and the cells that only one of the folders has."""
+    """What is judged and what is only told of two folders. `remarks` are sentences."""
 
-    base: Path
-    new: Path
+    base: str
+    new: str
     factors: tuple[str, ...]
     threshold_percent: float
-    differences: tuple[Difference, ...]
-    only_base: tuple[tuple[str, ...], ...]
+    is_paired: bool
+    judged: tuple[Finding, ...]
+    told: tuple[Finding, ...]
     only_new: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...]
 
     @property
-    def regressions(self) -> tuple[Difference, ...]:
-        """Worse beyond the threshold and beyond chance, or nothing left to compare."""
-        bad = {Verdict.WORSE, Verdict.LOST}
-        return tuple(one for one in self.differences if one.verdict in bad)
+    def verdict(self) -> Verdict:
+        """Worse if anything is; equivalent only if everything is, and something was compared."""
+        found = {one.verdict for one in self.judged}
+        return next((each for each in Verdict if each in found), Verdict.NOT_COMPARABLE)
+
+    def having(self, *verdicts: Verdict) -> tuple[Finding, ...]:
+        """What was judged so."""
+        return tuple(one for one in self.judged if one.verdict in verdicts)
 
 
-_Row = Mapping[str, str]
-_Cells = Mapping[tuple[str, ...], Sequence[_Row]]
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to compare; see `compare`."""
+
+    measures: Sequence[str] = ()
+    by: Sequence[str] = ()
+    threshold_percent: float = DEFAULT_THRESHOLD_PERCENT
+    is_paired: bool = False
 
 
-def compare(
-    base: Path,
-    new: Path,
-    *,
-    measures: Sequence[str] = (),
-    by: Sequence[str] = (),
-    threshold_percent: float = DEFAULT_THRESHOLD_PERCENT,
-) -> Comparison:
-    """Compare two results folders in these measures, without any in the usual ones that they have.
+Row: TypeAlias = Mapping[str, str]
+_Cells: TypeAlias = Mapping[tuple[str, ...], Sequence[Row]]
+
+
+def compare(base: Path, new: Path, asked: Asked | None = None) -> Comparison:
+    """Compare two results folders.
 
     UsageError if a folder holds no results, or a column is not there; ResultsError for a bad file.
     """
-    rows = _whole_experiments(base), _whole_experiments(new)
-    common = [name for name in rows[0][0] if name in rows[1][0]]
-    factors = _factors(by, common)
-    chosen = _measures(measures, common)
-    cells = _cells(rows[0], factors), _cells(rows[1], factors)
-    differences = [
-        _difference(cell, measure, (cells[0][cell], cells[1][cell]))
-        for cell in cells[0]
-        if cell in cells[1]
-        for measure in chosen
-    ]
+    found = compare_rows(_whole_experiments(base), _whole_experiments(new), asked or Asked())
+    return replace(found, base=str(base), new=str(new))
+
+
+def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Comparison:
+    """Compare whole experiments, rows of an exp.csv. UsageError if a column is not there."""
+    common = [name for name in base[0] if name in new[0]]
+    factors = _factors(asked.by, common)
+    known = [name for name in USUAL_MEASURES if name in common]
+    _check_measures(asked.measures, common)
+    if not asked.measures and not known:
+        raise UsageError(
+            "there is nothing to compare: the folders have no measure in common",
+            remedy=f"measures: {', '.join(MEASURES)}",
+        )
+    cells = _cells(base, factors), _cells(new, factors)
+    judged: list[Finding] = []
+    told: list[Finding] = []
+    for cell, rows in cells[0].items():
+        sides = rows, cells[1].get(cell, ())
+        chosen = _judged_measures(asked.measures, known, sides)
+        judged += [_finding(cell, measure, sides, asked) for measure in chosen]
+        if any(map(_failures, sides)) and all(sides):
+            judged.append(_of_failures(cell, sides))
+        others = [name for name in known if name not in chosen and _applies(name, sides)]
+        told += [_finding(cell, measure, sides, asked) for measure in others]
+    told = [one for one in told if one.change is not None]
+    by_measure = itertools.groupby(sorted(told, key=_place_of_measure), key=_place_of_measure)
     return Comparison(
-        base,
-        new,
+        "base",
+        "new",
         factors,
-        threshold_percent,
-        tuple(_judged([one for one in differences if one is not None], threshold_percent)),
-        tuple(cell for cell in cells[0] if cell not in cells[1]),
+        asked.threshold_percent,
+        asked.is_paired,
+        tuple(_with_verdicts(judged, asked)),
+        tuple(one for _, part in by_measure for one in _with_verdicts(list(part), asked)),
         tuple(cell for cell in cells[1] if cell not in cells[0]),
+        tuple(_remarks(cells, factors, (base, new), asked)),
     )
 
 
-def _whole_experiments(folder: Path) -> list[_Row]:
-    read: list[_Row] = list(csvfile.read(folder / store.TABLE))
+def _place_of_measure(one: Finding) -> int:
+    return USUAL_MEASURES.index(one.measure)
+
+
+def _whole_experiments(folder: Path) -> list[Row]:
+    read: list[Row] = list(csvfile.read(folder / store.TABLE))
     rows = [row for row in read if row.get("exp", "").endswith(".0")]
     if not rows:
         raise UsageError(
@@ -158,18 +192,25 @@ def _whole_experiments(folder: Path) -> list[_Row]:
 
 def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
     """The columns that tell cells apart."""
-    possible = tuple(
-        name for name in common if name not in _NO_FACTORS and canonical(name) not in MEASURED
-    )
+    possible = tuple(name for name in common if _is_factor(name))
     for name in asked:
         if name not in common:
             raise UsageError(
                 f"{name!r} is not in both folders", remedy=f"columns: {', '.join(possible)}"
             )
+        if canonical(name) in MEASURED:
+            raise UsageError(
+                f"{name!r} is measured, and tells no experiments apart",
+                remedy=f"columns: {', '.join(possible)}",
+            )
     return tuple(dict.fromkeys(asked)) or possible
 
 
-def _measures(asked: Sequence[str], common: Sequence[str]) -> list[str]:
+def _is_factor(name: str) -> bool:
+    return name not in _NO_FACTORS and canonical(name) not in MEASURED
+
+
+def _check_measures(asked: Sequence[str], common: Sequence[str]) -> None:
     for name in asked:
         if name not in MEASURES:
             raise UsageError(
@@ -177,229 +218,244 @@ def _measures(asked: Sequence[str], common: Sequence[str]) -> list[str]:
             )
         if name not in common:
             raise UsageError(f"{name!r} is not in both folders")
-    return list(asked) or [name for name in USUAL_MEASURES if name in common]
 
 
-def _cells(rows: Sequence[_Row], factors: Sequence[str]) -> _Cells:
-    cells: dict[tuple[str, ...], list[_Row]] = {}
+def _cells(rows: Sequence[Row], factors: Sequence[str]) -> _Cells:
+    cells: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         cells.setdefault(tuple(row[name] for name in factors), []).append(row)
     return cells
 
 
-def _difference(
-    cell: tuple[str, ...], measure: str, rows: tuple[Sequence[_Row], Sequence[_Row]]
-) -> Difference | None:
-    """None where neither folder has a value: the cell has no such measure."""
-    base, new = (_values(part, measure) for part in rows)
-    if not base and not new:
-        return None
-    arrays = np.array(base), np.array(new)
-    return Difference(
+# ---- one cell ----------------------------------------------------------------------------
+
+_Rows: TypeAlias = tuple[Sequence[Row], Sequence[Row]]
+
+
+def _judged_measures(asked: Sequence[str], known: Sequence[str], sides: _Rows) -> list[str]:
+    if asked:
+        return [name for name in dict.fromkeys(asked) if _applies(name, sides)]
+    tests = {row["test"] for row in itertools.chain(*sides) if row.get("test")}
+    own = OF_REQUESTS if tests and tests <= REQUEST_TESTS else OF_STREAMS
+    return [own if own in known else known[0]]
+
+
+def _applies(measure: str, sides: _Rows) -> bool:
+    """A latency of a stream is how long a call of send() took, which says how a buffer filled."""
+    tests = {row["test"] for row in itertools.chain(*sides) if row.get("test")}
+    return not measure.endswith("Latency") or tests <= REQUEST_TESTS
+
+
+def _finding(cell: tuple[str, ...], measure: str, sides: _Rows, asked: Asked) -> Finding:
+    """The runs and their change; the verdict comes when all of them are known."""
+    good = tuple(
+        [(row, value) for row in rows if (value := _value(row, measure)) is not None]
+        for rows in sides
+    )
+    counts = len(sides[0]), len(sides[1])
+    found = Finding(
         cell,
         measure,
-        base,
-        new,
-        failed=(_failed(rows[0]), _failed(rows[1])),
-        interval=estimates.welch_interval(*arrays),
-        p=estimates.rank_test(*arrays) if base and new else 1.0,
-        verdict=Verdict.SAME,
+        tuple(value for _, value in good[0]),
+        tuple(value for _, value in good[1]),
+        runs=counts,
+        failed=(_failures(sides[0]), _failures(sides[1])),
     )
+    for values, name, rows in zip((found.base, found.new), ("base", "new"), sides, strict=True):
+        if not values:
+            return replace(found, reason=_without_values(rows, name, measure))
+        if min(values) < 0:
+            return replace(found, reason=f"{name} has values below 0")
+    if asked.is_paired:
+        pairs = _pairs(sides, measure)
+        if isinstance(pairs, str):
+            return replace(found, reason=pairs)
+        ones, others = zip(*pairs, strict=True)
+        found = replace(found, base=ones, new=others, is_paired=True)
+    test = ranks.paired if asked.is_paired else ranks.unpaired
+    change = test(np.array(found.base), np.array(found.new))
+    return replace(found, change=change, p=change.p)
 
 
-def _values(rows: Sequence[_Row], measure: str) -> tuple[float, ...]:
+def _without_values(rows: Sequence[Row], name: str, measure: str) -> str:
+    failed = _failures(rows)
+    if not rows:
+        return f"{name} has no such runs"
+    if failed == len(rows):
+        return f"{'all' if failed > 1 else 'the'} {failed} run{'s' * (failed > 1)} of {name} failed"
+    return f"no run of {name} tells {measure}"
+
+
+def _value(row: Row, measure: str) -> float | None:
     """A run that failed, wholly or in part, has measured something else, or nothing."""
-    found = (numbers.parse(row[measure]) for row in rows if _is_well(row))
-    return tuple(value for value in found if value is not None)
+    return numbers.parse(row[measure]) if _is_well(row) else None
 
 
-def _is_well(row: _Row) -> bool:
+def _is_well(row: Row) -> bool:
     """A classic exp.csv has no column status: there every row counts that has numbers."""
     return row.get("status", OK) in {OK, ""}
 
 
-def _failed(rows: Sequence[_Row]) -> int:
+def _failures(rows: Sequence[Row]) -> int:
     return sum(not _is_well(row) for row in rows)
 
 
-def _judged(differences: Sequence[Difference], threshold_percent: float) -> list[Difference]:
-    """With p corrected for the number of comparisons that can tell anything, and a verdict."""
-    corrected = iter(estimates.holm([one.p for one in differences if _could_tell(one)]))
-    # With the least p that their runs could have given, corrected alike.
-    at_best = iter(estimates.holm([_least_p(one) for one in differences if _could_tell(one)]))
-    judged: list[Difference] = []
-    for one in differences:
-        p, best = (next(corrected), next(at_best)) if _could_tell(one) else (1.0, 1.0)
-        if not one.new and one.failed[1]:
-            judged.append(replace(one, verdict=Verdict.LOST))
-        elif best >= ALPHA:
-            judged.append(replace(one, verdict=Verdict.TOO_FEW))
+def _pairs(sides: _Rows, measure: str) -> list[tuple[float, float]] | str:
+    """Values of runs of equal `rep` in their order; a text where these cannot be known.
+
+    A run that failed takes its partner with it.
+    """
+    grouped: list[dict[str, list[float | None]]] = []
+    for rows in sides:
+        grouped.append({})
+        for row in rows:
+            values = grouped[-1].setdefault(row.get(REPETITION, ""), [])
+            values.append(_value(row, measure))
+    base, new = grouped
+    found: list[tuple[float, float]] = []
+    for repetition in base.keys() & new.keys():
+        ones, others = base[repetition], new[repetition]
+        if len(ones) != len(others):
+            return f"{len(ones)} and {len(others)} runs of one repetition cannot be paired"
+        found += [
+            (one, other)
+            for one, other in zip(ones, others, strict=True)
+            if one is not None and other is not None
+        ]
+    return sorted(found) or "there is no pair of runs that both ended well"
+
+
+def _of_failures(cell: tuple[str, ...], sides: _Rows) -> Finding:
+    runs = len(sides[0]), len(sides[1])
+    failed = _failures(sides[0]), _failures(sides[1])
+    p, _ = ranks.fisher(failed, runs)
+    return Finding(cell, FAILED_RUNS, (), (), runs, failed, p=p)
+
+
+# ---- verdicts ----------------------------------------------------------------------------
+
+
+def _with_verdicts(findings: Sequence[Finding], asked: Asked) -> list[Finding]:
+    """With p corrected for the number of those that can tell anything, and verdicts."""
+    corrected = _corrected(findings)
+    compared = sum(one.change is not None for one in findings)
+    judged: list[Finding] = []
+    for place, one in enumerate(findings):
+        fair = replace(one, p=corrected.get(place, 1.0))
+        if one.measure == FAILED_RUNS:
+            judged.append(_judged_failures(fair))
+        elif one.change is not None:
+            judged.append(_judged(fair, one.change, asked, compared))
         else:
-            fair = replace(one, p=p)
-            judged.append(replace(fair, verdict=_verdict(fair, threshold_percent)))
+            judged.append(fair)
     return judged
 
 
-def _could_tell(one: Difference) -> bool:
-    """Whether there are enough runs for the smallest p to be small, were it the only comparison."""
-    return _least_p(one) < ALPHA
+def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
+    """p of those that can tell anything, by their places, corrected for their number.
+
+    Failures are rare, and clear where they matter: they have a fifth of ALPHA where any run failed,
+    so that neither they nor the measures have to be corrected for the other's number.
+    """
+    has_failures = any(one.measure == FAILED_RUNS for one in findings)
+    corrected: dict[int, float] = {}
+    for is_failures, share in ((True, 0.2), (False, 0.8 if has_failures else 1.0)):
+        able = [
+            place
+            for place, one in enumerate(findings)
+            if (one.measure == FAILED_RUNS) == is_failures and _least_p(one) < ALPHA * share
+        ]
+        found = ranks.holm([findings[place].p for place in able])
+        corrected |= {place: min(1.0, p / share) for place, p in zip(able, found, strict=True)}
+    return corrected
 
 
-def _least_p(one: Difference) -> float:
-    return estimates.least_rank_p(len(one.base), len(one.new)) if one.base and one.new else 1.0
+def _least_p(one: Finding) -> float:
+    if one.measure == FAILED_RUNS:
+        return ranks.fisher(one.failed, one.runs)[1]
+    return 1.0 if one.change is None else one.change.least_p
 
 
-def _runs_needed(comparisons: int) -> int:
-    """On each side, for so many comparisons to be able to tell something."""
-    runs = 1
-    while estimates.least_rank_p(runs, runs) * comparisons >= ALPHA:
-        runs += 1
-    return runs
+def _judged_failures(one: Finding) -> Finding:
+    shares = [failed / runs for failed, runs in zip(one.failed, one.runs, strict=True)]
+    if one.p < ALPHA:
+        is_worse = shares[1] > shares[0]
+        return replace(one, verdict=Verdict.WORSE if is_worse else Verdict.BETTER)
+    return replace(one, verdict=Verdict.CANNOT_TELL, reason="may be chance")
 
 
-def _verdict(difference: Difference, threshold_percent: float) -> Verdict:
-    base, new = difference.base_mean, difference.new_mean
-    if difference.p >= ALPHA or base is None or new is None or base == new:
-        return Verdict.SAME
-    change = difference.change_percent
-    if change is not None and abs(change) < threshold_percent:
-        return Verdict.SMALL
-    return Verdict.BETTER if (new > base) == MEASURES[difference.measure] else Verdict.WORSE
+def _judged(one: Finding, change: Change, asked: Asked, compared: int) -> Finding:
+    threshold = asked.threshold_percent / 100
+    differs = one.p < ALPHA and change.direction != 0
+    if differs and abs(change.part) >= threshold:
+        is_better = (change.direction > 0) == MEASURES[one.measure]
+        return replace(one, verdict=Verdict.BETTER if is_better else Verdict.WORSE)
+    between = change.interval
+    if between is not None and -threshold <= between.low and between.high <= threshold:
+        return replace(one, verdict=Verdict.EQUIVALENT)
+    reason = _more_runs(one, change, threshold, ALPHA / compared)
+    if differs:
+        reason = f"differs, by more or less than {asked.threshold_percent:g} %; {reason}"
+    return replace(one, verdict=Verdict.CANNOT_TELL, reason=reason)
 
 
-# ---- for people --------------------------------------------------------------------------
+def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:
+    """How many runs find a change by the threshold, or one as great as this seems to be."""
+    base, new = np.array(one.base), np.array(one.new)
+    part = threshold if change.part == math.inf else max(threshold, abs(change.part))
+    is_paired = one.is_paired
+    needed = ranks.runs_needed(base, new, part, alpha=alpha, is_paired=is_paired)
+    what = "pairs" if is_paired else "runs on each side"
+    there = min(len(base), len(new))
+    if needed is None:
+        return f"how many {what} would tell is not known"
+    if needed > there:
+        return f"about {needed} {what} would tell"
+    return f"close to the threshold: more than these {there} {what} may tell"
 
 
-def table(comparison: Comparison, differences: Sequence[Difference]) -> Table:
-    """Differences as a table: the factors that vary, means, change, interval, p, verdict."""
-    varying = _varying(comparison)
-    names = [comparison.factors[place] for place in varying]
-    headings = [
-        *(tables.Heading(name, name, is_numeric=False) for name in names),
-        tables.Heading("measure", "measure", is_numeric=False),
-        *(
-            tables.Heading(name, name, is_numeric=True)
-            for name in ("base", "new", "change", "95 % interval", "p", "runs", "failed")
-        ),
-        tables.Heading("verdict", "verdict", is_numeric=False),
-    ]
-    return Table(
-        tuple(headings),
-        tuple(_row([one.cell[place] for place in varying], one) for one in differences),
-    )
+# ---- what must be known besides ----------------------------------------------------------
 
 
-def _varying(comparison: Comparison) -> list[int]:
-    """Which factors tell the cells apart; the others are the same in all of them."""
-    return [
-        place
-        for place in range(len(comparison.factors))
-        if len({one.cell[place] for one in comparison.differences}) > 1
-    ]
-
-
-def _changes(comparison: Comparison) -> list[Change]:
-    """The differences that have a place on an axis of percent."""
-    varying = _varying(comparison)
-    kinds: Mapping[Verdict, compareplots.Kind] = {
-        Verdict.WORSE: "worse", Verdict.BETTER: "better",
-    }  # fmt: skip
-    changes: list[Change] = []
-    for one in comparison.differences:
-        percent, base, interval = one.change_percent, one.base_mean, one.interval
-        if percent is None or base is None:
-            continue
-        label = ", ".join(one.cell[place] or "none" for place in varying)
-        change = Change(one.measure, label, percent, kinds.get(one.verdict, "not told apart"))
-        if interval is not None:
-            part = 100 / abs(base)
-            change = replace(change, low=interval.low * part, high=interval.high * part)
-        changes.append(change)
-    return changes
-
-
-def _row(factors: Sequence[str], one: Difference) -> Row:
-    change, interval = one.change_percent, one.interval
-    texts = [
-        *factors,
-        one.measure,
-        _figure(one.base_mean),
-        _figure(one.new_mean),
-        "" if change is None else f"{change:+.1f}%",
-        "" if interval is None else f"{_signed(interval.low)} … {_signed(interval.high)}",
-        "" if one.verdict in {Verdict.TOO_FEW, Verdict.LOST} else _probability(one.p),
-        f"{len(one.base)}/{len(one.new)}",
-        f"{one.failed[0]}/{one.failed[1]}" if any(one.failed) else "",
-        one.verdict.value,
-    ]
-    marks = {Verdict.WORSE: "loss", Verdict.LOST: "loss", Verdict.BETTER: "rate"}
-    last = Cell(texts[-1], mark=marks.get(one.verdict, ""))
-    return Row((*(Cell(text) for text in texts[:-1]), last), mark="cubic")
-
-
-def _probability(p: float) -> str:
-    """Never 0: however small, it is a probability."""
-    return f"{p:.3g}" if p >= SMALLEST_P else f"< {SMALLEST_P:g}"
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
-
-
-def _signed(value: float) -> str:
-    """Four digits, or all before the point."""
-    return f"{value:+.0f}" if abs(value) >= 1000 else f"{value:+.4g}"
-
-
-def summary(comparison: Comparison) -> str:
-    """One sentence, and a second one where more runs would tell more."""
-    counts = Counter(one.verdict for one in comparison.differences)
-    told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    total = counts.total()
-    several = "s" if total != 1 else ""
-    sentence = f"{total} comparison{several}: {told or 'nothing in common'}."
-    if counts[Verdict.TOO_FEW]:
-        sentence += (
-            f" For {total} comparison{several} a rank test needs {_runs_needed(total)} runs of each"
-            " experiment on each side."
+def _remarks(
+    cells: tuple[_Cells, _Cells], factors: Sequence[str], rows: _Rows, asked: Asked
+) -> Iterable[str]:
+    common = [cell for cell in cells[0] if cell in cells[1]]
+    if not common:
+        yield "No experiment is in both folders: nothing was compared."
+    for name, one, other in (("new", *cells), ("base", cells[1], cells[0])):
+        fewer = [(len(one[cell]), len(other[cell])) for cell in common]
+        gone = sum(there - here for there, here in fewer if there > here)
+        if gone:
+            where = sum(there > here for there, here in fewer)
+            yield (
+                f"{gone} run{'s are' if gone > 1 else ' is'} missing in {name}: it has fewer of "
+                f"{where} experiment{'s' if where > 1 else ''}."
+            )
+    yield from _columns_of_one(factors, rows, asked)
+    if any(
+        name.endswith("Latency") and not _applies(name, (cells[0][cell], cells[1][cell]))
+        for name in asked.measures
+        for cell in common
+    ):
+        yield (
+            "Latencies of streams are not compared: they tell how long a call of send() took, "
+            "not how long the network did."
         )
-    return sentence
+    if asked.is_paired and not any(row.get(REPETITION) for row in rows[0]):
+        yield "There is no rep to pair by: runs are paired in their order."
 
 
-def render(comparison: Comparison) -> str:
-    """The page."""
-    blocks: list[Block] = [
-        Paragraph(f"Base: {comparison.base}. New: {comparison.new}."),
-        Paragraph(summary(comparison)),
-        Paragraph(
-            f"Worse and better are changes of {comparison.threshold_percent:g} % or more that a"
-            f" Mann-Whitney rank test tells from chance (p < {ALPHA:g}, after Holm's correction"
-            " for the number of comparisons). The interval is Welch's, of the difference of the"
-            " means. Runs that failed are counted, never averaged."
-        ),
-    ]
-    if comparison.regressions:
-        blocks.append(Heading("Regressions", 2, "regressions"))
-        blocks.append(TableBlock(table(comparison, comparison.regressions), "regressed"))
-    else:
-        blocks.append(Note("No regression was found."))
-    plots = compareplots.blocks(_changes(comparison), comparison.threshold_percent)
-    if plots:
-        blocks.append(Heading("Changes", 2, "changes"))
-        blocks += plots
-    blocks.append(Heading("All comparisons", 2, "all"))
-    if comparison.differences:
-        blocks.append(TableBlock(table(comparison, comparison.differences), "compared"))
-    for title, cells in (("base", comparison.only_base), ("new", comparison.only_new)):
-        if cells:
-            blocks.append(Heading(f"Only in {title}", 2, f"only-{title}"))
-            blocks.append(TableBlock(_cells_table(comparison.factors, cells), f"only-in-{title}"))
-    return page.render(f"{comparison.base.name} and {comparison.new.name}", blocks)
-
-
-def _cells_table(factors: Sequence[str], cells: Sequence[tuple[str, ...]]) -> Table:
-    filled = [place for place in range(len(factors)) if any(cell[place] for cell in cells)]
-    return Table(
-        tuple(tables.Heading(factors[place], factors[place], is_numeric=False) for place in filled),
-        tuple(Row(tuple(Cell(cell[place]) for place in filled)) for cell in cells),
-    )
+def _columns_of_one(factors: Sequence[str], rows: _Rows, asked: Asked) -> Iterable[str]:
+    """Runs that differ in a column that the other folder lacks count as repeats of each other."""
+    if asked.by:
+        return
+    for name, own, other in (("base", *rows), ("new", rows[1], rows[0])):
+        for column in own[0]:
+            if column in other[0] or column in factors or not _is_factor(column):
+                continue
+            if len({row[column] for row in own}) > 1:
+                yield (
+                    f"Only {name} has a column {column}: runs that differ in it are taken for "
+                    "repeats of each other."
+                )

@@ -2,35 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from netesto.report.expscript import drawing, ticks
 from netesto.report.expscript.blocks import PlotBlock
 from netesto.report.expscript.plot import Axis, Mark, Panel, Plot, ReferenceLine, Style, Trace
 from netesto.report.expscript.ticks import Scale, Tick
 
-Kind: TypeAlias = Literal["worse", "better", "not told apart"]
 # In this order in the legend; the place of each chooses its colour and marker.
-KINDS: tuple[Kind, ...] = ("not told apart", "worse", "better")
+KINDS = ("cannot tell", "worse", "better", "equivalent")
 STYLE = Style(
     width_px=1100, height_px=460, axis_in=7.5, palette="safe", legend="right", background=None
 )
-REMARK = "Points are changes of the mean; bars are Welch's 95 % interval, where there is one."
+REMARK = "Bars are the 95 % interval of each change, where there are runs enough for one."
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One measure in one cell, in percent of the base's mean. `cell` is its name on the axis."""
+class Point:
+    """One measure in one cell: its change in percent. `cell` is its name on the axis."""
 
     measure: str
     cell: str
     percent: float
-    kind: Kind
+    kind: str
     low: float | None = None
     high: float | None = None
 
 
-def blocks(changes: Sequence[Change], threshold_percent: float) -> list[PlotBlock]:
+def blocks(changes: Sequence[Point], threshold_percent: float) -> list[PlotBlock]:
     """A plot for each measure, in the order of the changes."""
     return [
         _block(
@@ -48,18 +46,19 @@ def _block(plot: Plot, identity: str) -> PlotBlock:
     )
 
 
-def plan(changes: Sequence[Change], threshold_percent: float) -> Plot:
+def plan(changes: Sequence[Point], threshold_percent: float) -> Plot:
     """The plot of one measure."""
     cells = list(dict.fromkeys(one.cell for one in changes))
     ends = [end for one in changes for end in (one.percent, one.low, one.high) if end is not None]
     bound = threshold_percent
+    there = [kind for kind in KINDS if kind in {one.kind for one in changes}]
     return Plot(
         kind="scatter",
         titles=(f"{changes[0].measure}: change from base to new",),
         x=Axis("", _places(cells)),
         left=Axis("Change (%)", ticks.linear(min(-bound, *ends), max(bound, *ends))),
         right=None,
-        panels=(Panel("", tuple(_trace(kind, changes, cells) for kind in KINDS)),),
+        panels=(Panel("", tuple(_trace(kind, changes, cells) for kind in there)),),
         legend_title="",
         bar_width=0.0,
         style=STYLE,
@@ -77,7 +76,7 @@ def _places(cells: Sequence[str]) -> Scale:
     return Scale(-0.6, len(cells) - 0.4, labels)
 
 
-def _trace(kind: Kind, changes: Sequence[Change], cells: Sequence[str]) -> Trace:
+def _trace(kind: str, changes: Sequence[Point], cells: Sequence[str]) -> Trace:
     marks = tuple(
         Mark(float(cells.index(one.cell)), one.percent, low=one.low, high=one.high)
         for one in changes

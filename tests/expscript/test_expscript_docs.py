@@ -8,8 +8,9 @@ import pytest
 
 from netesto.cli import options as options_of_commands
 from netesto.errors import ScriptError
+from netesto.report import ranks
 from netesto.report.compare import ALPHA
-from netesto.report.expscript import estimates, options, tables
+from netesto.report.expscript import options, tables
 from netesto.report.expscript.blocks import TableBlock
 from netesto.report.expscript.plotaxes import Request
 from netesto.report.expscript.runner import Runner
@@ -100,7 +101,7 @@ def test_the_commands_of_the_page_are_commands():
 )
 def test_so_many_runs_suffice_and_one_less_does_not(runs, comparisons):
     n, m = NUMBERS[runs], NUMBERS[comparisons]
-    assert estimates.least_rank_p(n, n) * m < ALPHA <= estimates.least_rank_p(n - 1, n - 1) * m
+    assert ranks.least_p(n) * m < ALPHA <= ranks.least_p(n - 1) * m
 
 
 def test_every_option_is_described():

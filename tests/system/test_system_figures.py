@@ -152,7 +152,7 @@ def test_a_lossy_path_is_a_regression(repeated: Path):
     words = ("compare", "clean", "lossy", "--metric", "rate", "-o", "compared.html")
     done = netesto(repeated, *words)
     assert (done.status, done.stdout.splitlines()[-2:]) == (
-        1, ["1 comparison: 1 worse.", "page  compared.html"],
+        1, ["page  compared.html", "Worse: the only comparison shows that new is worse than base."],
     )  # fmt: skip
     assert "rate: change from base to new" in (repeated / "compared.html").read_text()
 
@@ -160,5 +160,5 @@ def test_a_lossy_path_is_a_regression(repeated: Path):
 def test_a_folder_does_not_differ_from_itself(repeated: Path):
     done = netesto(repeated, "compare", "clean", "clean", "--metric", "rate")
     assert (done.status, done.stdout.splitlines()[-1]) == (
-        0, "1 comparison: 1 no difference shown.",
+        0, "Equivalent: new is within 5 % of base in the only comparison.",
     )  # fmt: skip

@@ -1,9 +1,7 @@
 """What repeated measurements tell: quantiles, and intervals that say how sure they are."""
 
-import itertools
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,8 +11,6 @@ from netesto.report.expscript.csvcells import Floats
 
 # Above it the finite series of Student's t is long and its expansion exact to more than 9 digits.
 MANY_DEGREES = 1000
-# Nine against nine: some 50,000 arrangements are counted in a moment.
-ARRANGEMENTS_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,75 +151,3 @@ def percentile_interval(
         return None
     ordered = np.sort(values)
     return Interval(float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))
-
-
-# ---- two groups --------------------------------------------------------------------------
-
-
-def welch_interval(base: Floats, new: Floats, *, confidence: float = 0.95) -> Interval | None:
-    """The interval of mean(new) - mean(base), with unequal variances; None for less than two each.
-
-    B. Welch, Biometrika 34, 1947; the degrees of freedom are rounded down, which widens it.
-    """
-    if min(len(base), len(new)) < 2:
-        return None
-    parts = [float(np.var(values, ddof=1)) / len(values) for values in (base, new)]
-    difference = float(new.mean() - base.mean())
-    if sum(parts) == 0:
-        return Interval(difference, difference)
-    spread = parts[0] ** 2 / (len(base) - 1) + parts[1] ** 2 / (len(new) - 1)
-    degrees = max(1, math.floor(sum(parts) ** 2 / spread)) if spread > 0 else len(base) - 1
-    half = t_quantile((1 + confidence) / 2, degrees) * math.sqrt(sum(parts))
-    return Interval(difference - half, difference + half)
-
-
-def rank_test(base: Floats, new: Floats) -> float:
-    """The two-sided p of the Mann-Whitney test: how likely ranks so apart are without a difference.
-
-    Up to ARRANGEMENTS_MAX arrangements it is exact, also with ties: all of them are counted.
-    Beyond it is the normal approximation, corrected for ties and continuity (H. Mann, D. Whitney,
-    1947; E. Lehmann, Nonparametrics, 1975, 1.2 and 1.4).
-    """
-    ranks = _middle_ranks(np.concatenate((base, new)))
-    expected = len(base) * (len(ranks) + 1) / 2
-    apart = abs(float(ranks[: len(base)].sum()) - expected)
-    count = math.comb(len(ranks), len(base))
-    if count <= ARRANGEMENTS_MAX:
-        chosen = itertools.combinations(ranks.tolist(), len(base))
-        return sum(1 for one in chosen if abs(sum(one) - expected) >= apart - 1e-9) / count
-    ties = np.unique(ranks, return_counts=True)[1].astype(np.float64)
-    total = len(ranks)
-    correction = float((ties**3 - ties).sum()) / (total * (total - 1))
-    variance = len(base) * len(new) / 12 * (total + 1 - correction)
-    if variance <= 0:
-        return 1.0
-    z = max(0.0, apart - 0.5) / math.sqrt(variance)
-    # Not 1 - cdf(z), which is 0 from z = 8.3 on.
-    return math.erfc(z / math.sqrt(2))
-
-
-def least_rank_p(base: int, new: int) -> float:
-    """The smallest p that a rank test of so many values can have: all of one above the other."""
-    return min(1.0, 2 / math.comb(base + new, base))
-
-
-def _middle_ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values have the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    middle: Floats = (last - (counts - 1) / 2)[inverse]
-    return middle
-
-
-def holm(probabilities: Sequence[float]) -> list[float]:
-    """Corrected for their number: with these, one false alarm among all is as likely as p says.
-
-    S. Holm: A Simple Sequentially Rejective Multiple Test Procedure, Scand. J. Statist. 6, 1979.
-    """
-    order = sorted(range(len(probabilities)), key=probabilities.__getitem__)
-    corrected = [1.0] * len(probabilities)
-    greatest = 0.0
-    for done, place in enumerate(order):
-        greatest = max(greatest, min(1.0, probabilities[place] * (len(order) - done)))
-        corrected[place] = greatest
-    return corrected

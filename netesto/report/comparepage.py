@@ -1,0 +1,243 @@
+"""A comparison for people: its table, what it comes to in words, and the page."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from netesto.report import compareplots
+from netesto.report.compare import ALPHA, FAILED_RUNS, Comparison, Finding, Verdict
+from netesto.report.compareplots import Point
+from netesto.report.expscript import page, tables
+from netesto.report.expscript.blocks import Block, Heading, Paragraph, TableBlock
+from netesto.report.expscript.tables import Cell, Row, Table
+
+# Floats end near here; a p below is shown as such.
+SMALLEST_P = 1e-300
+
+_MARKS = {Verdict.WORSE: "loss", Verdict.NOT_COMPARABLE: "latency", Verdict.BETTER: "rate"}
+
+
+def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
+    """Findings as a table: the factors that vary, medians, change, interval, p, verdict."""
+    varying = _varying(comparison)
+    names = [comparison.factors[place] for place in varying]
+    headings = [
+        *(tables.Heading(name, name, is_numeric=False) for name in names),
+        tables.Heading("measure", "measure", is_numeric=False),
+        *(
+            tables.Heading(name, name, is_numeric=True)
+            for name in (
+                "base median",
+                "new median",
+                "change",
+                "95 % interval",
+                "p",
+                "runs",
+                "failed",
+            )
+        ),
+        tables.Heading("verdict", "verdict", is_numeric=False),
+    ]
+    return Table(
+        tuple(headings),
+        tuple(_row([one.cell[place] for place in varying], one) for one in findings),
+    )
+
+
+def _varying(comparison: Comparison) -> list[int]:
+    """Which factors tell the cells apart; the others are the same in all of them."""
+    return [
+        place
+        for place in range(len(comparison.factors))
+        if len({one.cell[place] for one in comparison.judged}) > 1
+    ]
+
+
+def _row(factors: Sequence[str], one: Finding) -> Row:
+    change = one.change
+    between = None if change is None else change.interval
+    is_failures = one.measure == FAILED_RUNS
+    texts = [
+        *factors,
+        one.measure,
+        _median(one.base),
+        _median(one.new),
+        "" if change is None else percent(change.part),
+        "" if between is None else f"{percent(between.low)} … {percent(between.high)}",
+        "" if change is None and not is_failures else _probability(one.p),
+        f"{one.runs[0]}/{one.runs[1]}",
+        f"{one.failed[0]}/{one.failed[1]}" if any(one.failed) else "",
+        f"{one.verdict.value}: {one.reason}" if one.reason else one.verdict.value,
+    ]
+    last = Cell(texts[-1], mark=_MARKS.get(one.verdict, ""))
+    return Row((*(Cell(text) for text in texts[:-1]), last), mark="cubic")
+
+
+def _median(values: Sequence[float]) -> str:
+    return f"{float(np.median(values)):.5g}" if values else ""
+
+
+def _probability(p: float) -> str:
+    """Never 0: however small, it is a probability."""
+    return f"{p:.2g}" if p >= SMALLEST_P else f"< {SMALLEST_P:g}"
+
+
+def percent(part: float) -> str:
+    """0.0512 is +5.1 %; from 0 to something there is no part."""
+    if part == math.inf:
+        return "from 0"
+    digits = 0 if abs(part) >= 10 else 1
+    text = f"{part * 100:+.{digits}f}"
+    return f"{'0.0' if float(text) == 0 else text} %"
+
+
+# ---- in words ----------------------------------------------------------------------------
+
+
+def headline(comparison: Comparison) -> str:
+    """The verdict on all, as a sentence."""
+    verdict, total = comparison.verdict, len(comparison.judged)
+    having = len(comparison.having(verdict))
+    within = f"{comparison.threshold_percent:g} %"
+    if not total:
+        return "Not comparable: there was nothing to compare."
+    several = f"{having} of {total} comparisons" if total > 1 else "the only comparison"
+    show = "show" if having > 1 else "shows"
+    match verdict:
+        case Verdict.WORSE:
+            return f"Worse: {several} {show} that new is worse than base."
+        case Verdict.NOT_COMPARABLE:
+            return f"Not comparable: {several} could not be made."
+        case Verdict.CANNOT_TELL:
+            return (
+                f"Cannot tell: in {several} the runs show neither a difference of {within} or more,"
+                " nor that there is none."
+            )
+        case Verdict.BETTER:
+            return f"Better: {several} {show} that new is better, and none that it is worse."
+        case _:
+            return f"Equivalent: new is within {within} of base in {several}."
+
+
+def summary(comparison: Comparison) -> list[str]:
+    """What a terminal tells behind the table: sentences, the verdict last."""
+    counts = Counter(one.verdict for one in comparison.judged)
+    told = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
+    total = counts.total()
+    sentences = list(comparison.remarks)
+    if comparison.only_new:
+        count = len(comparison.only_new)
+        sentences.append(
+            f"{count} experiment{'s are' if count > 1 else ' is'} in new only, and not compared."
+        )
+    if (beside := _beside(comparison)) != "":
+        sentences.append(beside)
+    if total > 1:
+        sentences.append(f"{total} comparisons: {told}.")
+    return [*sentences, headline(comparison)]
+
+
+def _beside(comparison: Comparison) -> str:
+    """What measures say that are not judged."""
+    counts = Counter((one.measure, one.verdict) for one in comparison.told)
+    cells = Counter(one.measure for one in comparison.told)
+    found = [
+        f"{measure} looks {verdict.value} in {count} of {cells[measure]}"
+        for (measure, verdict), count in counts.items()
+        if verdict in {Verdict.WORSE, Verdict.BETTER}
+    ]
+    if not found:
+        return ""
+    return f"Not judged: {', '.join(found)}. --metric COLUMN judges a measure."
+
+
+def render(comparison: Comparison) -> str:
+    """The page."""
+    within = f"{comparison.threshold_percent:g} %"
+    *sentences, verdict = summary(comparison)
+    blocks: list[Block] = [
+        Paragraph(verdict),
+        Paragraph(f"Base: {comparison.base}. New: {comparison.new}."),
+        *(Paragraph(sentence) for sentence in sentences),
+    ]
+    for title, verdicts in (
+        ("Worse", [Verdict.WORSE]),
+        ("Not comparable", [Verdict.NOT_COMPARABLE]),
+        ("Cannot tell", [Verdict.CANNOT_TELL]),
+        ("Better or equivalent", [Verdict.BETTER, Verdict.EQUIVALENT]),
+    ):
+        _add(blocks, title, table(comparison, comparison.having(*verdicts)))
+    plots = compareplots.blocks(_points(comparison), comparison.threshold_percent)
+    if plots:
+        blocks.append(Heading("Changes", 2, "changes"))
+        blocks += plots
+    _add(blocks, "Other measures, not judged", table(comparison, comparison.told))
+    _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
+    blocks.append(Heading("How to read this", 2, "method"))
+    blocks += [Paragraph(text) for text in _method(within, is_paired=comparison.is_paired)]
+    names = f"{Path(comparison.base).name} and {Path(comparison.new).name}"
+    return page.render(f"{names}: {comparison.verdict.value}", blocks)
+
+
+def _add(blocks: list[Block], title: str, shown: Table) -> None:
+    if shown.rows:
+        name = title.lower().replace(",", "").replace(" ", "-")
+        blocks.append(Heading(title, 2, name))
+        blocks.append(TableBlock(shown, f"table-{name}"))
+
+
+def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
+    test, ratios = (
+        ("Wilcoxon's signed-rank test", "the ratios of pairs")
+        if is_paired
+        else ("the Mann-Whitney test", "all ratios of a run of new to a run of base")
+    )
+    what = (
+        "Medians are of the runs that ended well. The change is not their ratio, but the median of"
+        f" {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that no"
+        " direction can contradict its p. Each interval is of its comparison alone; p is corrected"
+        " for what else is judged (Holm)."
+    )
+    verdicts = (
+        f"Worse and better: p below {ALPHA:g}, and a change of {within} or more. Equivalent: the"
+        f" whole interval is within {within}. Cannot tell: neither; the number of runs is that"
+        f" which finds a change of {within} in 80 of 100 cases, if runs spread as these do. Not"
+        " comparable: one side has no run that can be compared. Shares of failed runs are compared"
+        " by Fisher's exact test."
+    )
+    return what, verdicts
+
+
+def _points(comparison: Comparison) -> list[Point]:
+    """The findings that have a place on an axis of percent."""
+    varying = _varying(comparison)
+    points: list[Point] = []
+    for one in (*comparison.judged, *comparison.told):
+        change = one.change
+        if change is None or change.part == math.inf:
+            continue
+        label = ", ".join(one.cell[place] or "none" for place in varying)
+        between = change.interval
+        has_ends = between is not None and between.high < math.inf
+        points.append(
+            Point(
+                one.measure,
+                label,
+                change.part * 100,
+                one.verdict.value,
+                low=between.low * 100 if between is not None and has_ends else None,
+                high=between.high * 100 if between is not None and has_ends else None,
+            )
+        )
+    return points
+
+
+def _cells_table(factors: Sequence[str], cells: Sequence[tuple[str, ...]]) -> Table:
+    filled = [place for place in range(len(factors)) if any(cell[place] for cell in cells)]
+    return Table(
+        tuple(tables.Heading(factors[place], factors[place], is_numeric=False) for place in filled),
+        tuple(Row(tuple(Cell(cell[place]) for place in filled)) for cell in cells),
+    )
