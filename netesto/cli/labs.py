@@ -108,13 +108,15 @@ def _print_hosts(built: Lab) -> None:
 
 
 def _status() -> int:
-    found = records.read_all(records.STATE_FOLDER)
+    state_folder = records.STATE_FOLDER
+    found = records.read_all(state_folder)
     if not found:
         printing.out("no lab is up")
     for record in found:
-        state = "left by a run that was killed: netesto clean" if record.abandoned else "up"
+        is_left = records.is_abandoned(state_folder, record)
+        state = "left by a run that was killed: netesto clean" if is_left else "up"
         printing.out(f"lab {record.lab} ({record.topology}): {state}")
-        _print_hosts(Lab(record, records.STATE_FOLDER))
+        _print_hosts(Lab(record, state_folder))
     return status.OK
 
 
@@ -122,13 +124,18 @@ def _the_lab(name: str | None) -> Lab:
     """The lab of that name; without a name, the one that is up."""
     if name:
         return netns.attach(name)
-    standing = [record for record in records.read_all(records.STATE_FOLDER) if not record.abandoned]
+    state_folder = records.STATE_FOLDER
+    standing = [
+        record
+        for record in records.read_all(state_folder)
+        if not records.is_abandoned(state_folder, record)
+    ]
     if not standing:
         raise UsageError("no lab is up", remedy="netesto lab up dumbbell,rate=10mbit")
     if len(standing) > 1:
         names = ", ".join(record.lab for record in standing)
         raise UsageError(f"several labs are up: {names}", remedy="choose one with --name")
-    return Lab(standing[0], records.STATE_FOLDER)
+    return Lab(standing[0], state_folder)
 
 
 def _exec(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from netesto.errors import LabError
 from netesto.lab import records, teardown
 
 
@@ -13,16 +14,30 @@ def clean(state: Path = records.STATE_FOLDER) -> list[str]:
     """Take down every lab whose owner is gone; what was removed, in words.
 
     A lab whose owner lives, one that was brought up to stay, and anything that no record names
-    are left alone. LabError if something resists.
+    are left alone. LabError if something resists, after all else was tried.
     """
     removed: list[str] = []
-    if not any(record.abandoned for record in records.read_all(state)):
+    resisting: list[LabError] = []
+    records.forget_unrecorded(state)
+    if not _abandoned(state):
         return removed
     with _alone(state):
-        for record in records.read_all(state):
-            if record.abandoned:
+        for record in _abandoned(state):
+            try:
                 removed += [f"lab {record.lab}: {thing}" for thing in _removed(state, record)]
+            except LabError as error:
+                resisting.append(error)
+    if resisting:
+        raise LabError(
+            "; ".join(error.message for error in resisting),
+            remedy="netesto clean tries again; where the lab was made in another PID namespace, "
+            "call it there.",
+        )
     return removed
+
+
+def _abandoned(state: Path) -> list[records.Record]:
+    return [record for record in records.read_all(state) if records.is_abandoned(state, record)]
 
 
 @contextlib.contextmanager

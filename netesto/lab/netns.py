@@ -110,18 +110,25 @@ def up(
     it cannot be built.
     """
     check(plan)
-    with contextlib.ExitStack() as stack:
-        owner = records.identity_of(os.getpid())
-        yield _bring_up(plan, state, owner, stack, agents=agents, nursery=nursery)
+    lab = Lab(_record(plan, state), state)
+    _refuse_taken(lab.record)
+    with records.living(state, lab.id):
+        is_recorded = False
+        try:
+            with teardown.undisturbed():
+                records.create(state, lab.record)
+                is_recorded = True
+            yield _brought_up(plan, lab, agents=agents, nursery=nursery)
+        finally:
+            if is_recorded and not records.is_to_stay(state, lab.id):
+                _take_down_whatever_comes(lab)
 
 
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
     """A lab that stays, also after this process, until `take_down`. Errors as in `up`."""
-    check(plan)
-    with contextlib.ExitStack() as stack:
-        lab = _bring_up(plan, state, None, stack, agents=agents)
-        stack.pop_all()
-    return lab
+    # Until it is whole, it is one that goes away with us.
+    with up(plan, state=state, agents=agents) as lab:
+        return replace(lab, record=records.let_stay(state, lab.record))
 
 
 def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
@@ -140,6 +147,15 @@ def take_down(lab: Lab) -> list[str]:
         # The record has grown since: agents were started.
         record = records.read(path) if path.exists() else lab.record
         return teardown.take_down(lab.state, record)
+
+
+def _take_down_whatever_comes(lab: Lab) -> None:
+    """Also where the request to end, of which there is one, comes as this begins."""
+    try:
+        take_down(lab)
+    except KeyboardInterrupt:
+        take_down(lab)
+        raise
 
 
 # ---- before anything is built ----------------------------------------------------------------
@@ -181,7 +197,7 @@ def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
 # ---- building --------------------------------------------------------------------------------
 
 
-def _record(plan: Plan, state: Path, owner: ProcessIdentity | None) -> Record:
+def _record(plan: Plan, state: Path) -> Record:
     sockets = records.SOCKET_FOLDER / plan.prefix
     hosts = {
         namespace.node.name: HostRecord(
@@ -199,7 +215,7 @@ def _record(plan: Plan, state: Path, owner: ProcessIdentity | None) -> Record:
     return Record(
         lab=plan.prefix,
         topology=plan.topology.name,
-        owner=owner,
+        owner=records.identity_of(os.getpid()),
         namespaces=tuple(namespace.name for namespace in plan.namespaces),
         sockets=str(sockets),
         files=str(state.resolve() / plan.prefix),
@@ -207,26 +223,13 @@ def _record(plan: Plan, state: Path, owner: ProcessIdentity | None) -> Record:
     )
 
 
-def _bring_up(
-    plan: Plan,
-    state: Path,
-    owner: ProcessIdentity | None,
-    stack: contextlib.ExitStack,
-    *,
-    agents: bool,
-    nursery: Starter | None = None,
-) -> Lab:
-    """Build the lab; from the moment it is recorded, `stack` takes it down."""
-    lab = Lab(_record(plan, state, owner), state)
-    _refuse_taken(lab.record)
-    with teardown.undisturbed():
-        records.create(state, lab.record)
-        stack.callback(take_down, lab)
+def _brought_up(plan: Plan, lab: Lab, *, agents: bool, nursery: Starter | None = None) -> Lab:
+    """Build a lab that is written down."""
     _build(plan)
     if not agents:
         return lab
     _start_agents(lab, nursery)
-    return replace(lab, record=records.read(records.path_of(state, lab.id)))
+    return replace(lab, record=records.read(records.path_of(lab.state, lab.id)))
 
 
 def _refuse_taken(record: Record) -> None:

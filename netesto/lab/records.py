@@ -2,17 +2,23 @@
 
 One file a lab, `ID.json` in the state folder. Whoever takes a lab down, be it the process that
 made it or `leftovers` after its death, goes by this file and by nothing else.
+
+Who makes a lab that goes away with it, or is still making one that will stay, lives by a lock on
+`ID.lock` (lab.life). A record without one was written by a netesto that knew no locks; or its lab
+stays.
 """
 
+import contextlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from netesto.errors import LabError
+from netesto.lab import life
 
 # Raised when an older reader would misunderstand the file.
 FORMAT = 1
@@ -33,8 +39,8 @@ ID_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process that no other can be mistaken for: its number, its start in clock ticks since
-    boot, and the boot."""
+    """A process that no other of this PID namespace can be mistaken for: its number, its start in
+    clock ticks since boot, and the boot."""
 
     pid: int
     start_ticks: int
@@ -61,8 +67,8 @@ class HostRecord:
 class Record:
     """A lab on this machine. `owner` None: it stays until somebody takes it down by name.
 
-    `sockets` and `files` are folders that hold nothing but this lab's. `agents` are the processes
-    started so far.
+    The owner is told to people; whether it lives, `is_abandoned` knows. `sockets` and `files` are
+    folders that hold nothing but this lab's. `agents` are the processes started so far.
     """
 
     lab: str
@@ -74,11 +80,6 @@ class Record:
     hosts: Mapping[str, HostRecord]
     agents: Mapping[str, ProcessIdentity] = field(default_factory=dict)
     format: int = FORMAT
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether the process that would have taken it down is gone."""
-        return self.owner is not None and not self.owner.alive
 
 
 def boot_id() -> str:
@@ -112,10 +113,57 @@ def path_of(state: Path, lab: str) -> Path:
     return state / f"{lab}.json"
 
 
-def create(state: Path, record: Record) -> None:
-    """Write a new record. LabError if the lab's name is taken or the folder cannot be written."""
+@contextlib.contextmanager
+def living(state: Path, lab: str) -> Iterator[None]:
+    """Answer for a lab that is not recorded yet for as long as the body runs. LabError if there is
+    one of that name."""
+    _make_folder(state)
+    _refuse_recorded(state, lab)
+    with life.held(_lock_of(state, lab)):
+        try:
+            yield
+        finally:
+            if not path_of(state, lab).exists():
+                _lock_of(state, lab).unlink(missing_ok=True)
+
+
+def is_abandoned(state: Path, record: Record) -> bool:
+    """Whether the process that would have taken the lab down is gone."""
+    lock = _lock_of(state, record.lab)
+    if record.owner is None:
+        return False
+    return not (life.is_held(lock) if lock.exists() else record.owner.alive)
+
+
+def _lock_of(state: Path, lab: str) -> Path:
+    return state / f"{lab}.lock"
+
+
+def forget_unrecorded(state: Path) -> None:
+    """Remove what is left of those who were killed before they had written a record."""
+    for lock in state.glob("*.lock"):
+        lab = lock.stem
+        if not path_of(state, lab).exists() and (taken := life.take(lock)) is not None:
+            forget(state, lab)
+            os.close(taken)
+
+
+def _make_folder(state: Path) -> None:
     try:
         state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{state}: {error.strerror}") from error
+
+
+def _refuse_recorded(state: Path, lab: str) -> None:
+    if path_of(state, lab).exists():
+        raise LabError(f"a lab {lab} exists already", remedy=f"See {state}.")
+
+
+def create(state: Path, record: Record) -> None:
+    """Write a new record. LabError if the lab's name is taken or the folder cannot be written."""
+    _make_folder(state)
+    try:
         draft = _draft(state, record)
         try:
             # Unlike a renaming, this fails where the name is taken; a reader sees all or nothing.
@@ -134,14 +182,29 @@ def update(state: Path, record: Record) -> None:
 
 
 def _draft(state: Path, record: Record) -> Path:
-    draft = state / f".{record.lab}.{os.getpid()}"
+    draft = state / f".{record.lab}.draft"
     draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
     return draft
 
 
 def forget(state: Path, lab: str) -> None:
     """Remove a record, after everything in it is gone."""
-    path_of(state, lab).unlink(missing_ok=True)
+    for path in (path_of(state, lab), *state.glob(f".{lab}.*"), _lock_of(state, lab)):
+        path.unlink(missing_ok=True)
+
+
+def let_stay(state: Path, record: Record) -> Record:
+    """Note that the lab, whole by now, stays until somebody takes it down; its new record."""
+    lasting = replace(record, owner=None)
+    update(state, lasting)
+    _lock_of(state, record.lab).unlink(missing_ok=True)
+    return lasting
+
+
+def is_to_stay(state: Path, lab: str) -> bool:
+    """Whether a lab is recorded as one that stays."""
+    path = path_of(state, lab)
+    return path.exists() and read(path).owner is None
 
 
 def read(path: Path) -> Record:

@@ -57,7 +57,13 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    alive = {host: agent.pid for host, agent in record.agents.items() if agent.alive}
+    # In another PID namespace the number may be somebody else's.
+    inside = processes_inside(record.namespaces)
+    alive = {
+        host: agent.pid
+        for host, agent in record.agents.items()
+        if agent.alive and agent.pid in inside
+    }
     end_processes(alive.values(), grace_s=AGENT_GRACE_S)
     return [f"agent of {host}, process {pid}" for host, pid in alive.items()]
 

@@ -58,12 +58,62 @@ def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["nt3f.json"]
 
 
-def test_a_lab_of_a_living_process_is_not_abandoned():
-    assert not RECORD.abandoned
+def test_a_lab_of_a_living_process_is_not_abandoned(tmp_path: Path):
+    with records.living(tmp_path, RECORD.lab):
+        assert not records.is_abandoned(tmp_path, RECORD)
 
 
-def test_a_lab_of_a_dead_process_is_abandoned():
-    assert replace(RECORD, owner=gone()).abandoned
+def test_a_lab_of_a_living_process_has_whatever_number_it_seems_to_have(tmp_path: Path):
+    with records.living(tmp_path, RECORD.lab):
+        assert not records.is_abandoned(tmp_path, replace(RECORD, owner=gone()))
+
+
+def test_a_lab_of_a_dead_process_is_abandoned_whoever_has_its_number_now(tmp_path: Path):
+    (tmp_path / f"{RECORD.lab}.lock").touch()
+    assert records.is_abandoned(tmp_path, RECORD)
+
+
+def test_an_older_record_of_a_living_process_is_not_abandoned(tmp_path: Path):
+    assert not records.is_abandoned(tmp_path, RECORD)
+
+
+def test_an_older_record_of_a_dead_process_is_abandoned(tmp_path: Path):
+    assert records.is_abandoned(tmp_path, replace(RECORD, owner=gone()))
+
+
+def test_a_name_that_is_recorded_is_not_answered_for_anew(tmp_path: Path):
+    records.create(tmp_path, RECORD)
+    with pytest.raises(LabError, match="exists already"), records.living(tmp_path, RECORD.lab):
+        pass
+
+
+def test_a_lab_that_was_never_recorded_leaves_no_lock(tmp_path: Path):
+    with records.living(tmp_path, RECORD.lab):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_left_of_a_lab_that_was_never_recorded_is_removed(tmp_path: Path):
+    for name in ("nt3f.lock", ".nt3f.draft"):
+        (tmp_path / name).touch()
+    leftovers.clean(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lab_that_is_about_to_be_recorded_keeps_its_lock(tmp_path: Path):
+    with records.living(tmp_path, RECORD.lab):
+        leftovers.clean(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["nt3f.lock"]
+
+
+def test_a_lab_that_may_stay_is_nobody_s(tmp_path: Path):
+    with records.living(tmp_path, RECORD.lab):
+        records.create(tmp_path, RECORD)
+        lasting = records.let_stay(tmp_path, RECORD)
+    assert (records.read_all(tmp_path), records.is_abandoned(tmp_path, lasting)) == (
+        [replace(RECORD, owner=None)],
+        False,
+    )
 
 
 def test_a_process_with_the_same_number_is_another():
@@ -76,8 +126,8 @@ def test_a_process_before_the_last_boot_is_gone():
     assert not replace(HERE, boot="another").alive
 
 
-def test_a_lab_that_stays_is_never_abandoned():
-    assert not replace(RECORD, owner=None).abandoned
+def test_a_lab_that_stays_is_never_abandoned(tmp_path: Path):
+    assert not records.is_abandoned(tmp_path, replace(RECORD, owner=None))
 
 
 def test_a_file_that_is_no_record_is_named(tmp_path: Path):

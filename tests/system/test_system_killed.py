@@ -242,15 +242,10 @@ def is_wired(namespace: str) -> bool:
 def foreign_in(place: Place) -> Iterator[Foreign]:
     """A namespace with a link and a process, where one can be made; a file and a folder beside
     those of the guests, the folder that of a process that runs."""
-    me = os.getpid()
-    paths = [
-        place.temporary / f"{owned.PREFIX}notes",
-        place.temporary / f"{owned.PREFIX}{me}-{owned.start_ticks(me)}-mine",
-    ]
-    for path in paths:
-        path.mkdir()
+    notes = place.temporary / f"{owned.PREFIX}notes"
+    notes.mkdir()
     with contextlib.ExitStack() as stack:
-        foreign = Foreign(paths=paths)
+        foreign = Foreign(paths=[notes, stack.enter_context(owned.folder(place.temporary))])
         if place.ground == "lab":
             foreign_lab(foreign, stack, place)
         yield foreign
