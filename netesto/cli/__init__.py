@@ -3,12 +3,11 @@
 import contextlib
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import FrameType
 
+from netesto import interrupts
 from netesto.cli import options, printing, status
 from netesto.errors import NetestoError, ScriptError
 
@@ -26,10 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
-    """The exit status of `run`; what goes wrong in it is told in words."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    """The exit status of `run`; what goes wrong in it is told in words.
+
+    A request to end, however it is made, is treated as Ctrl-C: partial results are kept, hosts are
+    put back.
+    """
     printing.settle()
+    with interrupts.heeded():
+        return _told(run, debug=debug)
+
+
+def _told(run: Callable[[], int], *, debug: bool) -> int:
     try:
         return _printed(run)
     except NetestoError as error:
@@ -85,12 +91,6 @@ def _settle_output() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """A request to end is treated as Ctrl-C: partial results are kept, hosts are put back."""
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _dispatch(words: list[str]) -> int:

@@ -22,6 +22,7 @@ from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
 from netesto.model import Endpoint
+from netesto.results.store import Store
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -131,28 +132,28 @@ def run_inside(
 
     The guest of a part has a seed of its own, that depends on nothing but the run's and its name.
     """
-    out.mkdir(parents=True, exist_ok=True)
     words = [*options.words, "--seed", str(seed), "--out", str(out)]
     again = guest.command_for_run(words, kernel=kernel)
     drawer = Drawer(out)
     # In real time a guest must not have to share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
-    try:
-        status_inside = guest.run(
-            again.argv,
-            kernel=kernel,
-            writable=[out],
-            env=again.env,
-            stdin=script.encode() if options.script == "-" else b"",
-            max_wall_s=options.max_wall,
-            seed=seed if part is None else part_seed(seed, part),
-            meanwhile=drawer.look if draws_beside else None,
-        )
-    except KeyboardInterrupt:
-        return status.INTERRUPTED
-    finally:
-        drawer.finish()
-    return status_inside
+    # The guest's locks are its own kernel's, and would keep nobody out who is not in there.
+    with Store(out):
+        try:
+            return guest.run(
+                again.argv,
+                kernel=kernel,
+                writable=[out],
+                env=again.env,
+                stdin=script.encode() if options.script == "-" else b"",
+                max_wall_s=options.max_wall,
+                seed=seed if part is None else part_seed(seed, part),
+                meanwhile=drawer.look if draws_beside else None,
+            )
+        except KeyboardInterrupt:
+            return status.INTERRUPTED
+        finally:
+            drawer.finish()
 
 
 def draws_outside() -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from netesto import process
+from netesto import interrupts, process
 from netesto.cli import partfolders, status
 from netesto.cli.display import Display
 from netesto.cli.partfolders import REST
@@ -189,7 +189,8 @@ class SideBySide:
             (self._folder / "script").write_bytes(self._script)
         with partfolders.held(self._folder) as lock:
             try:
-                asyncio.run(self._all(lock))
+                with interrupts.handed_over() as requests:
+                    asyncio.run(self._all(lock, requests))
             finally:
                 # What ended is kept, also where a part before it did not.
                 for task in self._tasks[self._taken :]:
@@ -212,10 +213,10 @@ class SideBySide:
 
     # ---- running -------------------------------------------------------------------------
 
-    async def _all(self, lock: int) -> None:
+    async def _all(self, lock: int, requests: interrupts.Requests) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._interrupt)
+        for number in interrupts.not_ignored():
+            loop.add_signal_handler(number, self._interrupt, number, requests)
         waiting = iter(tuple(self._tasks))
         # Each on a processor of its own, as long as there are enough: guests use just one.
         cpus = sorted(os.sched_getaffinity(0))
@@ -231,9 +232,11 @@ class SideBySide:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
-    def _interrupt(self) -> None:
-        """Every part keeps what it has measured; a second time, its guest is ended at once."""
-        self._is_ending = self._was_interrupted = True
+    def _interrupt(self, number: signal.Signals, requests: interrupts.Requests) -> None:
+        """Every part keeps what it has measured; at a second Ctrl-C its guest is ended at once."""
+        if self._was_interrupted and number != signal.SIGINT:
+            return
+        self._is_ending = self._was_interrupted = requests.has_come = True
         for job in self._running.values():
             job.send(signal.SIGINT)
 

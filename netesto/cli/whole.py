@@ -4,12 +4,11 @@ import argparse
 import contextlib
 import platform
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from netesto import report, units
+from netesto import interrupts, report, units
 from netesto.cli import agents, grounds, labs, printing, status
 from netesto.cli.grounds import Choice
 from netesto.cli.session import End, Session
@@ -19,7 +18,7 @@ from netesto.controller import preflight, requests
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory, load
 from netesto.controller.onfailure import CONTINUE, OnFailure
-from netesto.errors import NetestoError, ScriptError, StoppedError, UsageError
+from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery, Starter
@@ -119,8 +118,7 @@ class Whole(Session):
         network = grounds.network(self.options, self.rehearsal, self._script.file)
         grounds.check_hosts(network, self.options, self.rehearsal)
         self.display.doing("building the lab")
-        if removed := leftovers.clean():
-            self.display.say(f"removed what a killed run left behind ({len(removed)} things)")
+        self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
         with labs.up(network, self._starter) as lab:
             where = f"{_GROUNDS[self._choice.ground]} {platform.release()}"
@@ -135,6 +133,14 @@ class Whole(Session):
                 yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)
             finally:
                 self._keep_unfetched(lab)
+
+    def _tidy_up(self) -> None:
+        try:
+            if removed := leftovers.clean():
+                self.display.say(f"removed what a killed run left behind ({len(removed)} things)")
+        except LabError as error:
+            # Our lab has names of its own.
+            self.display.warn(f"what a killed run left behind cannot be removed: {error.message}")
 
     def _ask(self, inventory: Inventory) -> None:
         """Before settings of real hosts change, the person at the terminal agrees."""
@@ -208,18 +214,19 @@ class Whole(Session):
             self._script.run(interpreter)
         except StoppedError as error:
             self.display.say(error.message)
-            with _deaf():
-                controller.interrupt("the run was stopped", interpreter.notes())
+            controller.interrupt("the run was stopped", interpreter.notes())
         except KeyboardInterrupt:
             self.display.say("interrupted: keeping what was measured, putting hosts back")
-            with _deaf():
-                controller.interrupt("interrupted", interpreter.notes())
+            try:
+                with interrupts.hurried():
+                    controller.interrupt("interrupted", interpreter.notes())
+            except KeyboardInterrupt:
+                self.display.say("interrupted again: what hosts still have is not brought home")
             outcome = status.INTERRUPTED
         except NetestoError as error:
             if not controller.has_open_experiments:
                 raise
-            with _deaf():
-                controller.interrupt(error.message, interpreter.notes())
+            controller.interrupt(error.message, interpreter.notes())
             self.display.error(str(error))
             # What was measured is on disk, with the reason: a failed measurement, unless the
             # script itself is to blame.
@@ -248,17 +255,3 @@ def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
 
 def _nothing(_: Path) -> None:
     """Somebody else draws."""
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """While things are put back, a second Ctrl-C waits: every step has a deadline of its own."""
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

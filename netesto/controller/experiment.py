@@ -25,7 +25,8 @@ class Flow:
 class Group:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
-    `released` says that the server was told to forget it.
+    `accepted` says that its client's agent has it, and will tell how it ends; `released` that the
+    server was told to forget it.
     """
 
     request: GroupRequest
@@ -34,6 +35,7 @@ class Group:
     full_server: str
     flows: list[Flow]
     held: bool = False
+    accepted: bool = False
     complete: bool = False
     released: bool = False
 

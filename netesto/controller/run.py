@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -27,6 +28,9 @@ CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 # A flow starts this long after DO_CLIENT is sent: the time an agent takes to accept it and to have
 # what observes it running. Without it every flow would start late by that, each by another amount.
 START_LEAD_S = 0.15
+
+# After all flows were ended, an agent may take this long to say so.
+ABORT_GRACE_S = 3.0
 
 # After the last flow should have ended, an agent still may take this long to say so: its own grace
 # for a tool that hangs, the server's half of the books, and a busy machine.
@@ -61,6 +65,8 @@ class Run:
         self._ground = ground
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        # Once all flows were told to end: they have by then, or nobody waits for them any more.
+        self._latest_end_s = math.inf
 
     # ---- hosts ---------------------------------------------------------------------------
 
@@ -222,6 +228,7 @@ class Run:
             group.complete = True
             self._release(experiment, group)
             raise
+        group.accepted = True
         for flow in group.flows:
             self._observer.flow_accepted(
                 experiment.exp,
@@ -344,7 +351,7 @@ class Run:
 
     async def bring(self, experiment: Experiment, name: str) -> None:
         """Bring the experiment's files from a host, once its flows there are over."""
-        deadline_s = experiment.expected_end_s + OVERDUE_GRACE_S
+        deadline_s = min(experiment.expected_end_s + OVERDUE_GRACE_S, self._latest_end_s)
         await self._until(lambda: experiment.is_over_at(name), deadline_s=lambda: deadline_s)
         host = self.hosts.get(name)
         if host is None or host.lost is not None or name not in experiment.pending_data:
@@ -372,14 +379,23 @@ class Run:
                 experiment.reasons.append(error.message)
 
     async def abort(self) -> None:
-        """Interrupted: end all flows now; what was measured stays."""
+        """Interrupted: end all flows now; what was measured stays. None is waited for long."""
+        self._latest_end_s = self.clock.now() + ABORT_GRACE_S
         for experiment in self.experiments.values():
             for group in experiment.groups.values():
                 if not group.is_over:
                     group.fail("interrupted", self.clock.now())
-        for host in self.hosts.values():
+        await asyncio.gather(*map(self._abort_at, self.hosts.values()))
+        # No agent will tell the end of what it was not asked to begin.
+        for experiment in self.experiments.values():
+            for group in experiment.groups.values():
+                if not group.accepted and not group.complete and not group.held:
+                    group.complete = True
+                    self._release(experiment, group)
+
+    async def _abort_at(self, host: HostConnection) -> None:
+        try:
             if host.lost is None:
-                try:
-                    await host.agent.abort()
-                except AgentError as error:
-                    self._observer.warn(error.message)
+                await host.agent.abort()
+        except AgentError as error:
+            self._observer.warn(error.message)

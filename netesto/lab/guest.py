@@ -119,10 +119,11 @@ def run(
     taken from the machine when they are used. `meanwhile` is called again and again while the guest
     runs, some times a second; it must not raise.
 
-    The first KeyboardInterrupt interrupts the command, which may end in its own way; a second one
-    ends the guest and is raised. LabError if the guest cannot start, crashes (with the kernel's
-    last lines), gives no sign of life for `stall_s` or runs longer than `max_wall_s` (both wall
-    time). Call it from a thread that lives at least as long: the guest ends with it.
+    The first KeyboardInterrupt interrupts the command, which may end in its own way; a second
+    Ctrl-C ends the guest and is raised as one. LabError if the guest cannot start, crashes (with
+    the kernel's last lines), gives no sign of life for `stall_s` of its processor time, or runs
+    longer than `max_wall_s` of wall time. Call it from a thread that lives at least as long: the
+    guest ends with it.
     """
     _check_folders(writable)
     if memory_mb is None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from netesto import interrupts
 from netesto.errors import LabError
 from netesto.lab import records, teardown
 
@@ -52,5 +53,5 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _removed(state: Path, record: records.Record) -> list[str]:
-    with teardown.undisturbed():
+    with interrupts.undisturbed():
         return [*teardown.take_down(state, record), "its record"]

@@ -10,6 +10,7 @@ import os
 import re
 import selectors
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
 
-from netesto import process
+from netesto import interrupts, process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
@@ -87,6 +88,15 @@ class Lab:
         words = [process.program(argv[0]), *argv[1:]] if argv else []
         return ["ip", "netns", "exec", namespaces[node], *words]
 
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for as long as the body runs. It is among the lab's files: should nobody be left
+        to remove it, it goes with the lab."""
+        files = Path(self.record.files)
+        files.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=files) as folder:
+            yield Path(folder)
+
     def exec(
         self, node: str, argv: Sequence[str], *, timeout: float, check: bool = True
     ) -> process.Finished:
@@ -115,7 +125,7 @@ def up(
     with records.living(state, lab.id):
         is_recorded = False
         try:
-            with teardown.undisturbed():
+            with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
             yield _brought_up(plan, lab, agents=agents, nursery=nursery)
@@ -143,7 +153,7 @@ def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
 def take_down(lab: Lab) -> list[str]:
     """Remove the lab; what was there, in words. One that is gone already is fine."""
     path = records.path_of(lab.state, lab.id)
-    with teardown.undisturbed():
+    with interrupts.undisturbed():
         # The record has grown since: agents were started.
         record = records.read(path) if path.exists() else lab.record
         return teardown.take_down(lab.state, record)

@@ -8,7 +8,6 @@ must fit into half a second and this machine must be able to send it.
 import json
 import re
 import statistics
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -226,8 +225,8 @@ def _train(
     address = str(lab.endpoints[destination].addresses[family])
     receive = lab.command(destination, [*command, "receive", address])
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            said = Path(folder) / "receiver"
+        with lab.scratch() as folder:
+            said = folder / "receiver"
             ready = _lines(said, 1)
             with process.background(receive, stdout=said, ready=ready, timeout=DEADLINE_S) as child:
                 port = str(json.loads(said.read_text(encoding="utf-8"))["port"])

@@ -9,19 +9,24 @@ import os
 import select
 import shutil
 import signal
-import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from types import FrameType
+from typing import TypeAlias
 
 from netesto import process
 from netesto.errors import LabError, ProcessError
 from netesto.lab import records
 from netesto.lab.records import NAMESPACE_FOLDER, Record
 
+# The device and inode of a namespace.
+Identity: TypeAlias = tuple[int, int]
+
 # Agents are commands: importing them would tie the lab to them.
 AGENT = "netesto.agent.daemon"
+
+# What an agent's process is called (netesto.agent.nursery).
+AGENT_COMMAND = "netesto-agent"
 
 # An agent ends its flows and puts its host back before it ends itself.
 AGENT_GRACE_S = 10.0
@@ -44,11 +49,14 @@ def take_down(state: Path, record: Record) -> list[str]:
     What is gone already is fine. LabError if something resists: the record then stays, so that a
     later `netesto clean` can finish.
     """
-    removed = _end_agents(record)
     namespaces = [name for name in record.namespaces if (NAMESPACE_FOLDER / name).exists()]
+    inodes = identities(namespaces)
+    removed = _end_agents(record)
     removed += _recover(record, namespaces)
-    removed += _end_inside(namespaces)
+    removed += _end_inside(inodes)
     _delete_namespaces(record.lab, namespaces)
+    # An agent that was just being started may have come in meanwhile; now none can any more.
+    removed += _end_inside(inodes)
     removed += [f"namespace {name}" for name in namespaces]
     for folder in (record.sockets, record.files):
         removed += _remove_folder(Path(folder))
@@ -57,15 +65,26 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    # In another PID namespace the number may be somebody else's.
-    inside = processes_inside(record.namespaces)
-    alive = {
-        host: agent.pid
-        for host, agent in record.agents.items()
-        if agent.alive and agent.pid in inside
+    """End those that run in the lab's namespaces, also one that was started an instant ago."""
+    hosts = {
+        identity: host
+        for host, entry in record.hosts.items()
+        for identity in identities([entry.namespace])
     }
-    end_processes(alive.values(), grace_s=AGENT_GRACE_S)
-    return [f"agent of {host}, process {pid}" for host, pid in alive.items()]
+    agents = {
+        pid: hosts[identity]
+        for pid, identity in _processes(hosts.keys()).items()
+        if _command_of(pid) == AGENT_COMMAND
+    }
+    end_processes(agents, grace_s=AGENT_GRACE_S)
+    return [f"agent of {host}, process {pid}" for pid, host in agents.items()]
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
@@ -85,26 +104,37 @@ def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
     return recovered
 
 
-def _end_inside(namespaces: Collection[str]) -> list[str]:
+def _end_inside(namespaces: Collection[Identity]) -> list[str]:
     """End what runs in the namespaces; again, if it had started something meanwhile."""
     ended: list[str] = []
-    while inside := processes_inside(namespaces):
+    while inside := _processes(namespaces):
         end_processes(inside, grace_s=PROCESS_GRACE_S)
         ended += [f"process {pid}" for pid in inside]
     return ended
 
 
-def processes_inside(namespaces: Iterable[str]) -> list[int]:
+def processes_inside(names: Iterable[str]) -> list[int]:
     """The processes whose network namespace is one of these, by number."""
-    ours = {_identity(NAMESPACE_FOLDER / name) for name in namespaces} - {None}
-    if not ours:
-        return []
+    return list(_processes(identities(names)))
+
+
+def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
+    """The processes in these namespaces, and in which each is."""
+    if not namespaces:
+        return {}
     numbers = sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in numbers if _identity(Path(f"/proc/{pid}/ns/net")) in ours]
+    found = {pid: _identity(Path(f"/proc/{pid}/ns/net")) for pid in numbers}
+    return {pid: each for pid, each in found.items() if each is not None and each in namespaces}
 
 
-def _identity(namespace: Path) -> tuple[int, int] | None:
-    """What tells one namespace from every other; None if it, or its process, is gone."""
+def identities(names: Iterable[str]) -> set[Identity]:
+    """What tells these namespaces from all others, also when their names are gone."""
+    found = (_identity(NAMESPACE_FOLDER / name) for name in names)
+    return {identity for identity in found if identity is not None}
+
+
+def _identity(namespace: Path) -> Identity | None:
+    """None if it, or its process, is gone."""
     try:
         status = namespace.stat()
     except OSError:
@@ -174,27 +204,3 @@ def _remove_folder(folder: Path) -> list[str]:
     except OSError as error:
         raise LabError(f"{folder}: not removed: {error.strerror}") from error
     return [f"folder {folder}"]
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C and termination back until the body is done, then let them act.
-
-    Only the main thread is ever interrupted, so in another thread there is nothing to hold back.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        arrived.append(number)
-
-    before = {sign: signal.signal(sign, note) for sign in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, signal.SIG_DFL if handler is None else handler)
-        for number in arrived[:1]:
-            signal.raise_signal(number)

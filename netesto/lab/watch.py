@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import process
+from netesto import interrupts, process
 from netesto.errors import LabError
 from netesto.lab import inside, mconsole
 from netesto.lab.kernels import Kind
@@ -150,7 +150,7 @@ class Watch:
             goes_on = True
             while goes_on:
                 try:
-                    goes_on = self._look()
+                    goes_on = self._look_in_haste() if self._was_interrupted else self._look()
                 except KeyboardInterrupt:
                     if self._was_interrupted:
                         raise
@@ -158,6 +158,10 @@ class Watch:
                     self._order(f"signal {int(signal.SIGINT)}")
         if self._is_over_time:
             raise self._over_time("its results so far are kept")
+
+    def _look_in_haste(self) -> bool:
+        with interrupts.hurried():
+            return self._look()
 
     def _look(self) -> bool:
         """Pass on what there is, then wait a moment; False when the guest has ended."""

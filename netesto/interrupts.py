@@ -1,0 +1,115 @@
+"""Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt, and no other does.
+
+Whoever ends a program often asks twice: a terminal that goes away tells the shell, and both tell
+us; a service manager sends one signal after the other. What was begun after the first, keeping what
+was measured and putting hosts back, must not be torn apart by the second. Only a second Ctrl-C is
+that of a person in a hurry: it counts where there is something that can be left out (`hurried`).
+
+A signal that is ignored when we start (nohup) stays ignored. All of this is of the main thread:
+no other is ever interrupted.
+"""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Requests:
+    """The handler of all three signals."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._is_hurried = False
+        self._has_hurry_come = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if not self.has_come:
+            self.has_come = True
+            raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            self._has_hurry_come = True
+            self._hurry()
+
+    def _hurry(self) -> None:
+        if self._is_hurried and self._has_hurry_come:
+            self._is_hurried = False
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def hurried(self) -> Iterator[None]:
+        try:
+            self._is_hurried = True
+            self._hurry()
+            yield
+        finally:
+            self._is_hurried = False
+
+
+@contextlib.contextmanager
+def heeded() -> Iterator[None]:
+    """While the body runs, the first request to end raises KeyboardInterrupt. Once one has come,
+    this process heeds no more of them, also after the body."""
+    requests = Requests()
+    before = {number: signal.signal(number, requests) for number in not_ignored()}
+    try:
+        yield
+    finally:
+        if not requests.has_come:
+            _restore(before)
+
+
+@contextlib.contextmanager
+def hurried() -> Iterator[None]:
+    """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; at once if it has
+    come already."""
+    handler = signal.getsignal(signal.SIGINT)
+    with handler.hurried() if isinstance(handler, Requests) else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def handed_over() -> Iterator[Requests]:
+    """While the body runs it may have handlers of its own, and tells the yielded object what came
+    of it; afterwards all is as before."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    requests = [handler for handler in handlers.values() if isinstance(handler, Requests)]
+    try:
+        yield requests[0] if requests else Requests()
+    finally:
+        _restore(handlers)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold requests to end back until the body is done, then let the first act."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    before = {number: signal.signal(number, note) for number in not_ignored()}
+    try:
+        yield
+    finally:
+        _restore(before)
+        for number in arrived[:1]:
+            signal.raise_signal(number)
+
+
+def not_ignored() -> list[signal.Signals]:
+    """Those of the signals that somebody wants us to heed."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _restore(handlers: dict[signal.Signals, "signal._HANDLER"]) -> None:
+    for number, handler in handlers.items():
+        # None: it was not Python that installed it.
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
