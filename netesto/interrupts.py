@@ -1,4 +1,5 @@
-"""Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt, and no other does.
+"""Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt; what follows does
+not disturb the ending.
 
 Whoever ends a program often asks twice: a terminal that goes away tells the shell, and both tell
 us; a service manager sends one signal after the other. What was begun after the first, keeping what
@@ -11,9 +12,13 @@ no other is ever interrupted.
 
 import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import TypeAlias
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -22,14 +27,14 @@ class Requests:
     """The handler of all three signals."""
 
     def __init__(self) -> None:
-        self.has_come = False
+        # Somebody has caught the first, and sees to the end.
+        self.is_heeded = False
         self._is_hurried = False
         self._has_hurry_come = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if not self.has_come:
-            self.has_come = True
+        if not self.is_heeded and not _is_interrupted():
             raise KeyboardInterrupt
         if number == signal.SIGINT:
             self._has_hurry_come = True
@@ -52,23 +57,32 @@ class Requests:
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """While the body runs, the first request to end raises KeyboardInterrupt. Once one has come,
-    this process heeds no more of them, also after the body."""
+    """While the body runs, a request to end raises KeyboardInterrupt, until one is heeded. Then
+    this process hears no more of them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
     try:
         yield
     finally:
-        if not requests.has_come:
-            _restore(before)
+        # Python gives up handlers of its own while it ends; what is ignored stays so.
+        is_ending = requests.is_heeded or _is_interrupted()
+        _restore(dict.fromkeys(before, signal.SIG_IGN) if is_ending else before)
+
+
+def heed() -> None:
+    """The caller has caught the KeyboardInterrupt, and will end: no other one comes. Until somebody
+    says so each request raises one, because foreign code may lose it."""
+    requests = _installed()
+    if requests is not None:
+        requests.is_heeded = True
 
 
 @contextlib.contextmanager
 def hurried() -> Iterator[None]:
     """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; at once if it has
     come already."""
-    handler = signal.getsignal(signal.SIGINT)
-    with handler.hurried() if isinstance(handler, Requests) else contextlib.nullcontext():
+    requests = _installed()
+    with contextlib.nullcontext() if requests is None else requests.hurried():
         yield
 
 
@@ -77,9 +91,8 @@ def handed_over() -> Iterator[Requests]:
     """While the body runs it may have handlers of its own, and tells the yielded object what came
     of it; afterwards all is as before."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    requests = [handler for handler in handlers.values() if isinstance(handler, Requests)]
     try:
-        yield requests[0] if requests else Requests()
+        yield _installed() or Requests()
     finally:
         _restore(handlers)
 
@@ -104,12 +117,25 @@ def undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+def _installed() -> Requests | None:
+    handlers = map(signal.getsignal, SIGNALS)
+    return next((handler for handler in handlers if isinstance(handler, Requests)), None)
+
+
+def _is_interrupted() -> bool:
+    """Whether a KeyboardInterrupt is under way: this is called by what it unwinds."""
+    error = sys.exception()
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
 def not_ignored() -> list[signal.Signals]:
     """Those of the signals that somebody wants us to heed."""
     return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def _restore(handlers: dict[signal.Signals, "signal._HANDLER"]) -> None:
+def _restore(handlers: Mapping[signal.Signals, Handler]) -> None:
     for number, handler in handlers.items():
         # None: it was not Python that installed it.
         signal.signal(number, signal.SIG_DFL if handler is None else handler)

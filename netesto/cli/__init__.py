@@ -46,12 +46,14 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
         printing.err(error if placed else f"netesto: {error}")
         return status.of(error)
     except KeyboardInterrupt:
-        printing.err("netesto: interrupted")
-        return status.INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         # The reader of a listing (head, less) has seen enough.
         return status.OK
     except Exception as error:
+        # Python makes another error of what comes while a class is made, say in an import.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _interrupted()
         if debug:
             raise
         if isinstance(error, OSError) and error.errno is not None:
@@ -69,6 +71,12 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
         return status.FAILED
     finally:
         _settle_output()
+
+
+def _interrupted() -> int:
+    interrupts.heed()
+    printing.err("netesto: interrupted")
+    return status.INTERRUPTED
 
 
 def _printed(run: Callable[[], int]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import interrupts
 from netesto.cli import labs, status
 from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
@@ -151,6 +152,7 @@ def run_inside(
                 meanwhile=drawer.look if draws_beside else None,
             )
         except KeyboardInterrupt:
+            interrupts.heed()
             return status.INTERRUPTED
         finally:
             drawer.finish()

@@ -236,7 +236,7 @@ class SideBySide:
         """Every part keeps what it has measured; at a second Ctrl-C its guest is ended at once."""
         if self._was_interrupted and number != signal.SIGINT:
             return
-        self._is_ending = self._was_interrupted = requests.has_come = True
+        self._is_ending = self._was_interrupted = requests.is_heeded = True
         for job in self._running.values():
             job.send(signal.SIGINT)
 

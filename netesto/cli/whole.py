@@ -216,6 +216,7 @@ class Whole(Session):
             self.display.say(error.message)
             controller.interrupt("the run was stopped", interpreter.notes())
         except KeyboardInterrupt:
+            interrupts.heed()
             self.display.say("interrupted: keeping what was measured, putting hosts back")
             try:
                 with interrupts.hurried():

@@ -154,6 +154,7 @@ class Watch:
                 except KeyboardInterrupt:
                     if self._was_interrupted:
                         raise
+                    interrupts.heed()
                     self._was_interrupted = True
                     self._order(f"signal {int(signal.SIGINT)}")
         if self._is_over_time:

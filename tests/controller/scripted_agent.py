@@ -36,16 +36,18 @@ CONTENT = b"what was measured"
 class ScriptedAgent:
     """Records calls by name. A started group ends well at once, unless `silent`.
 
-    With `dies` its connection is lost when a flow is started.
+    With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is.
     """
 
     host: str
     silent: bool = False
     fails: str = ""
     dies: bool = False
+    deaf: bool = False
     calls: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def info(self) -> HostInfo:
         return HostInfo(
@@ -93,6 +95,9 @@ class ScriptedAgent:
         del ports
         self.calls.append(f"start {request.exp} {request.group}")
         self.starts_s.append(start_at_s or 0.0)
+        self.asked.set()
+        if self.deaf:
+            await asyncio.Event().wait()
         if self.dies:
             self.events.put_nowait(None)
         elif not self.silent:

@@ -142,6 +142,34 @@ def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
     assert asyncio.run(scenario()) == ("partial", ["b: agent lost: connection lost"])
 
 
+def test_what_was_interrupted_while_an_agent_accepted_it_is_over_after_an_abort(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, deaf=True)
+        starting = asyncio.create_task(here.run.carry_out(do_client(duration_s=3600.0)))
+        await here.agents["a"].asked.wait()
+        starting.cancel()
+        await here.run.abort()
+        await here.run.wait_flows(1, None)
+        await here.run.bring_rest(here.run.experiments[1])
+        return statuses(here.run), sorted(here.run.experiments[1].files)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        ["interrupted"],
+        ["raw/a/log", "raw/b/log"],
+    )
+
+
+def test_after_an_abort_the_end_of_a_flow_is_not_waited_for_long(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client(duration_s=3600.0))
+        await here.run.abort()
+        await here.run.bring_rest(here.run.experiments[1])
+        return sorted(here.run.experiments[1].files)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
+
+
 def test_an_abort_ends_flows_on_all_hosts(tmp_path: Path):
     async def scenario():
         here = world(tmp_path, silent=True)

@@ -1,7 +1,6 @@
 """Labs in this machine's kernel: what is reachable, what is shaped, and that nothing stays."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -286,20 +285,6 @@ def test_an_interrupt_while_building_leaves_nothing(state: Path, left_of):
         child.communicate(timeout=20)
     assert left_of(record) == []
     assert list(state.iterdir()) == []
-
-
-def test_signals_wait_until_the_body_is_done():
-    done = []
-
-    def work() -> None:
-        with teardown.undisturbed():
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
-            done.append("all of it")
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert done == ["all of it"]
 
 
 # ---- refusals --------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""Requests to end a process, as signals to this one."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from netesto import interrupts, process
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_any_of_the_signals_interrupts():
+    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+        signal.raise_signal(signal.SIGHUP)
+
+
+def test_what_follows_the_first_request_is_not_disturbed():
+    done = []
+
+    @interrupts.heeded()
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            for number in interrupts.SIGNALS:
+                signal.raise_signal(number)
+            done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["put back"]
+
+
+def test_a_request_that_foreign_code_lost_is_not_the_last():
+    with interrupts.heeded():
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_what_was_heeded_is_the_last():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        interrupts.heed()
+        assert signal.raise_signal(signal.SIGINT) is None
+
+
+def test_a_late_request_does_not_end_a_process_that_is_ending():
+    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.raise_signal(signal.SIGHUP) is None
+
+
+def test_a_second_ctrl_c_counts_where_somebody_may_be_in_a_hurry():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        interrupts.heed()
+        with pytest.raises(KeyboardInterrupt), interrupts.hurried():
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_ctrl_c_that_came_before_counts_too():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        interrupts.heed()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.hurried():
+            pass
+
+
+def test_a_terminal_that_goes_away_is_in_no_hurry():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        interrupts.heed()
+        with interrupts.hurried():
+            assert signal.raise_signal(signal.SIGHUP) is None
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with interrupts.heeded(), interrupts.undisturbed():
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_handlers_are_as_before_where_nothing_came():
+    before = [signal.getsignal(number) for number in interrupts.SIGNALS]
+    with interrupts.heeded():
+        pass
+    assert [signal.getsignal(number) for number in interrupts.SIGNALS] == before
+
+
+def test_handlers_are_as_before_after_those_of_others():
+    with interrupts.heeded():
+        ours = signal.getsignal(signal.SIGTERM)
+        with interrupts.handed_over():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        assert signal.getsignal(signal.SIGTERM) is ours
+
+
+def test_a_request_that_others_took_is_the_first():
+    with interrupts.heeded():
+        with interrupts.handed_over() as requests:
+            requests.is_heeded = True
+        assert signal.raise_signal(signal.SIGTERM) is None
+
+
+@pytest.mark.parametrize("number", interrupts.SIGNALS)
+def test_what_is_undisturbed_ends_before_a_request_acts(number):
+    done = []
+
+    @interrupts.heeded()
+    @interrupts.undisturbed()
+    def work() -> None:
+        os.kill(os.getpid(), number)
+        done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["put back"]
+
+
+def test_a_program_that_was_told_to_end_says_so_however_often_it_was_told(tmp_path):
+    ends = """
+import atexit, os, signal, sys
+from netesto import cli
+tell = lambda number: os.kill(os.getpid(), number)
+atexit.register(lambda: [tell(number) for number in (2, 15, 1)])
+sys.exit(cli.guarded(lambda: tell(signal.SIGHUP)))
+"""
+    finished = process.run([sys.executable, "-c", ends], timeout=30, check=False)
+    assert (finished.status, finished.stderr) == (130, "netesto: interrupted\n")
+
+
+def test_a_program_under_nohup_outlives_its_terminal():
+    hung_up = """
+import os, signal, sys
+from netesto import cli
+sys.exit(cli.guarded(lambda: os.kill(os.getpid(), signal.SIGHUP) or 7))
+"""
+    argv = ["nohup", sys.executable, "-c", hung_up]
+    assert process.run(argv, timeout=30, check=False).status == 7
