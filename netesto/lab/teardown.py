@@ -82,7 +82,7 @@ def _end_agents(record: Record) -> list[str]:
 
 def _command_of(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
