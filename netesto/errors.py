@@ -5,7 +5,8 @@ NetestoError
 ├── UsageError             the command line or a given file is wrong  exit status 2
 ├── WorldError             the world is not ready                     exit status 3
 │   ├── AgentError         a host is wrong: unreachable, lost, refuses
-│   │   └── AgentBusyError      another controller holds it
+│   │   ├── AgentBusyError      another controller holds it
+│   │   └── NotAllowedError     no script may ask this of a host
 │   ├── MissingError       a tool or kernel feature is not there
 │   ├── LabError           this machine is wrong: the lab could not be built
 │   └── ResultsError       the results folder is wrong: not writable, other columns
@@ -145,6 +146,10 @@ class AgentBusyError(AgentError):
     def __init__(self, holder: str, *, host: str = "", remedy: str = "") -> None:
         super().__init__(f"in use by {holder}", host=host, remedy=remedy)
         self.holder = holder
+
+
+class NotAllowedError(AgentError):
+    """No script may ask this of a host, or with this value."""
 
 
 class MissingError(WorldError):

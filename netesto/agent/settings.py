@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import process
-from netesto.agent import allowed, qdiscs
+from netesto import allowed, process
+from netesto.agent import qdiscs
 from netesto.agent.journal import Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError

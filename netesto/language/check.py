@@ -27,7 +27,14 @@ from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.nearest import hint, nearest
 from netesto.language.parser import parse
 from netesto.language.remote import spellings
-from netesto.language.scope import DOLLAR, MisuseError, UndefinedError, parts, references
+from netesto.language.scope import (
+    DOLLAR,
+    ColumnError,
+    MisuseError,
+    UndefinedError,
+    parts,
+    references,
+)
 from netesto.language.survey import Call, Definition, Survey, Use, survey
 from netesto.language.values import values_of
 
@@ -435,6 +442,8 @@ class _Checker:
                 return True
             case NoMacroError():
                 return self._lacks_source or self._reads_another
+            case ColumnError():
+                return False
             case _:
                 return _COMPUTED.search(place.text) is None
 

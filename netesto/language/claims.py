@@ -19,7 +19,7 @@ from netesto.language.expressions import (
 from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
 from netesto.language.ports import ColumnKind
-from netesto.language.scope import MisuseError
+from netesto.language.scope import ColumnError, MisuseError
 from netesto.units import quantity
 
 
@@ -58,7 +58,7 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
             other = _kind_beside(right, one, kinds)
             if {one, other} == {"text", "number"} and operator not in {"==", "!="}:
                 text, number_ = (left, right) if one == "text" else (right, left)
-                raise MisuseError(
+                raise ColumnError(
                     f"{_shown(text)} is a text, and {_shown(number_)} a number:"
                     f" {operator} does not compare them",
                     near=(operator,),
@@ -73,7 +73,7 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
     for part in parts:
         if check_kinds(part, kinds) == "text":
             text = _shown(part)
-            raise MisuseError(f"{text} is not a number to compute with", near=(text,))
+            raise ColumnError(f"{text} is not a number to compute with", near=(text,))
     if isinstance(tree, ast.Call):
         function(tree)
     if not _has_name(tree):
@@ -219,8 +219,8 @@ def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | 
     return value * counted(name)[1] if in_base else value
 
 
-def _no_column(name: str, columns: Iterable[str]) -> MisuseError:
-    return MisuseError(
+def _no_column(name: str, columns: Iterable[str]) -> ColumnError:
+    return ColumnError(
         f"there is no column {name}",
         near=(name,),
         remedy=hint(name, columns, otherwise="fields.txt lists the columns."),

@@ -10,6 +10,7 @@ from netesto.language import ports
 from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.ports import REPETITION
+from netesto.language.scope import ColumnError
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -164,8 +165,9 @@ class DryRun(ExperimentCounter):
         try:
             there = table.has(name)
         except ScriptError as error:
-            error.place = place
-            raise
+            column = ColumnError(error.message, remedy=error.remedy)
+            column.place = place
+            raise column from None
         self._named.add(name)
         if not there and not factor:
             near = table.nearest(name)

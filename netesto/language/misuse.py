@@ -2,19 +2,29 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from netesto.language import arguments, ast, local
+from netesto.errors import Place
+from netesto.language import arguments, ast, local, permitted
 from netesto.language.claims import claim
-from netesto.language.commands import ALL_NAMES, LOCAL, LOCAL_KEYED, REMOTE, Specification
+from netesto.language.commands import (
+    ALL_NAMES,
+    COMMON,
+    LOCAL,
+    LOCAL_KEYED,
+    REMOTE,
+    Specification,
+)
 from netesto.language.compiler import macro_arguments, unknown_command
 from netesto.language.dryrun import DryRun
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
 from netesto.language.nearest import nearest
+from netesto.language.remote import Common, setting
 from netesto.language.scope import REFERENCE, MisuseError, Scope, parts
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "REQUIRE", "WAIT"})
+_COMMON_NAMES = frozenset(argument.name for argument in COMMON)
 _TRIED_BY_WORD = frozenset({"LAB", "REQUIRE"})
 
 
@@ -62,6 +72,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     by_name = {each.name: each for each in specification.arguments}
     by_name |= {each.alias: each for each in specification.arguments if each.alias}
     given: set[str] = set()
+    others: dict[str, str] = {}
     is_open = False
     try:
         _check_once(specification.name, raws, aliases=arguments.aliases(specification))
@@ -85,9 +96,52 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
         elif not arguments.is_open(specification, key):
             given.add(_meant(key, by_name))
             yield arguments.unknown_argument(key, specification)
+        elif "$" not in value:
+            others[key] = _unquoted(value)
     for argument in specification.arguments:
         if argument.required and argument.name not in given and not is_open:
             yield arguments.missing_argument(argument, specification)
+    if specification.name.startswith("SET_"):
+        yield from _settings(specification, raws, others)
+
+
+def _settings(
+    specification: Specification, raws: Sequence[str], others: Mapping[str, str]
+) -> Iterator[MisuseError]:
+    """What no agent allows, as far as it stands in the line; `others` are names that are open."""
+    own = [raw for raw in raws if raw.partition("=")[0] not in _COMMON_NAMES]
+    words = tuple(_unquoted(raw) for raw in own if "$" not in raw)
+    if not specification.open_names:
+        # What one word means depends on the others.
+        yield from _setting(specification, words if len(words) == len(own) else ())
+        return
+    known = tuple(word for word in words if word.partition("=")[0] not in others)
+    for name, value in others.items():
+        errors = list(_setting(specification, (*known, f"{name}={value}")))
+        yield from errors
+        if any("module=" in error.near for error in errors):
+            return
+
+
+def _setting(specification: Specification, words: tuple[str, ...]) -> Iterator[MisuseError]:
+    try:
+        given = arguments.read(specification, words)
+    except MisuseError:
+        # Said already, or only the run knows the rest.
+        return
+    common = Common(
+        name=specification.name,
+        host="",
+        suffix="",
+        exp=0,
+        exp_name="",
+        place=Place("", 0),
+        chain=(),
+    )
+    try:
+        permitted.check(setting(given, dict(given.texts), common))
+    except MisuseError as error:
+        yield error
 
 
 def _check_once(

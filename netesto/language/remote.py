@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from netesto.errors import Place
-from netesto.language import ports
+from netesto.language import permitted, ports
 from netesto.language.arguments import Given, read
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
@@ -144,7 +144,9 @@ class Remote:
             case "EXIT":
                 return ports.Exit(**common, arguments=texts)
             case _:
-                return _setting(given, texts, common)
+                command = setting(given, texts, common)
+                permitted.check(command)
+                return command
 
     def _client(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoClient:
         if 0 < given.number("dur") <= given.number("omit"):
@@ -213,8 +215,8 @@ class Remote:
         )
 
 
-def _setting(given: Given, texts: dict[str, str], common: Common) -> ports.RemoteCommand:
-    """The SET_* commands."""
+def setting(given: Given, texts: dict[str, str], common: Common) -> ports.RemoteCommand:
+    """A SET_ command."""
     match common["name"]:
         case "SET_NETEM":
             return ports.SetNetem(
@@ -226,12 +228,13 @@ def _setting(given: Given, texts: dict[str, str], common: Common) -> ports.Remot
             )
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
+            options = (*[word for pair in named for word in pair], *given.words("other"))
             return ports.SetQdisc(
                 **common,
                 arguments=texts,
                 qdisc=texts["qdisc"],
                 action=texts["action"],
-                options=(*[word for pair in named for word in pair], *given.words("other")),
+                options=options,
             )
         case "SET_SYSCTL":
             _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")

@@ -40,6 +40,10 @@ class MisuseError(ScriptError):
         self.near = tuple(near)
 
 
+class ColumnError(MisuseError):
+    """A column is named that is not there, holds something else, or is not for scripts to fill."""
+
+
 class UndefinedError(MisuseError):
     """A command needs the value of the variable `name`, and nothing defines it."""
 

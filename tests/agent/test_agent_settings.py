@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent import allowed
+from netesto import allowed
 from netesto.agent.journal import Run, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.agent.settings import (
@@ -129,10 +129,10 @@ def test_other_module_parameter_is_refused(setting: ModuleParameter, text: str):
 
 
 def test_first_qdisc_covers_the_kernels_own():
-    setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000"), "", "eth0")
+    setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "limit", "9000"), "", "eth0")
     assert plan_qdisc(setting, None) == Plan(
-        "qdisc eth0: tbf rate 10mbit burst 15000",
-        (added("tbf", "rate", "10mbit", "burst", "15000"),),
+        "qdisc eth0: tbf rate 10mbit burst 15000 limit 9000",
+        (added("tbf", "rate", "10mbit", "burst", "15000", "limit", "9000"),),
         (DELETE,),
     )
 

@@ -6,7 +6,7 @@ import pytest
 from documented import examples
 
 from netesto import cli, paths
-from netesto.agent.allowed import MODULE_PARAMETERS, SYSCTLS
+from netesto.allowed import MODULE_PARAMETERS, SYSCTLS
 from netesto.cli.status import OK, WRONG
 from netesto.language import ast
 from netesto.language.check import check

@@ -109,7 +109,7 @@ def test_the_rest_is_what_belongs_to_no_part():
 def test_a_part_finds_the_hosts_as_they_were_set_before_it():
     script = """\
 SET_SYSCTL host=a net.ipv4.tcp_ecn=1
-SET_QDISC host=a qdisc=tbf rate=1mbit burst=9K
+SET_QDISC host=a qdisc=tbf rate=1mbit burst=9K limit=9K
 SWEEP delay=10,20 DO
     SET_NETEM host=a netem_delay=$delay
     SET_SYSCTL host=a net.ipv4.tcp_ecn=2

@@ -1,12 +1,13 @@
 """Which settings a script may make on a host, and which values they take. Nothing here runs.
 
-A script can only do what these tables say; that is what lets people run each other's scripts.
+A script can only do what these tables say; that is what lets people run each other's scripts. The
+agent refuses the rest, whoever asks; the language knows the same tables, and says so before a run.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from netesto.errors import AgentError
+from netesto.errors import NotAllowedError
 
 Check = Callable[[str], None]
 """Takes a value with its fields separated by single blanks; ValueError says what it should be."""
@@ -20,6 +21,25 @@ _TC_WORD = re.compile(r"[A-Za-z0-9_.,:%+-]{1,64}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 
 QDISC_ACTIONS = ("", "add", "replace", "change", "delete")
+
+# Which of the words rate, burst and limit the usual qdiscs take, as tc(8) of iproute2 6.1 does.
+_TAKEN: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("pfifo_fast", "cake", "htb", "prio"), frozenset[str]()),
+    **dict.fromkeys(("pfifo", "bfifo", "fq", "fq_codel", "codel", "pie"), frozenset({"limit"})),
+    **dict.fromkeys(("red", "sfq"), frozenset({"burst", "limit"})),
+    "netem": frozenset({"rate", "limit"}),
+    "tbf": frozenset({"rate", "burst", "limit"}),
+}
+# Their limit is a number of packets.
+_IN_PACKETS = frozenset({"fq", "fq_codel", "codel", "pie", "sfq"})
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?[A-Za-z]*(/[0-9]+)?")
+
+# What tc cannot make a token bucket without: one of each.
+_BUCKET = (("rate",), ("burst", "buffer", "maxburst"), ("limit", "latency"))
+
+# netem counts loss in 32 bits, and delay in nanoseconds: less than one of these is none.
+LEAST_LOSS_PERCENT = 100 / 2**32
+LEAST_DELAY_MS = 1e-6
 
 
 def _integers(count: int, low: int, high: int, *, rising: bool = False) -> Check:
@@ -119,60 +139,96 @@ MODULE_PARAMETERS: Mapping[str, Mapping[str, Check]] = {
 
 
 def check_sysctl(name: str, value: str) -> None:
-    """AgentError unless a script may set it so."""
+    """NotAllowedError unless a script may set it so."""
     check = SYSCTLS.get(name)
     if check is None:
-        raise AgentError(f"sysctl {name} is not allowed", remedy=_list("allowed are", SYSCTLS))
+        raise NotAllowedError(f"sysctl {name} is not allowed", remedy=_list("allowed are", SYSCTLS))
     _check(f"sysctl {name}", value, check)
 
 
-def check_module_parameter(module: str, name: str, value: str) -> None:
-    """AgentError unless a script may set it so."""
-    parameters = MODULE_PARAMETERS.get(module)
-    if parameters is None:
+def check_module(module: str) -> None:
+    """NotAllowedError unless a script may set parameters of it."""
+    if module not in MODULE_PARAMETERS:
         remedy = _list("allowed are those of", MODULE_PARAMETERS)
-        raise AgentError(f"parameters of module {module} are not allowed", remedy=remedy)
+        raise NotAllowedError(f"parameters of module {module} are not allowed", remedy=remedy)
+
+
+def check_module_parameter(module: str, name: str, value: str) -> None:
+    """NotAllowedError unless a script may set it so."""
+    check_module(module)
+    parameters = MODULE_PARAMETERS[module]
     check = parameters.get(name)
     if check is None:
         remedy = _list(f"allowed for {module} are", parameters)
-        raise AgentError(f"module parameter {module} {name} is not allowed", remedy=remedy)
+        raise NotAllowedError(f"module parameter {module} {name} is not allowed", remedy=remedy)
     _check(f"module parameter {module} {name}", value, check)
 
 
 def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
-    """AgentError unless these words can mean nothing but a qdisc to tc(8)."""
+    """NotAllowedError unless these words can mean nothing but a qdisc to tc(8)."""
     if action not in QDISC_ACTIONS:
         remedy = _list("actions are", QDISC_ACTIONS[1:])
-        raise AgentError(f"qdisc action {action!r} is not allowed", remedy=remedy)
+        raise NotAllowedError(f"qdisc action {action!r} is not allowed", remedy=remedy)
     if not _NAME.fullmatch(kind) and not (action == "delete" and not kind):
-        raise AgentError(f"{kind!r} is no name of a qdisc")
+        raise NotAllowedError(f"{kind!r} is no name of a qdisc")
     for word in options:
         if not _TC_WORD.fullmatch(word):
-            raise AgentError(f"qdisc {kind}: the word {word!r} is not allowed")
+            raise NotAllowedError(f"qdisc {kind}: the word {word!r} is not allowed")
+    if action != "delete":
+        _check_words(kind, options)
+
+
+def _check_words(kind: str, options: Sequence[str]) -> None:
+    for place, word in enumerate(options):
+        if word not in {"rate", "burst", "limit"} or kind not in _TAKEN:
+            continue
+        if word not in _TAKEN[kind]:
+            taken = ", ".join(sorted(_TAKEN[kind])) or "none of rate, burst and limit"
+            raise NotAllowedError(f"qdisc {kind} has no {word}", remedy=f"it takes {taken}")
+        value = options[place + 1] if place + 1 < len(options) else ""
+        if word == "limit" and kind in _IN_PACKETS and not value.isdecimal():
+            raise NotAllowedError(
+                f"qdisc {kind}: limit {value}", remedy="it takes a number of packets"
+            )
+        if not _AMOUNT.fullmatch(value):
+            raise NotAllowedError(
+                f"qdisc {kind}: {word} {value}", remedy="it takes a number, with or without a unit"
+            )
+    if kind == "tbf":
+        for names in _BUCKET:
+            if not set(names) & set(options):
+                raise NotAllowedError(
+                    f"qdisc tbf needs {' or '.join(names)}",
+                    remedy="example: qdisc=tbf rate=10mbit burst=15k limit=100k",
+                )
 
 
 def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
-    """AgentError unless netem takes these numbers."""
+    """NotAllowedError unless netem takes these numbers."""
     # tc counts the delay in 64 bits of nanoseconds, but nobody tests with more than an hour.
     if not 0 <= delay_ms <= 3_600_000:
-        raise AgentError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
+        raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
+    if 0 < delay_ms < LEAST_DELAY_MS:
+        raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms is none: below a nanosecond")
+    if 0 < loss_percent < LEAST_LOSS_PERCENT:
+        raise NotAllowedError(f"netem: a loss of {loss_percent:g} % is none: below 1 in 2^32")
     if not 0 <= loss_percent <= 100:
-        raise AgentError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
+        raise NotAllowedError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
     if not 1 <= limit_packets <= _INT_MAX:
-        raise AgentError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
+        raise NotAllowedError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
 
 
 def check_device(device: str) -> None:
-    """AgentError unless it can be the name of an interface."""
+    """NotAllowedError unless it can be the name of an interface."""
     if not _DEVICE.fullmatch(device):
-        raise AgentError(f"{device!r} is no name of an interface")
+        raise NotAllowedError(f"{device!r} is no name of an interface")
 
 
 def _check(what: str, value: str, check: Check) -> None:
     try:
         check(value)
     except ValueError as error:
-        raise AgentError(f"{what}={value}: not allowed", remedy=f"it takes {error}") from None
+        raise NotAllowedError(f"{what}={value}: not allowed", remedy=f"it takes {error}") from None
 
 
 def _list(lead: str, names: Sequence[str] | Mapping[str, object]) -> str:

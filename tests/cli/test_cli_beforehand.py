@@ -1,0 +1,108 @@
+"""What can be known before a run is said before it, with its place: by check, run -n and run."""
+
+from pathlib import Path
+
+import pytest
+
+from netesto import cli
+
+EVERY_COMMAND = pytest.mark.parametrize("command", [["check"], ["run", "-n"], ["run"]])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(capsys, place: str) -> list[str]:
+    """The lines of errors that begin with this place, without `error: `."""
+    lines = capsys.readouterr().err.splitlines()
+    return [line.replace(" error:", "") for line in lines if line.startswith(f"{place}: ")]
+
+
+@EVERY_COMMAND
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("SET_SYSCTL host=a net.ipv4.tcp_ecn=7", 36, "sysctl net.ipv4.tcp_ecn=7: not allowed"),
+        ("SET_SYSCTL host=a net.ipv4.tcp_ecm=1", 19, "sysctl net.ipv4.tcp_ecm is not allowed"),
+        ("SET_SYSCTL host=a kernel.panic=1", 19, "sysctl kernel.panic is not allowed"),
+        (
+            "SET_SYSCTL host=a net.ipv4.tcp_rmem=5000,6000",
+            37,
+            "sysctl net.ipv4.tcp_rmem=5000 6000: not allowed",
+        ),
+        (
+            "SET_SYSCTL host=a net.ipv4.tcp_ecn=$seven",
+            36,
+            "sysctl net.ipv4.tcp_ecn=7: not allowed",
+        ),
+        (
+            "SET_MODULE_PARAMS host=a module=tcp_cubik hystart=0",
+            33,
+            "parameters of module tcp_cubik are not allowed",
+        ),
+        (
+            "SET_MODULE_PARAMS host=a module=tcp_cubic hystat=0",
+            43,
+            "module parameter tcp_cubic hystat is not allowed",
+        ),
+        (
+            "SET_MODULE_PARAMS host=a module=tcp_nv nv_pad=-1",
+            47,
+            "module parameter tcp_nv nv_pad=-1: not allowed",
+        ),
+        ("SET_QDISC host=a qdisc=../fq", 24, "'../fq' is no name of a qdisc"),
+        ("SET_QDISC host=a qdisc=fq action=del", 34, "qdisc action 'del' is not allowed"),
+        ("SET_QDISC host=a qdisc=fq rate=1mbit", 32, "qdisc fq has no rate"),
+        ("SET_QDISC host=a qdisc=fq limit=9k", 33, "qdisc fq: limit 9k"),
+        ("SET_QDISC host=a qdisc=pfifo limit=many", 36, "qdisc pfifo: limit many"),
+        (
+            "SET_QDISC host=a qdisc=tbf rate=1mbit burst=9k",
+            24,
+            "qdisc tbf needs limit or latency",
+        ),
+        ("SET_QDISC host=a qdisc=fq other=a;b", 33, "qdisc fq: the word 'a;b' is not allowed"),
+        ("SET_QDISC host=a qdisc=$kind rate=1mbit", 35, "qdisc fq has no rate"),
+        (
+            "SET_NETEM host=a netem_delay=0.0000001",
+            30,
+            "netem: a delay of 1e-07 ms is none: below a nanosecond",
+        ),
+        (
+            "SET_NETEM host=a netem_delay=0 loss=0.000000001",
+            37,
+            "netem: a loss of 1e-09 % is none: below 1 in 2^32",
+        ),
+    ],
+)
+def test_setting_that_no_agent_makes(folder, capsys, command, line, column, message):
+    (folder / "a.nts").write_text(f"LAB pair\nSET seven=7\nSET kind=fq\n{line}\n")
+    status = cli.main([*command, "a.nts"])
+    place = f"a.nts:4:{column}"
+    assert (status, said(capsys, place)) == (2, [f"{place}: {message}"])
+
+
+def test_check_finds_every_setting_that_no_agent_makes(folder, capsys):
+    (folder / "a.nts").write_text(
+        "SET_QDISC host=a qdisc=fq rate=1mbit\n"
+        "SET_SYSCTL host=a net.ipv4.tcp_ecn=7 net.ipv4.tcp_sack=7\n"
+        "BEGIN unused\n"
+        "    SET_NETEM host=$host netem_delay=0 loss=0.000000001\n"
+        "END unused\n"
+    )
+    cli.main(["check", "a.nts"])
+    errors = [line for line in capsys.readouterr().err.splitlines() if " error: " in line]
+    assert [line.partition(": ")[0] for line in errors] == [
+        "a.nts:1:32",
+        "a.nts:2:36",
+        "a.nts:2:56",
+        "a.nts:4:45",
+    ]
+
+
+def test_name_of_a_sysctl_that_may_be_meant_is_told(folder, capsys):
+    (folder / "a.nts").write_text("SET_SYSCTL host=a net.ipv4.tcp_ecm=1\n")
+    cli.main(["check", "a.nts"])
+    assert "Did you mean net.ipv4.tcp_ecn?" in capsys.readouterr().err
