@@ -8,12 +8,13 @@ from pathlib import Path
 def data_folder() -> Path:
     """The folder that holds lib/, scripts/ and fields.txt.
 
-    In a checkout it is the root of the checkout; installed, `share/netesto` of the environment.
+    In a checkout it is the root of the checkout; installed, `share/netesto` of the environment, or
+    of the folder that `pip install --target` was given.
     """
     root = Path(__file__).resolve().parent.parent
     if (root / "fields.txt").is_file() and (root / "lib").is_dir():
         return root
-    for data in (sysconfig.get_path("data"), sys.prefix, "/usr/local", "/usr"):
+    for data in (root, sysconfig.get_path("data"), sys.prefix, "/usr/local", "/usr"):
         folder = Path(data) / "share" / "netesto"
         if (folder / "fields.txt").is_file():
             return folder
