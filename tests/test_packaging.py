@@ -54,7 +54,9 @@ def test_wheel_has_what_an_agent_needs_as_a_service(wheel):
 
 def test_installed_into_a_folder_it_finds_its_libraries_and_runs_a_script(target, tmp_path):
     script = tmp_path / "first.nts"
-    script.write_text("LAB pair\nSOURCE inlib\nRUN OneFlowStream server=b client=a ca=cubic dur=5\n")
+    script.write_text(
+        "LAB pair\nSOURCE inlib\nRUN OneFlowStream server=b client=a ca=cubic dur=5\n"
+    )
     env = os.environ | {"PYTHONPATH": str(target)}
     told = python("-P", "-m", "netesto", "run", "-n", str(script), env=env, cwd=tmp_path)
     assert "1 experiment, 1 flow" in told.stdout
