@@ -1,10 +1,12 @@
-"""A report over an exp.csv of 100,000 rows and 58 columns: at most 3 s and 600 MB.
+"""A report over an exp.csv of 58 columns and 100,000 rows, or as many as the first argument says.
 
-Prints each step's time, and the whole as a ratio to reading the same file with Python's csv module,
-which makes the numbers of different machines comparable. Ends with 1 if a limit is missed.
+Prints each step's time on the processor. What is judged is the ratio of the whole to reading the
+same file with Python's csv module: it is the same on a slow machine, and on a busy one. A million
+rows must fit into 1 GB, too. Ends with 1 if a limit is missed.
 """
 
 import csv
+import gc
 import random
 import resource
 import sys
@@ -15,7 +17,9 @@ from pathlib import Path
 from netesto.report import expscript
 
 ROWS = 100_000
-LIMIT_S, LIMIT_MB = 3.0, 600.0
+# Of the csv module's time: a report reads less than all cells, but draws, and merges the rows.
+LIMIT_RATIO = 4.0
+LIMIT_MB = 1000.0
 
 FACTORS = {
     "ca": ("cubic", "bbr", "reno"),
@@ -57,12 +61,12 @@ doPlot
 """
 
 
-def write_csv(path: Path) -> None:
+def write_csv(path: Path, rows: int) -> None:
     """The same file every time: a tenth of its rows are experiments, the others their groups."""
     draw = random.Random(1)
     with path.open("w") as file:
         file.write(",".join(COLUMNS) + "\n")
-        for row in range(ROWS):
+        for row in range(rows):
             factors = {name: draw.choice(values) for name, values in FACTORS.items()}
             cells = {"exp": f"{row // 10}.{row % 10}", "expName": "1s3c01fs", "group": row % 10}
             cells |= TEXTS | factors
@@ -82,40 +86,44 @@ def megabytes() -> float:
 def measure(folder: Path, *, cols: str) -> float:
     script = folder / "bench.exp"
     script.write_text(SCRIPT.format(csv=folder / "exp", cols=cols))
-    start = time.perf_counter()
+    start = time.process_time()
     before = start
 
     def tell(step: str) -> None:
         nonlocal before
-        now = time.perf_counter()
+        now = time.process_time()
         print(f"  {now - before:6.2f} s  {step.partition(': ')[2].replace(str(folder), '…')}")
         before = now
 
     report = expscript.run_script(script, {}, explain=True, tell=tell)
-    now = time.perf_counter()
+    now = time.process_time()
     print(f"  {now - before:6.2f} s  table, plot, page of {len(report.html) // 1000} kB")
     return now - start
 
 
 def main() -> int:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_csv(folder / "exp.csv")
+        write_csv(folder / "exp.csv", rows)
         size = (folder / "exp.csv").stat().st_size / 1e6
-        print(f"{ROWS} rows, {len(COLUMNS)} columns, {size:.0f} MB")
+        print(f"{rows} rows, {len(COLUMNS)} columns, {size:.0f} MB")
         print("nine columns shown:")
         took = measure(folder, cols="Cols=exp,ca,bw,instances,rate,rate.sd,rate.ci95,fairness,rtt")
+        # What the first report held is gone, or it would count for the second.
+        gc.collect()
         print("all columns shown:")
         took_all = measure(folder, cols="Cols=ALL")
         memory = megabytes()
-        start = time.perf_counter()
+        start = time.process_time()
         with (folder / "exp.csv").open(newline="") as file:
             count = sum(len(row) for row in csv.reader(file))
-        reading = time.perf_counter() - start
+        reading = time.process_time() - start
+        ratios = took / reading, took_all / reading
         print(f"the csv module alone reads its {count} cells in {reading:.2f} s")
-        print(f"reports: {took:.2f} s and {took_all:.2f} s, {took / reading:.1f} and "
-              f"{took_all / reading:.1f} times that; {memory:.0f} MB at most")  # fmt: skip
-        return int(max(took, took_all) > LIMIT_S or memory > LIMIT_MB)
+        print(f"reports: {took:.2f} s and {took_all:.2f} s, {ratios[0]:.1f} and {ratios[1]:.1f} "
+              f"times that; {memory:.0f} MB at most")  # fmt: skip
+        return int(max(ratios) > LIMIT_RATIO or memory > LIMIT_MB)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import csvcells
-from netesto.report.expscript.csvcells import IndexedCells, SplitCells
+from netesto.report.expscript.csvcells import Cells
+from netesto.report.expscript.csvtext import CsvText
 
 
 def test_blank_lines_and_comments_of_a_csv_file_are_skipped(shown):
@@ -141,24 +142,42 @@ CELL = st.text(alphabet="ab1.e- _", max_size=6)
 
 @given(st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=8), st.data())
 def test_the_index_reads_what_splitting_reads(rows, data):
-    text = "".join(",".join(row) + "\n" for row in rows)
-    indexed = IndexedCells.of(memoryview(text.encode()), len(rows), 3)
-    assert indexed is not None
-    split = SplitCells(rows)
+    text = "a,b,c\n" + "".join(",".join(row) + "\n" for row in rows)
+    cells = Cells.of(CsvText(["a", "b", "c"], text.encode(), 6, is_clean=True))
+    assert cells is not None
     column = data.draw(st.integers(0, 2))
     chosen = np.array(
         data.draw(st.lists(st.integers(0, len(rows) - 1)) if rows else st.just([])), dtype=np.intp
     )
-    assert indexed.texts(column, None) == split.texts(column, None)
-    assert indexed.texts(column, chosen) == split.texts(column, chosen)
-    for mine, theirs in zip(
-        indexed.numbers(column, chosen), split.numbers(column, chosen), strict=True
-    ):
+    written = [row[column] for row in rows]
+    some = [written[row] for row in chosen]
+    assert (cells.texts(column, None), cells.texts(column, chosen)) == (written, some)
+    for mine, theirs in zip(cells.numbers(column, chosen), csvcells.parse_all(some), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_an_uneven_file_has_no_index():
-    assert IndexedCells.of(memoryview(b"a,b\nc\nd,e,f\n"), 3, 2) is None
+@pytest.mark.parametrize(
+    "body", ["c,d\ne\nf,g,h\n", "c,d\n\n", "c,d\n#,x\n", "c,d \n", "c,d\r\n", " c,d\n"]
+)
+def test_a_file_that_must_be_cleaned_has_no_index(body):
+    assert Cells.of(CsvText(["a", "b"], f"a,b\n{body}".encode(), 4)) is None
+
+
+def test_a_last_row_without_its_end_is_read(shown):
+    assert shown("", csv="exp,a\n1.0,x\n2.0,y") == ["1.0", "2.0"]
+
+
+def test_many_rows_are_read_in_parts(run, monkeypatch):
+    monkeypatch.setattr(csvcells, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(csvcells, "BYTES_AT_ONCE", 5)
+    outcome = run("File=exp\nNewCol = x = a + 1\nSelect=a!=\nCols=b,x\ndoTable",
+                  csv="exp,a,b\n1.0,1,x\n2.0,2,y\n3.0,,z\n4.0,4,\n5.0,5,w\n")  # fmt: skip
+    assert outcome.table == [["x", "2.0"], ["y", "3.0"], ["", "5.0"], ["w", "6.0"]]
+
+
+def test_a_quoted_cell_may_hold_the_separators_that_the_index_uses(run):
+    outcome = run("File=exp\ndoTable", csv='exp,a\n1.0,"x\x1f\x1ey,"\n')
+    assert outcome.table == [["1.0", "x\\x1f\\x1ey,"]]
 
 
 def test_long_cells_are_read_as_well(tmp_path):

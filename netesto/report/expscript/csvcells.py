@@ -4,205 +4,164 @@ A report looks at a few of some sixty columns. Finding the commas of a file is f
 million Python strings that nobody reads is not.
 """
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from netesto.errors import ScriptError
-from netesto.report.expscript import numerals, textfile
+from netesto.report.expscript import csvtext, numerals
+from netesto.report.expscript.csvtext import CsvText
 
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.intp]
+_Places: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 Warn: TypeAlias = Callable[[str], None]
 
-_COMMA, _NEWLINE, _UNDERSCORE = (ord(character) for character in ",\n_")
+_UNDERSCORE = ord("_")
+# Lines that begin or end so are blank, comments, or have blanks around them.
+_IRREGULAR_STARTS = tuple(b" \t\r\n\v\f#")
+_IRREGULAR_ENDS = tuple(b" \t\r\v\f")
 # Cells up to so many bytes are handled as one matrix; longer ones are prose.
 PADDED_MAX = 48
-# A ragged file is told by its first rows; a thousand equal warnings help nobody.
-RAGGED_ROWS_TOLD = 3
+# Rows at once, and bytes at once: what is computed with them stays small.
+ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 1 << 23
 
 
-class Cells(Protocol):
-    """The rows of a CSV file below its header. `rows` None means all of them."""
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        ...
-
-    def texts(self, column: int, rows: Integers | None) -> list[str]:
-        """The column as written."""
-        ...
-
-    def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
-        """The column's numbers (nan where there is none), and where there is one."""
-        ...
-
-
-def load(path: Path, *, warn: Warn) -> tuple[list[str], Cells]:
+def load(path: Path, *, warn: Warn) -> tuple[list[str], "Cells"]:
     """The header's cells and the rows of `path`. ScriptError if it cannot be read or is empty.
 
     Blank lines and lines that begin with `#` are skipped. Cells may be quoted as in RFC 4180.
     """
-    try:
-        text = textfile.decoded(path.read_bytes(), path, warn=warn)
-    except OSError as error:
-        raise ScriptError(
-            f"csv file {str(path)!r}: {error.strerror}",
-            remedy="File=bbr/exp reads bbr/exp.csv, relative to the current directory",
-        ) from error
-    if '"' in text:
-        try:
-            return _load_quoted(path, text, warn=warn)
-        except csv.Error:
-            warn(f"{path}: its quotes are not in pairs: each comma ends a cell")
-    lines = [
-        stripped
-        for line in text.split("\n")
-        if (stripped := line.strip()) and not stripped.startswith("#")
-    ]
-    if not lines:
-        raise ScriptError(f"csv file {str(path)!r} is empty", remedy="its first line names columns")
-    header = lines[0].split(",")
-    body = memoryview(("\n".join(lines[1:]) + "\n").encode() if lines[1:] else b"")
-    indexed = IndexedCells.of(body, len(lines) - 1, len(header))
-    if indexed is not None:
-        return header, indexed
-    rows = [line.split(",") for line in lines[1:]]
-    return header, SplitCells(_even(rows, len(header), path, warn=warn))
+    text = csvtext.read(path, warn=warn)
+    cells = Cells.of(text)
+    if cells is None:
+        text = csvtext.cleaned(bytes(text.data), path, warn=warn)
+        cells = Cells.of(text)
+        assert cells is not None, "rows that were made even are even"
+    return text.header, cells
 
 
-def _load_quoted(path: Path, text: str, *, warn: Warn) -> tuple[list[str], Cells]:
-    """csv.Error if a quoted cell has no end."""
-    records = [
-        row
-        for row in csv.reader(io.StringIO(text, newline=""), strict=True)
-        if ",".join(row).strip() and not row[0].lstrip().startswith("#")
-    ]
-    if not records:
-        raise ScriptError(f"csv file {str(path)!r} is empty", remedy="its first line names columns")
-    return records[0], SplitCells(_even(records[1:], len(records[0]), path, warn=warn))
+class Cells:
+    """The rows of a CSV file below its header: its bytes, and where each cell begins."""
 
-
-def _even(rows: list[list[str]], width: int, path: Path, *, warn: Warn) -> list[list[str]]:
-    """Pad short rows and cut long ones, and say so."""
-    ragged = [number for number, row in enumerate(rows, start=1) if len(row) != width]
-    for number in ragged[:RAGGED_ROWS_TOLD]:
-        row = rows[number - 1]
-        done = "blanks are added" if len(row) < width else "the others are left out"
-        warn(f"{path}: row {number} has {len(row)} cells, its header {width}: {done}")
-    if len(ragged) > RAGGED_ROWS_TOLD:
-        warn(f"{path}: {len(ragged) - RAGGED_ROWS_TOLD} more rows are short or long")
-    for number in ragged:
-        row = rows[number - 1]
-        rows[number - 1] = (row + [""] * (width - len(row)))[:width]
-    return rows
-
-
-class IndexedCells:
-    """An even, unquoted file: its bytes, and where each cell ends."""
-
-    def __init__(self, body: memoryview, ends: NDArray[np.int32], width: int) -> None:
-        self._body = body
-        self._bytes = np.frombuffer(body, dtype=np.uint8)
-        self._width = width
-        # Each cell begins behind the separator of the cell before; the first behind nothing.
-        self._ends = np.concatenate((np.array([-1], dtype=np.int32), ends))
+    def __init__(self, text: CsvText, starts: _Places, count: int) -> None:
+        self._data = text.data
+        self._bytes = np.frombuffer(text.data, dtype=np.uint8)
+        self._width = len(text.header)
+        # Of all rows, one after another, and where the next cell would begin.
+        self._starts = starts
+        self.count = count
 
     @classmethod
-    def of(cls, body: memoryview, count: int, width: int) -> "IndexedCells | None":
-        """None if the rows have not all the same number of cells."""
-        data = np.frombuffer(body, dtype=np.uint8)
-        if len(data) > np.iinfo(np.int32).max:
+    def of(cls, text: CsvText) -> "Cells | None":
+        """None if the rows have not all the same number of cells, or if lines are to be skipped."""
+        data, width = np.frombuffer(text.data, dtype=np.uint8), len(text.header)
+        # A last row without its end has one all the same, behind the last byte.
+        open_end = len(data) > text.start and data[-1] != ord(text.behind)
+        count = text.data.count(text.behind, text.start) + open_end
+        starts: _Places = (
+            np.empty(count * width + 1, dtype=np.uint32)
+            if len(data) < np.iinfo(np.uint32).max
+            else np.empty(count * width + 1, dtype=np.uint64)
+        )
+        starts[0] = text.start
+        filled = 1
+        for place in range(text.start, len(data), BYTES_AT_ONCE):
+            part = data[place : place + BYTES_AT_ONCE]
+            found = np.flatnonzero((part == ord(text.between)) | (part == ord(text.behind)))
+            if filled + len(found) > len(starts):
+                return None
+            starts[filled : filled + len(found)] = found + (place + 1)
+            filled += len(found)
+        if filled + open_end != len(starts):
             return None
-        separators = (data == _COMMA) | (data == _NEWLINE)
-        ends = np.flatnonzero(separators).astype(np.int32)
-        if len(ends) != count * width:
+        if open_end:
+            starts[-1] = len(data) + 1
+        if not (text.is_clean or _is_regular(text, data, starts)):
             return None
-        if np.any(data[ends[width - 1 :: width]] != _NEWLINE):
-            return None
-        return cls(body, ends, width)
+        return cls(text, starts, count)
 
-    @property
-    def count(self) -> int:
-        return (len(self._ends) - 1) // self._width
+    def _parts(self, column: int, rows: Integers | None) -> Iterator[tuple[Integers, Integers]]:
+        """Where cells begin and end, some rows at once."""
+        starts = self._starts[column : -1 : self._width]
+        nexts = self._starts[column + 1 :: self._width]
+        count = self.count if rows is None else len(rows)
+        for first in range(0, max(1, count), ROWS_AT_ONCE):
+            some = slice(first, first + ROWS_AT_ONCE)
+            chosen = some if rows is None else rows[some]
+            yield starts[chosen].astype(np.intp), nexts[chosen].astype(np.intp) - 1
 
-    def _bounds(
-        self, column: int, rows: Integers | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        starts = self._ends[column : -1 : self._width] + np.int32(1)
-        ends = self._ends[column + 1 :: self._width]
-        return (starts, ends) if rows is None else (starts[rows], ends[rows])
-
-    def _padded(self, column: int, rows: Integers | None) -> NDArray[np.bytes_] | None:
-        """The cells as bytes of equal length, None where some cell is long."""
-        starts, ends = self._bounds(column, rows)
+    def _padded(self, starts: Integers, ends: Integers) -> NDArray[np.bytes_] | None:
+        """The cells as bytes of equal length, None where some cell is long or all are empty."""
         lengths = ends - starts
         longest = int(lengths.max(initial=0))
         if not 0 < longest <= PADDED_MAX:
             return None
-        offsets = np.arange(longest, dtype=np.int32)
-        places = np.minimum(starts[:, None] + offsets, np.int32(len(self._bytes) - 1))
-        characters = self._bytes[places]
+        offsets = np.arange(longest)
+        last = len(self._bytes) - longest
+        if last >= 0 and int(starts.max()) <= last:
+            characters = sliding_window_view(self._bytes, longest)[starts]
+        else:
+            places = np.minimum(starts[:, None] + offsets, len(self._bytes) - 1)
+            characters = self._bytes[places]
         characters[offsets >= lengths[:, None]] = 0
         padded: NDArray[np.bytes_] = characters.view(f"S{longest}").ravel()
         return padded
 
     def texts(self, column: int, rows: Integers | None) -> list[str]:
-        padded = self._padded(column, rows)
+        """The column as written; `rows` None means all of them."""
         # Factors repeat a few values a thousand times: one string each will do.
         known: dict[bytes, str] = {}
-        if padded is not None:
-            return [
-                known.get(raw) or known.setdefault(raw, raw.decode()) for raw in padded.tolist()
-            ]
-        starts, ends = self._bounds(column, rows)
-        raws = [
-            bytes(self._body[start:end])
+        found: list[str] = []
+        for starts, ends in self._parts(column, rows):
+            padded = self._padded(starts, ends)
+            raws = self._raws(starts, ends) if padded is None else padded.tolist()
+            found += [known.get(raw) or known.setdefault(raw, raw.decode()) for raw in raws]
+        return found
+
+    def _raws(self, starts: Integers, ends: Integers) -> list[bytes]:
+        return [
+            bytes(self._data[start:end])
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
-        return [known.get(raw) or known.setdefault(raw, raw.decode()) for raw in raws]
 
     def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
-        written = self._padded(column, rows)
-        if written is None or self._has_underscore(written):
-            return parse_all(self.texts(column, rows))
-        numeric = np.char.str_len(np.char.strip(written)) > 0
-        values = np.full(len(written), np.nan)
-        try:
-            values[numeric] = written[numeric].astype(np.float64)
-        except ValueError:
-            return parse_all(self.texts(column, rows))
-        return values, numeric
+        """The column's numbers (nan where there is none), and where there is one."""
+        parts = [self._numbers(starts, ends) for starts, ends in self._parts(column, rows)]
+        values, numeric = zip(*parts, strict=True)
+        return np.concatenate(values), np.concatenate(numeric)
 
-    def _has_underscore(self, written: NDArray[np.bytes_]) -> bool:
-        """numpy reads 1_000 as a number; a CSV file does not mean it."""
-        return bool(np.any(written.view(np.uint8) == _UNDERSCORE))
+    def _numbers(self, starts: Integers, ends: Integers) -> tuple[Floats, Booleans]:
+        written = self._padded(starts, ends)
+        if written is not None and not np.any(written.view(np.uint8) == _UNDERSCORE):
+            # numpy reads 1_000 as a number; a CSV file does not mean it.
+            numeric = ends > starts
+            values = np.full(len(written), np.nan)
+            try:
+                values[numeric] = written[numeric].astype(np.float64)
+            except ValueError:
+                pass
+            else:
+                return values, numeric
+        return parse_all([raw.decode() for raw in self._raws(starts, ends)])
 
 
-class SplitCells:
-    """Any file: rows of cells, all equally long."""
-
-    def __init__(self, rows: Sequence[Sequence[str]]) -> None:
-        self._rows = rows
-
-    @property
-    def count(self) -> int:
-        return len(self._rows)
-
-    def texts(self, column: int, rows: Integers | None) -> list[str]:
-        if rows is None:
-            return [row[column] for row in self._rows]
-        return [self._rows[row][column] for row in rows.tolist()]
-
-    def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
-        return parse_all(self.texts(column, rows))
+def _is_regular(text: CsvText, data: NDArray[np.uint8], starts: _Places) -> bool:
+    """Every row has its cells, none is blank or a comment, none has blanks around it."""
+    rows = starts[:: len(text.header)].astype(np.intp)
+    ends = rows[1:] - 1
+    # The last row may have no end of its own.
+    if np.any(data[ends[ends < len(data)]] != ord(text.behind)):
+        return False
+    return not (
+        np.isin(data[rows[:-1]], _IRREGULAR_STARTS).any()
+        or np.isin(data[ends - 1], _IRREGULAR_ENDS).any()
+    )
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Floats, Booleans]:

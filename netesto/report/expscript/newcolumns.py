@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import expressions, numerals
-from netesto.report.expscript.csvcells import Booleans, Floats, Warn, parse_all
+from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.dataset import Column, Dataset, View, nearest
 from netesto.report.expscript.expressions import (
     Call,
@@ -330,8 +330,13 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
         return Column.computed(name, texts=cells.written, decimals=decimals)
     numeric = cells.marks == _FINE
     if not data.formatted:
-        computed = _Cells(cells.numbers, cells.marks)
-        return Column.computed(name, texts=computed.written, decimals=decimals)
+        # Row by row: of a million rows as a rule a few are looked at.
+        return Column(
+            name,
+            texts=lambda rows: _some(cells, rows).written(),
+            numbers=lambda rows: _as_written(_some(cells, rows)),
+            decimals=decimals,
+        )
     values = np.where(numeric, cells.numbers, np.nan)
     return Column.computed(
         name,
@@ -344,6 +349,20 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
         numbers=lambda: (values, numeric),
         decimals=decimals,
     )
+
+
+def _as_written(cells: _Cells) -> tuple[Floats, Booleans]:
+    """The numbers that the texts write."""
+    numbers = np.array([numerals.shown_value(number) for number in cells.numbers.tolist()])
+    numeric = cells.marks == _FINE
+    return np.where(numeric, numbers, np.nan), numeric
+
+
+def _some(cells: _Cells, rows: Integers | None) -> _Cells:
+    """Of these rows only, as numbers with marks."""
+    if rows is None:
+        return _Cells(cells.numbers, cells.marks)
+    return _Cells(cells.numbers[rows], cells.marks[rows])
 
 
 def add_older(view: View, *, first: str, operator: str, second: str, name: str) -> View:

@@ -100,6 +100,11 @@ def plain(value: float) -> str:
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 
 
+def shown_value(value: float) -> float:
+    """The number that plain writes."""
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+
+
 def truncated(value: float) -> float:
     """Cut, not rounded: two decimals up to 100, one up to 1000, none above.
 

@@ -312,9 +312,12 @@ def _equal(column: Column, value: str) -> Booleans:
 
 
 def _contains(column: Column, value: str) -> Booleans:
+    texts = column.texts
     if value.startswith("^"):
-        return _each(column.texts, lambda text: text.startswith(value[1:]))
-    return _each(column.texts, lambda text: value in text)
+        found = [text.startswith(value[1:]) for text in texts]
+    else:
+        found = [value in text for text in texts]
+    return np.array(found, dtype=np.bool_)
 
 
 def _each(texts: Sequence[str], true: Callable[[str], bool]) -> Booleans:

@@ -77,6 +77,7 @@ class Session:
         self._reporting = reporting
         self._warn = reporting.warn
         self._view: View | None = None
+        self._read_last: tuple[tuple[object, ...], dataset.Dataset] | None = None
         self._options: dict[str, str] = {}
         # Set by `format`; before the data is read it turns formatting on.
         self._decimals: int | None = None
@@ -140,7 +141,15 @@ class Session:
         self._became(View.of(data), step)
 
     def _load(self, path: Path) -> dataset.Dataset:
-        return dataset.load(path, decimals=self._decimals, warn=self._warn)
+        """The data of a file; what the file before held is let go first, it may be large.
+
+        A loop that reads its file anew each time, because Average replaced the data, reads it once.
+        """
+        key = _identity(path), self._decimals
+        if self._read_last is None or self._read_last[0] != key:
+            self._view = self._read_last = None
+            self._read_last = key, dataset.load(path, decimals=self._decimals, warn=self._warn)
+        return self._read_last[1]
 
     def _file(self, value: str) -> None:
         self._loaded(self._load(_csv_path(value)), f"File={value}")
@@ -367,6 +376,15 @@ class Session:
 
     def _stored(self, value: str) -> None:
         """Of the web form: known, and without an effect in a script."""
+
+
+def _identity(path: Path) -> tuple[object, ...]:
+    """Equal only for the same file with the same content."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (path, None)
+    return (path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _csv_path(value: str) -> Path:
