@@ -63,6 +63,7 @@ class Parted(Session):
             f"{len(tasks)} parts of the script, each in a guest of its own, {at_once} at once;"
             f" seed {self.record.seed}"
         )
+        self.tell_warnings()
         for text in self.rehearsal.echoes:
             self.display.echo(text)
         if not tasks:

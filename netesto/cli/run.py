@@ -133,6 +133,15 @@ def _jobs(options: argparse.Namespace, choice: Choice, rehearsal: Rehearsal) -> 
         return None
     if all(part.is_idle for part in rehearsal.parts):
         return None
+    if rehearsal.entangled:
+        if options.jobs is not None and options.jobs > 1:
+            raise UsageError(
+                f"--jobs {options.jobs}: experiment {rehearsal.entangled} belongs to more than one"
+                " repetition or cell",
+                remedy="Without --jobs the script runs as one. Or let every repetition have its own"
+                " experiment, from exp=COUNTER to PROCESS_EXP.",
+            )
+        return None
     if options.jobs is None and choice.ground == "sim":
         return sidebyside.default_jobs()
     asked: int | None = options.jobs

@@ -96,14 +96,17 @@ class Session(ABC):
                 f" netesto report {results.folder} adds them"
             )
 
+    def tell_warnings(self) -> None:
+        """What looks wrong in the script, before it takes time. A part's was told by the run."""
+        for warned in () if self.options.part else self.rehearsal.warnings:
+            self.display.warn(f"{warned.place.file}:{warned.place.line}: {warned.message}")
+
     def _tell_columns(self, wanted: Fields) -> None:
         """Which columns there are, where that is not the usual."""
         if self.options.part:
             return
         if not settings.are_ours(wanted):
             self.display.say(f"columns of exp.csv: {wanted.source}")
-        for warned in self.rehearsal.unlisted:
-            self.display.warn(f"{warned.place}: {warned.message}")
 
     def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
         speed = stopwatch.speed()

@@ -205,6 +205,7 @@ class Whole(Session):
         outcome = status.OK
         failures: tuple[str, ...] = ()
         self.display.say(f"seed {self._settings.seed}")
+        self.tell_warnings()
         port: ports.Port = controller
         if self._part is not None:
             part = self._part

@@ -211,7 +211,7 @@ class Controller:
         self._observer.echo(text)
 
     def warn(self, message: str, place: Place) -> None:
-        self._observer.warn(f"{place.file}:{place.line}: {message}")
+        """The rehearsal has told it."""
 
     # ---- results -------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from netesto.language import ast, lines, local
 from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
-from netesto.language.machine import Level, Machine, MacroEntry, Step, Steps
+from netesto.language.machine import EndOfScript, Level, Machine, MacroEntry, Step, Steps
 from netesto.language.nearest import hint, nearest
 from netesto.language.ports import REPETITION
 from netesto.language.scope import (
@@ -25,6 +25,9 @@ from netesto.language.values import looks_like_range, values_of
 
 Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
+
+
+_END_OF_CELL = "where its SWEEP cell ends"
 
 
 class NoMacroError(MisuseError):
@@ -178,7 +181,13 @@ class Compiler:
 
                 def run() -> None:
                     machine.scope.variables.update(factors)
-                    machine.run(body, frame)
+                    before = machine.remote.begun()
+                    try:
+                        machine.run(body, frame)
+                    except EndOfScript:
+                        machine.finish_left(_END_OF_CELL, since=before)
+                        raise
+                    machine.finish_left(_END_OF_CELL, since=before)
                     machine.port.cell_finished(whole)
 
                 machine.run_part(named, whole, run)
@@ -353,7 +362,8 @@ class Compiler:
 
             def send(frame: Frame) -> None:
                 machine.has_sent = True
-                machine.remote.send(name, words_of(frame), place, machine.chain())
+                notes = machine.notes.of_experiment("")
+                machine.remote.send(name, words_of(frame), place, machine.chain(), notes)
 
             return send
         handler = local.HANDLERS.get(name)

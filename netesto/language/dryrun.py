@@ -95,8 +95,6 @@ class DryRun(ExperimentCounter):
         self.warnings: list[Warned] = []
         # The names of the columns that OTHER and SWEEP fill.
         self.columns: dict[str, None] = {}
-        # Those of them that exp.csv would not have by itself.
-        self.unlisted: list[Warned] = []
         self._known = known
         self._named: set[str] = set()
 
@@ -172,9 +170,9 @@ class DryRun(ExperimentCounter):
         if not there and not factor:
             near = table.nearest(name)
             meant = f"; is {near} meant?" if near else ""
-            message = f"{table.source} has no column {name}: exp.csv has it as the last{meant}"
-            self.unlisted.append(Warned(message, place))
-            self.warn(message, place)
+            self.warn(
+                f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
+            )
 
     def process_experiment(
         self, exp: int, notes: ports.ExperimentNotes

@@ -97,19 +97,16 @@ class Interpreter:
 
     def notes(self) -> ports.ExperimentNotes:
         """What the script says of the experiment that runs now, should it end before its time."""
-        notes = self._machine.notes
-        return ports.ExperimentNotes(
-            exp_name=self._machine.remote.exp_name,
-            description=notes.description,
-            columns=notes.columns(),
-            cell=notes.cell(),
-        )
+        return self._machine.notes.of_experiment(self._machine.remote.exp_name)
 
     def _run(self, text: str, file: str) -> None:
         try:
             self._machine.run(self._compiler.compile(parse(text, file=file).body), {})
         except EndOfScript:
+            self._machine.finish()
             self._machine.port.round_counter()
+        else:
+            self._machine.finish()
 
     def _source(self, name: str, row: ast.Row) -> None:
         path = find_source(name, from_file=row.line.file, library_path=self._library_path)

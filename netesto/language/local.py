@@ -137,18 +137,8 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
         raise MisuseError(
             "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
         )
-    exp_name = machine.remote.name_of(exp)
-    machine.remote.finish(exp)
-    machine.columns = machine.port.process_experiment(
-        exp,
-        ports.ExperimentNotes(
-            exp_name=exp_name,
-            description=machine.notes.description,
-            columns=machine.notes.columns(),
-            cell=machine.notes.cell(),
-            place=row.place(),
-        ),
-    )
+    notes = machine.notes.of_experiment(machine.remote.finish(exp), row.place())
+    machine.columns = machine.port.process_experiment(exp, notes)
 
 
 def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
@@ -213,6 +203,12 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             "ASSERT before any PROCESS_EXP",
             remedy="It claims something of the experiment before it.",
         )
+    if machine.remote.has_flows_since_process:
+        machine.warn_once(
+            row.place(),
+            "ASSERT is about the last experiment that was processed, not about the one that runs",
+            row,
+        )
     if isinstance(machine.columns, ports.Expected):
         check_kinds(tree, machine.columns.kinds)
     elif machine.columns and not holds(tree, machine.columns):
@@ -221,9 +217,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
 
 def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
     given = read(LOCAL_KEYED["WAIT_FLOWS"], words)
-    if not machine.remote.exp:
-        raise MisuseError("WAIT_FLOWS before any experiment")
-    machine.port.wait_flows(machine.remote.exp, given.maybe_number("timeout"))
+    machine.remote.wait_flows(given.maybe_number("timeout"))
 
 
 def start_flows(machine: Machine, words: Words, _: ast.Row) -> None:

@@ -2,11 +2,11 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from netesto.errors import ScriptError
+from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
 from netesto.language.nearest import hint
 from netesto.language.ports import REPETITION
@@ -89,6 +89,16 @@ class Notes:
             whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
         return whole
 
+    def of_experiment(self, exp_name: str, place: Place | None = None) -> ports.ExperimentNotes:
+        """What they say of an experiment that is called so."""
+        return ports.ExperimentNotes(
+            exp_name=exp_name,
+            description=self.description,
+            columns=self.columns(),
+            cell=self.cell(),
+            place=place,
+        )
+
     def columns(self) -> dict[str, str]:
         swept = {name: value for cell in self.factors for name, value in cell.items()}
         return dict(self.other) | swept
@@ -148,6 +158,24 @@ class Machine:
             self.port.leave_part(whole=False)
             raise
         return self.port.leave_part(whole=True)
+
+    def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
+        """Finish what a script has left, but for the experiments of `since`, as if it had said
+        WAIT_FLOWS and PROCESS_EXP, which brings the data; `where` says where that is."""
+        for exp, command in self.remote.left(since=since):
+            self.remote.warn_once(
+                f"experiment {exp} has no PROCESS_EXP: it is finished {where}", command.place
+            )
+            self.remote.wait_for_left(exp)
+            notes = replace(self.remote.notes_of(exp), place=command.place)
+            self.remote.finish(exp)
+            self.columns = self.port.process_experiment(exp, notes)
+
+    def finish(self) -> None:
+        """The script has ended, by END or by itself."""
+        self.finish_left("where the script ends")
+        for capture in self.remote.captures_left():
+            self.port.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
     def run(self, steps: Steps, frame: Frame) -> None:
         """Carry statements out. A ScriptError gets the place of its line, and the chain to it."""

@@ -44,7 +44,8 @@ class _Open:
 
 class Rehearsal(DryRun):
     """A dry run that also finds the parts. `has_rest`: experiments belong to none of them; `echoes`
-    is what the script prints outside of them, and in idle ones."""
+    is what the script prints outside of them, and in idle ones. `entangled` is an experiment that
+    belongs to more than one part, or to one and the rest: they cannot run apart. 0 if none does."""
 
     def __init__(
         self,
@@ -61,6 +62,9 @@ class Rehearsal(DryRun):
         self._said: list[str] = []
         # How often a host was asked for a piece of an experiment.
         self._asked = 0
+        self.entangled = 0
+        # The part that an experiment began in, by its place; None for the rest.
+        self._owners: dict[int, int | None] = {}
 
     @property
     def last_number(self) -> int:
@@ -91,8 +95,20 @@ class Rehearsal(DryRun):
     def remote(self, command: ports.RemoteCommand) -> None:
         if isinstance(command, ports.DoServer | ports.DoClient):
             self._asked += 1
+            self._own(command.exp)
             self.has_rest = self.has_rest or self._open is None
         super().remote(command)
+
+    def process_experiment(
+        self, exp: int, notes: ports.ExperimentNotes
+    ) -> Mapping[str, str] | ports.Expected:
+        self._own(exp)
+        return super().process_experiment(exp, notes)
+
+    def _own(self, exp: int) -> None:
+        place = None if self._open is None else len(self.parts)
+        if self._owners.setdefault(exp, place) != place:
+            self.entangled = self.entangled or exp
 
     def echo(self, text: str) -> None:
         (self.echoes if self._open is None else self._said).append(text)

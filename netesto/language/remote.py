@@ -1,6 +1,7 @@
 """Remote commands: sticky host, exp and expName, group numbers, defaults; then to the port."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from netesto.errors import Place
@@ -32,6 +33,21 @@ class Common(TypedDict):
     suffix: str
 
 
+@dataclass(slots=True)
+class Begun:
+    """An experiment that has begun and is not processed: its name and groups.
+
+    `flows` is the last command that started flows in it, `notes` what the script said then, and
+    `has_waited` whether it has waited for them.
+    """
+
+    name: str
+    groups: set[int] = field(default_factory=set)
+    flows: ports.DoClient | None = None
+    notes: ports.ExperimentNotes = field(default_factory=ports.ExperimentNotes)
+    has_waited: bool = False
+
+
 class Remote:
     """What remote commands remember of each other."""
 
@@ -41,12 +57,24 @@ class Remote:
         self.exp = 0
         self.exp_name = CLASSIC_NAME
         self._host = ""
-        self._names: dict[int, str] = {}
-        self._groups: dict[int, set[int]] = {}
         self._fetched: set[tuple[str, int]] = set()
+        # What is not processed yet, in the order it began, and the numbers of what is.
+        self._begun: dict[int, Begun] = {}
+        self._processed: set[int] = set()
+        # Captures of a test that is still to come: by the number that was asked for, None for any.
+        self._captures: list[tuple[int | None, ports.DoTcpdump]] = []
+        self.has_flows_since_process = False
+        self._warned: set[Place] = set()
 
-    def send(self, name: str, words: tuple[str, ...], place: Place, chain: tuple[str, ...]) -> None:
-        """Resolve a remote command and hand it to the port."""
+    def send(
+        self,
+        name: str,
+        words: tuple[str, ...],
+        place: Place,
+        chain: tuple[str, ...],
+        notes: ports.ExperimentNotes,
+    ) -> None:
+        """Resolve a remote command and hand it to the port. `notes` are those of the moment."""
         given = read(REMOTE[name], words)
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
@@ -64,10 +92,14 @@ class Remote:
             suffix=self.suffix,
         )
         command = self._make(given, texts, common)
-        if command is not None:
+        if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
+            asked = given.values.get("exp")
+            self._captures.append((asked if isinstance(asked, int) else None, command))
+        elif isinstance(command, ports.DoServer | ports.DoClient):
+            self._begin(command, notes)
             self._port.remote(command)
-        if takes_number:
-            self._names.setdefault(exp, exp_name)
+        elif command is not None:
+            self._port.remote(command)
         # Only what a command was sent with is used the next time.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
@@ -94,14 +126,87 @@ class Remote:
             )
         return previous
 
-    def name_of(self, exp: int) -> str:
-        """The name that an experiment has from its first command."""
-        return self._names.get(exp, self.exp_name)
+    def finish(self, exp: int) -> str:
+        """PROCESS_EXP: group numbers begin again at 1. The name that the experiment has from its
+        first command; MisuseError if there is no such experiment."""
+        if exp not in self._begun:
+            raise MisuseError(
+                f"experiment {exp} is processed already"
+                if exp in self._processed
+                else f"there is no experiment {exp} to process",
+                remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment.",
+            )
+        self._processed.add(exp)
+        self.has_flows_since_process = False
+        return self._begun.pop(exp).name
 
-    def finish(self, exp: int) -> None:
-        """PROCESS_EXP: group numbers begin again at 1."""
-        self._groups.pop(exp, None)
-        self._names.pop(exp, None)
+    def warn_once(self, message: str, place: Place) -> None:
+        """Warn of what a command does, not again each time a loop runs it."""
+        if place not in self._warned:
+            self._warned.add(place)
+            self._port.warn(message, place)
+
+    def begun(self) -> list[int]:
+        """The numbers of the experiments that have begun and are not processed."""
+        return list(self._begun)
+
+    def left(self, *, since: Collection[int] = ()) -> list[tuple[int, ports.DoClient]]:
+        """The experiments with flows that nothing has processed, but for those of `since`; each
+        with the last command that started some."""
+        return [
+            (exp, begun.flows)
+            for exp, begun in self._begun.items()
+            if begun.flows is not None and exp not in since
+        ]
+
+    def wait_flows(self, timeout_s: float | None) -> None:
+        """WAIT_FLOWS. MisuseError before any experiment."""
+        if not self.exp:
+            raise MisuseError("WAIT_FLOWS before any experiment")
+        self._port.wait_flows(self.exp, timeout_s)
+        if self.exp in self._begun:
+            self._begun[self.exp].has_waited = True
+
+    def wait_for_left(self, exp: int) -> None:
+        """WAIT_FLOWS for an experiment, unless the script has said so."""
+        if not self._begun[exp].has_waited:
+            self._port.wait_flows(exp, None)
+
+    def notes_of(self, exp: int) -> ports.ExperimentNotes:
+        """What the script said of an experiment when it last started flows in it."""
+        return self._begun[exp].notes
+
+    def captures_left(self) -> list[ports.DoTcpdump]:
+        """The captures that no test has followed."""
+        return [command for _, command in self._captures]
+
+    def _begin(
+        self, command: ports.DoServer | ports.DoClient, notes: ports.ExperimentNotes
+    ) -> None:
+        """Know of the experiment of a command; what was to be captured in it is asked for now."""
+        exp = command.exp
+        if exp not in self._begun:
+            if exp in self._processed:
+                self.warn_once(
+                    f"experiment {exp} is processed already: a run does not write to it again."
+                    " Take the next number with exp=COUNTER.",
+                    command.place,
+                )
+            self._begun[exp] = Begun(command.exp_name)
+            for asked, capture in self._captures:
+                if asked in {None, exp}:
+                    texts = {"exp": str(exp), "expName": command.exp_name}
+                    arguments = dict(capture.arguments) | texts
+                    self._port.remote(
+                        replace(capture, exp=exp, exp_name=command.exp_name, arguments=arguments)
+                    )
+            self._captures = [each for each in self._captures if each[0] not in {None, exp}]
+        begun = self._begun[exp]
+        if isinstance(command, ports.DoClient):
+            begun.flows, begun.notes = command, replace(notes, exp_name=begun.name)
+            begun.groups.add(command.group)
+            begun.has_waited = False
+            self.has_flows_since_process = True
 
     def _resolve_host(self, given: Given) -> str:
         host = given.texts.get("host")
@@ -112,7 +217,8 @@ class Remote:
         return self._host
 
     def _next_group(self, exp: int, asked: int) -> int:
-        used = self._groups.setdefault(exp, set())
+        begun = self._begun.get(exp)
+        used = begun.groups if begun is not None else set()
         group = asked or max(used, default=0) + 1
         if group in used:
             raise MisuseError(
@@ -120,7 +226,6 @@ class Remote:
                 near=("group=",),
                 remedy="Leave group out to get the next free number.",
             )
-        used.add(group)
         return group
 
     # ---- the commands; None if nothing is to be sent ----------------------------------------

@@ -227,3 +227,15 @@ def test_a_script_that_is_no_text_is_told_with_the_place(script, capsys, tmp_pat
             "Is this a script? Then save it as UTF-8.\n"
         ),
     )
+
+
+def test_jobs_are_refused_where_repetitions_share_an_experiment(script, capsys):
+    text = (
+        "LAB pair\nBEGIN m\nDO_CLIENT host=a server=b ca=cubic\nEND m\nRUN m,2\n"
+        "WAIT_FLOWS\nPROCESS_EXP\n"
+    )
+    status, told = run(capsys, "run", "--ground", "sim", "--jobs", "2", script(text))
+    assert (status, told.splitlines()[0]) == (
+        2,
+        "netesto: --jobs 2: experiment 1 belongs to more than one repetition or cell",
+    )

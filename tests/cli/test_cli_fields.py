@@ -77,7 +77,9 @@ def test_check_warns_of_a_key_of_other_without_a_column_with_its_place(folder, c
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
 def test_factor_gets_a_column_without_a_word(folder, capsys, command):
-    (folder / "a.nts").write_text("SWEEP cable=1,2 DO\nDO_SERVER host=a\nPROCESS_EXP\nDONE\n")
+    (folder / "a.nts").write_text(
+        "SWEEP cable=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
+    )
     status = cli.main([*command, "a.nts"])
     assert (status, capsys.readouterr().err) == (0, "")
 

@@ -548,7 +548,9 @@ def test_sources_in_a_circle_are_a_warning(tmp_path):
 
 def test_hosts_must_be_in_the_inventory(tmp_path):
     path = tmp_path / "x.nts"
-    path.write_text("HOST_SUFFIX net\nSET h=clint1\nDO_CLIENT host=$h.net server=server1\n")
+    path.write_text(
+        "HOST_SUFFIX net\nSET h=clint1\nDO_CLIENT host=$h.net server=server1\nPROCESS_EXP\n"
+    )
     found = check([path], library_path=[], definitions={}, hosts=["client1", "server1"])
     assert [(each.message, each.remedy) for each in found] == [
         ("there is no host clint1.net", "Did you mean client1?")
@@ -557,7 +559,7 @@ def test_hosts_must_be_in_the_inventory(tmp_path):
 
 def test_hosts_must_be_in_the_lab(tmp_path):
     path = tmp_path / "x.nts"
-    path.write_text("LAB pair\nDO_CLIENT host=a server=c\n")
+    path.write_text("LAB pair\nDO_CLIENT host=a server=c\nPROCESS_EXP\n")
     found = check([path], library_path=[], definitions={}, lab_hosts=lambda request: [*"ab"])
     assert [each.message for each in found] == ["there is no host c"]
 
@@ -576,7 +578,7 @@ def test_lab_that_cannot_be_made_is_a_finding(tmp_path):
         raise LabError("there is no topology pare", remedy="Did you mean pair?")
 
     path = tmp_path / "x.nts"
-    path.write_text("LAB pare\nDO_CLIENT host=a server=c\n")
+    path.write_text("LAB pare\nDO_CLIENT host=a server=c\nPROCESS_EXP\n")
     found = check([path], library_path=[], definitions={}, lab_hosts=no_lab)
     assert [(each.message, each.remedy) for each in found] == [
         ("there is no topology pare", "Did you mean pair?")

@@ -180,7 +180,9 @@ QUIRKS = [
     "SET_NETEM k010~ 10 netem_delay=0.5 limit=1000 loss=0.01",
     "DO_CLIENT k011~ 10.1 a=b > k010~ TCP_RR reno 20 +0 x1 1M/1 stats=0",
     "DO_SERVER k011~ 10 a=b order=1 start=0",
-    "experiments=2 flows=5",
+    # the script leaves it with a flow
+    "PROCESS_EXP 10 a=b",
+    "experiments=3 flows=5",
 ]
 
 SCRIPTS = [

@@ -348,6 +348,7 @@ def test_notes_stick_until_they_are_replaced(asked):
     DO_SERVER host=a expName=n
     PROCESS_EXP
     OTHER bw=10
+    DO_SERVER host=a exp=9
     PROCESS_EXP exp=9
     """
     assert asked.processed == [

@@ -36,6 +36,11 @@ def estimate(text):
     return port.totals().seconds
 
 
+def processed(*durations_s):
+    """What an experiment costs that the script leaves with a flow of each duration."""
+    return 10 + sum(20 + 100 + 2 * duration_s / 0.2 * 0.5 for duration_s in durations_s)
+
+
 def test_a_lab_is_built_first():
     assert estimate("LAB pair\nWAIT 5\n") == 1005.0
 
@@ -50,12 +55,12 @@ def test_a_setting_takes_a_call():
 
 def test_a_flow_starts_when_it_was_accepted_and_ends_when_that_is_told():
     text = "DO_CLIENT host=a server=b dur=5 stats=0\nWAIT_FLOWS\n"
-    assert estimate(text) == pytest.approx(0.01 + 0.1 + 5 + 0.2)
+    assert estimate(text) == pytest.approx(0.01 + 0.1 + 5 + 0.2 + processed(5))
 
 
 def test_a_client_tells_its_statistics_once_an_experiment():
-    one = "DO_CLIENT host=a server=b dur=5 stats=1\n"
-    assert estimate(one * 2) == pytest.approx(0.01 + 0.02 + 0.01)
+    text = "DO_CLIENT host=a server=b dur=5 stats=1\n" * 2 + "PROCESS_EXP\n"
+    assert estimate(text) == pytest.approx(0.01 + 0.02 + 0.01 + processed(5, 5))
 
 
 def test_accepting_a_second_group_is_over_before_a_long_first_one_ends():
@@ -64,12 +69,12 @@ def test_accepting_a_second_group_is_over_before_a_long_first_one_ends():
         "DO_CLIENT host=c server=b dur=1 stats=0\n"
         "WAIT_FLOWS\n"
     )
-    assert estimate(text) == pytest.approx(0.01 + 0.1 + 60 + 0.2)
+    assert estimate(text) == pytest.approx(0.01 + 0.1 + 60 + 0.2 + processed(60, 1))
 
 
 def test_held_flows_start_at_their_instant():
     text = "DO_CLIENT host=a server=b dur=5 stats=0 hold=1\nSTART_FLOWS lead=1\nWAIT_FLOWS\n"
-    assert estimate(text) == pytest.approx(0.01 + 1 + 5 + 0.2)
+    assert estimate(text) == pytest.approx(0.01 + 1 + 5 + 0.2 + processed(5))
 
 
 def test_an_experiment_costs_by_its_groups_flows_and_samples():
