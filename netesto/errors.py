@@ -17,8 +17,9 @@ NetestoError
 A flow that fails in an experiment is not an exception: it is a result, with its reason.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Longer lines, messages and chains would push what matters off the screen.
 SHOWN_TEXT = 160
@@ -43,6 +44,17 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def narrowed(self, *words: str) -> "Place":
+        """Where in the line the first of `words` stands that stands there; else this place. Of a
+        word `name=` the value is meant."""
+        for word in words:
+            rest = r"\S*" if word.endswith("=") else r"(?!\S)"
+            match = re.search(rf"(?<!\S){re.escape(word)}({rest})", self.text)
+            if match is not None:
+                start, end = match.span(1) if word.endswith("=") else match.span()
+                return replace(self, column=start + 1, length=max(1, end - start))
+        return self
 
     def drawn(self) -> Iterator[str]:
         """The line, and under it the caret; of a long line the part around the caret."""

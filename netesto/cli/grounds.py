@@ -15,8 +15,8 @@ from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import Inventory
-from netesto.errors import LabError, MissingError, ScriptError, UsageError
+from netesto.controller.inventory import Inventory, load
+from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
@@ -48,11 +48,7 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
     if inside is not None:
         return Choice(inside)
     if options.hosts is not None:
-        if options.ground not in {None, "hosts"} or options.kernel is not None:
-            raise UsageError("--hosts means real hosts; --ground and --kernel do not go with it")
         return Choice("hosts")
-    if options.ground == "hosts":
-        raise UsageError("--ground hosts needs --hosts FILE")
     if options.kernel is not None:
         return _of_kernel(options.kernel, options.ground)
     if options.ground is not None:
@@ -96,7 +92,7 @@ def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topo
     try:
         return topology.build(request.topology, request.settings, script=request.place.file)
     except UsageError as error:
-        raise ScriptError(error.message, place=request.place, remedy=error.remedy) from None
+        raise request.refused(error.message, error.remedy) from None
 
 
 def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> list[str]:
@@ -109,6 +105,29 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
         if isinstance(command, ports.DoClient) and command.ca not in kernel.congestion_controls:
             wanted[f"congestion control {command.ca}"] = None
     return list(wanted)
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """UsageError if the options name no ground, or two."""
+    if options.hosts is None:
+        if options.ground == "hosts":
+            raise UsageError("--ground hosts needs --hosts FILE")
+    elif options.ground not in {None, "hosts"} or options.kernel is not None:
+        raise UsageError("--hosts means real hosts; --ground and --kernel do not go with it")
+
+
+def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) -> None:
+    """Before anything is touched: ScriptError or UsageError if the script asks for a lab that
+    cannot be built, for hosts that will not be there, or for what no host could do."""
+    if options.hosts is not None:
+        inventory = load(options.hosts, aliases=labs.parse_map(options.map))
+        inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
+        preflight.check_hosts(rehearsal.commands, inventory)
+    elif options.lab or rehearsal.lab_request:
+        check_hosts(network(options, rehearsal, script), options, rehearsal)
+    else:
+        for command in rehearsal.commands:
+            requests.check_possible(command)
 
 
 def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> None:

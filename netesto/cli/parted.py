@@ -44,7 +44,6 @@ class Parted(Session):
 
     def carry_out(self, results: Store) -> End:
         network = grounds.network(self.options, self.rehearsal, self._script.file)
-        grounds.check_hosts(network, self.options, self.rehearsal)
         results.reserve(self._counter, self.rehearsal.last_number)
         tasks = sidebyside.tasks(
             self.rehearsal,

@@ -23,6 +23,7 @@ from netesto.results.runs import RunRecord
 
 def run(options: argparse.Namespace) -> int:
     """Run a script, or show what it would do."""
+    grounds.check_options(options)
     script = Script.read(options.script)
     settings = Settings.of(options)
     out = options.out or Path("results") / script.name
@@ -31,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         shown = DryRun(printing.out, form=options.dry_run, counter=counter, known=known(fields))
         script.run(settings.interpreter(shown))
+        grounds.check_script(options, shown, script.file)
         shown.finish()
         if not are_ours(fields):
             printing.err(f"columns of exp.csv: {fields.source}")
@@ -43,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     rehearsal = Rehearsal(resolved.append, counter=counter, known=known(fields))
     interpreter = settings.interpreter(rehearsal)
     script.run(interpreter)
+    grounds.check_script(options, rehearsal, script.file)
     fields = fields.with_names(rehearsal.columns)
     part = Assignment.parse(options.part) if options.part else None
     run_record = RunRecord(
@@ -70,8 +73,6 @@ def run(options: argparse.Namespace) -> int:
     jobs = _jobs(options, choice, rehearsal)
     if in_guests:
         # Here, for a guest takes seconds to say so.
-        network = grounds.network(options, rehearsal, script.file)
-        grounds.check_hosts(network, options, rehearsal)
         kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
         if not options.quiet:
             why = f"; {choice.reason}" if choice.reason else ""

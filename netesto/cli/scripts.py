@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from netesto.cli import printing, settings, status
+from netesto.controller import requests
 from netesto.controller.inventory import load
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.lab import topology
@@ -29,6 +30,7 @@ def check(options: argparse.Namespace) -> int:
         hosts=hosts,
         lab_hosts=_lab_hosts,
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
+        refuse=requests.check_possible,
         max_iterations=options.max_iterations,
         read=_read,
     )

@@ -98,7 +98,7 @@ class Whole(Session):
             )
             with controller:
                 controller.open_hosts()
-                controller.check_ready(self.rehearsal.commands)
+                controller.check_ready(self.rehearsal.commands, self.rehearsal.requirements)
                 totals = self.rehearsal.totals()
                 seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
                 self.display.expect(experiments=totals.experiments, seconds=seconds)
@@ -110,13 +110,11 @@ class Whole(Session):
         suffixes = preflight.suffixes(self.rehearsal.commands)
         if self.options.hosts is not None:
             inventory = load(self.options.hosts, aliases=aliases).with_suffixes(suffixes)
-            preflight.check_hosts(self.rehearsal.commands, inventory)
             if not self.options.yes and sys.stdin.isatty() and sys.stderr.isatty():
                 self._ask(inventory)
             yield inventory, Ground(kind="hosts")
             return
         network = grounds.network(self.options, self.rehearsal, self._script.file)
-        grounds.check_hosts(network, self.options, self.rehearsal)
         self.display.doing("building the lab")
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"

@@ -114,8 +114,13 @@ class Controller:
         """Hold every host of the inventory. AgentError names what cannot be reached or is held."""
         self._background.call(self._run.open_all())
 
-    def check_ready(self, commands: Sequence[ports.RemoteCommand]) -> None:
-        """Refuse, before any traffic, what a dry run's commands need and the hosts lack.
+    def check_ready(
+        self,
+        commands: Sequence[ports.RemoteCommand],
+        requirements: Sequence[ports.Requirement] = (),
+    ) -> None:
+        """Refuse, before any traffic, what a dry run's commands need, or REQUIRE does, and the
+        hosts lack.
 
         MissingError tells all of it at once.
         """
@@ -123,6 +128,7 @@ class Controller:
         for name in names:
             self._background.call(self._run.host(name))
         infos = {name: host.info for name, host in self._run.hosts.items()}
+        preflight.require(requirements, infos)
         preflight.check(commands, self._inventory, infos, family=self._family)
 
     # ---- language.ports.Port -------------------------------------------------------------

@@ -26,15 +26,17 @@ def suffixes(commands: Sequence[ports.RemoteCommand]) -> tuple[str, ...]:
 
 
 def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> None:
-    """ScriptError, with the line, if a command names a host that is not in the inventory."""
+    """ScriptError, with the place, if a command names a host that is not in the inventory, or asks
+    for what no host could do."""
     for command in commands:
+        requests.check_possible(command)
         for name in host_names([command]):
             try:
                 inventory.find(name)
             except WorldError as error:
                 raise ScriptError(
                     error.message,
-                    place=command.place,
+                    place=command.place_of_host(name),
                     remedy=error.remedy,
                     chain=command.chain,
                 ) from None
@@ -55,15 +57,22 @@ def check(
             first.setdefault(lack, command.place)
     if not first:
         return
-    lines = [f"{lack} (needed at {place.file}:{place.line})" for lack, place in first.items()]
-    raise MissingError("\n".join(lines))
+    raise MissingError("\n".join(_lines(first)))
+
+
+def _lines(lacks: Mapping[str, Place]) -> list[str]:
+    """What is missing, each with the place that needs it."""
+    return [f"{lack} (needed at {place})" for lack, place in lacks.items()]
 
 
 def require(requirements: Sequence[ports.Requirement], infos: Mapping[str, HostInfo]) -> None:
     """REQUIRE: MissingError names each host and what it is missing."""
-    lacks = [lack for requirement in requirements for lack in _lacks(requirement, infos)]
-    if lacks:
-        raise MissingError("\n".join(lacks))
+    first: dict[str, Place] = {}
+    for requirement in requirements:
+        for lack in _lacks(requirement, infos):
+            first.setdefault(lack, requirement.place)
+    if first:
+        raise MissingError("\n".join(_lines(first)))
 
 
 _OPERATORS: Mapping[str, Callable[[int], bool]] = {

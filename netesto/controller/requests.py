@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from ipaddress import IPv4Address
 
 from netesto import traffic
-from netesto.errors import MissingError, WorldError
+from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import (
     Address,
@@ -32,17 +33,59 @@ def group_request(
     family: int,
 ) -> GroupRequest:
     """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
+    request = _asked(
+        command,
+        hosts=(client.host, server.host),
+        addresses=(address(client, family), address(server, family)),
+    )
+    common = [name for name in client_info.tools if name in server_info.tools]
+    options = traffic.asked_options(request)
+    tool = traffic.choose(request.test, request.tool, common, options=options)
+    return replace(request, tool=tool.name)
+
+
+def check_possible(command: ports.RemoteCommand) -> None:
+    """ScriptError, at the argument it is about, if no host could do what DO_CLIENT asks: no tool
+    can, wherever it is installed."""
+    if not isinstance(command, ports.DoClient):
+        return
+    if command.ecn is not None:
+        raise ScriptError(
+            "no tool sets ecn for one flow alone",
+            place=command.place.narrowed("ecn="),
+            remedy=f"SET_SYSCTL host={command.host} net.ipv4.tcp_ecn=1 sets it for the host.",
+            chain=command.chain,
+        )
+    nowhere = IPv4Address(0)
+    request = _asked(command, hosts=(command.host, command.server), addresses=(nowhere, nowhere))
+    options = traffic.asked_options(request)
+    try:
+        traffic.choose(request.test, request.tool, tuple(traffic.TOOLS), options=options)
+    except MissingError as error:
+        named = [f"{option.partition('=')[0].partition(' ')[0]}=" for option in sorted(options)]
+        raise ScriptError(
+            error.message,
+            place=command.place.narrowed(*named, "tool=", "test="),
+            remedy=error.remedy,
+            chain=command.chain,
+        ) from None
+
+
+def _asked(
+    command: ports.DoClient, *, hosts: tuple[str, str], addresses: tuple[Address, Address]
+) -> GroupRequest:
+    """What DO_CLIENT asks of client and server, whatever tool does it."""
     symmetric = command.ca in SYMMETRIC_CONGESTION_CONTROLS
-    request = GroupRequest(
+    return GroupRequest(
         exp=command.exp,
         group=command.group,
         exp_name=command.exp_name,
         test=command.test,
         tool=command.tool,
-        client=client.host,
-        server=server.host,
-        client_address=address(client, family),
-        server_address=address(server, family),
+        client=hosts[0],
+        server=hosts[1],
+        client_address=addresses[0],
+        server_address=addresses[1],
         duration_s=command.duration_s,
         delay_s=command.delay_s,
         instances=command.instances,
@@ -65,10 +108,6 @@ def group_request(
         server_cpu=command.server_cpu,
         omit_s=command.omit_s,
     )
-    common = [name for name in client_info.tools if name in server_info.tools]
-    options = traffic.asked_options(request)
-    tool = traffic.choose(request.test, request.tool, common, options=options)
-    return replace(request, tool=tool.name)
 
 
 def address(endpoint: Endpoint, family: int) -> Address:
@@ -134,11 +173,6 @@ def missing(
         lacks.append(
             f"{sender.host}: congestion control {command.ca}: not in this kernel"
             f" ({sender.kernel}), which has {has}"
-        )
-    if command.ecn is not None:
-        lacks.append(
-            f"{host}: no tool sets ecn for one flow alone;"
-            f" SET_SYSCTL host={host} net.ipv4.tcp_ecn=1 sets it for the host"
         )
     try:
         group_request(

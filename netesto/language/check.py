@@ -6,7 +6,7 @@ the values of variables is found by a dry run that goes on behind each mistake.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -71,6 +71,7 @@ def check(
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
     known: KnownColumns = lambda _: None,
+    refuse: Callable[[ports.RemoteCommand], None] = lambda _: None,
     max_iterations: int = MAX_ITERATIONS,
     read: Callable[[Path], str] = read_script,
 ) -> list[Finding]:
@@ -79,6 +80,7 @@ def check(
     `hosts` are the names of an inventory: hosts of commands, and of LAB, must be among them.
     `lab_hosts` tells the hosts that a LAB makes; without an inventory, commands must name those.
     `known` tells the columns that experiments of a script have (None: standard input).
+    `refuse` raises a ScriptError for a command that could not be carried out anywhere.
     `read` gives the text of a script; the path `-` is called standard input in findings.
     """
     findings: dict[Finding, None] = {}
@@ -86,7 +88,7 @@ def check(
         columns = known(None if path == Path("-") else path)
         checker = _Checker(library_path, definitions, max_iterations, columns)
         try:
-            checker.check(path, read(path), hosts=hosts, lab_hosts=lab_hosts)
+            checker.check(path, read(path), hosts=hosts, lab_hosts=lab_hosts, refuse=refuse)
         except OSError as error:
             place = Place(str(path), 1)
             findings[Finding(f"cannot be read: {error.strerror or error}", place)] = None
@@ -135,6 +137,7 @@ class _Checker:
         *,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
+        refuse: Callable[[ports.RemoteCommand], None],
     ) -> None:
         """Find what is wrong in a script and what it needs."""
         self._main = STANDARD_INPUT if path == Path("-") else str(path)
@@ -154,6 +157,11 @@ class _Checker:
         if known is not None:
             for command in port.commands:
                 self._check_hosts(command, known)
+        for command in port.commands:
+            try:
+                refuse(command)
+            except ScriptError as error:
+                self._report_error(error)
 
     def _surveys(self) -> list[Survey]:
         return [*self._top, *(each.inside for each in self._macros.definitions())]
@@ -453,8 +461,7 @@ class _Checker:
         try:
             made = set(lab_hosts(request))
         except NetestoError as error:
-            place = _place_in_lab(request, error.message)
-            self._report(error.message, place, remedy=error.remedy)
+            self._report_error(request.refused(error.message, error.remedy))
             return known
         if known is None:
             return made
@@ -469,26 +476,14 @@ class _Checker:
         for name in named:
             if known.isdisjoint(spellings(name, [command.suffix])):
                 remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
-                finding = Finding(
-                    f"there is no host {name}", command.place, "error", remedy, command.chain
-                )
+                place = command.place_of_host(name)
+                finding = Finding(f"there is no host {name}", place, "error", remedy, command.chain)
                 self._findings.setdefault(finding)
 
 
 def _pattern(raw: str) -> str:
     """The names that a name with variables in it may be."""
     return "".join(r"\w*" if part.name else re.escape(part.text) for part in parts(raw))
-
-
-def _place_in_lab(request: ports.LabRequest, message: str) -> Place:
-    """Where in a LAB the setting stands that a message is about; else the LAB."""
-    place = request.place
-    for key, value in request.settings.items():
-        written = f"{key}={value}"
-        at = place.text.find(f" {written}")
-        if at >= 0 and (written in message or f": {key}" in message):
-            return replace(place, column=at + 2, length=len(written))
-    return place
 
 
 __all__ = ["Finding", "check"]

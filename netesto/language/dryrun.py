@@ -255,6 +255,23 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
 
 
+def _options(command: ports.DoClient) -> tuple[Hashable, ...]:
+    """What a DO_CLIENT asks of a tool beyond a plain flow, where not every tool can do it."""
+    return (
+        command.parallel > 1,
+        command.bitrate_bps is not None,
+        command.length_bytes is not None,
+        command.mss_bytes is not None,
+        command.zerocopy,
+        command.dscp is not None,
+        command.ecn,
+        command.client_cpu,
+        command.server_cpu,
+        command.omit_s > 0,
+        command.local_buffer_bytes != command.remote_buffer_bytes,
+    )
+
+
 def _whole(seconds: float) -> float:
     """An estimate without digits that it cannot have."""
     return round(seconds) if seconds >= 1 else round(seconds, 1)
@@ -275,6 +292,7 @@ def _demands(command: ports.RemoteCommand) -> Hashable:
                 command.test,
                 command.tool,
                 command.ca,
+                *_options(command),
             )
         case ports.DoTcpdump():
             return (command.name, command.host, command.server)

@@ -245,7 +245,11 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
         raise MisuseError("LAB names no topology", remedy=f"Write: {LOCAL['LAB'].text}")
     machine.has_lab = True
     topology = words[0] if named else ""
-    machine.port.lab(ports.LabRequest(topology=topology, settings=settings, place=row.place()))
+    machine.port.lab(
+        ports.LabRequest(
+            topology=topology, settings=settings, place=row.place(), chain=machine.chain()
+        )
+    )
 
 
 # ---- the factors of a SWEEP ------------------------------------------------------------------

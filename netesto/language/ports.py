@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from netesto.errors import Place
+from netesto.errors import Place, ScriptError
 
 # The name that a SWEEP cell has its repetition under.
 REPETITION = "rep"
@@ -35,6 +35,11 @@ class RemoteCommand:
     chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
     group: int = 0
     suffix: str = field(default="", compare=False, repr=False)
+
+    def place_of_host(self, name: str) -> Place:
+        """Where in the command's line a host is named, if that is where its name comes from."""
+        short = name.removesuffix(f".{self.suffix}") if self.suffix else name
+        return self.place.narrowed(f"host={short}", f"server={short}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +138,19 @@ class LabRequest:
     topology: str
     settings: Mapping[str, str]
     place: Place = field(compare=False, repr=False)
+    chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    def refused(self, message: str, remedy: str) -> ScriptError:
+        """The error of a LAB that cannot be built, at the setting that `message` is about."""
+        written = {key: f"{key}={value}" for key, value in self.settings.items()}
+        near = [
+            word
+            for key, word in written.items()
+            if word in message or f": {key}" in message or repr(key) in message
+        ]
+        near += [self.topology] if self.topology else []
+        place = self.place.narrowed(*near)
+        return ScriptError(message, place=place, remedy=remedy, chain=self.chain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

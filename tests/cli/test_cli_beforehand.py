@@ -106,3 +106,91 @@ def test_name_of_a_sysctl_that_may_be_meant_is_told(folder, capsys):
     (folder / "a.nts").write_text("SET_SYSCTL host=a net.ipv4.tcp_ecm=1\n")
     cli.main(["check", "a.nts"])
     assert "Did you mean net.ipv4.tcp_ecn?" in capsys.readouterr().err
+
+
+@EVERY_COMMAND
+@pytest.mark.parametrize(
+    ("lab", "column", "message"),
+    [
+        ("LAB nosuch", 5, "LAB nosuch: no such topology"),
+        ("LAB pair rate=abc", 10, "rate=abc"),
+        ("LAB pair raet=1mbit", 10, "LAB pair: no setting 'raet'"),
+        ("LAB star hosts=many", 10, "LAB star: hosts=many"),
+    ],
+)
+def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message):
+    (folder / "a.nts").write_text(f"{lab}\nDO_SERVER host=a\n")
+    status = cli.main([*command, "a.nts"])
+    (line,) = said(capsys, f"a.nts:1:{column}")
+    assert (status, message in line) == (2, True)
+
+
+@EVERY_COMMAND
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("DO_SERVER host=c", 11, "there is no host c"),
+        ("DO_CLIENT host=a server=$there dur=1", 1, "there is no host nowhere"),
+        ("DO_TCPDUMP host=a server=c", 19, "there is no host c"),
+        (
+            "DO_CLIENT host=a server=b test=TCP_RR tool=iperf3",
+            44,
+            "iperf3 cannot do TCP_RR",
+        ),
+        (
+            "DO_CLIENT host=a server=b req=S tool=netperf bitrate=1mbit",
+            54,
+            "netperf cannot do TCP_STREAM with bitrate",
+        ),
+        (
+            "DO_CLIENT host=a server=b ecn=1",
+            31,
+            "no tool sets ecn for one flow alone",
+        ),
+    ],
+)
+def test_what_no_host_could_do(folder, capsys, command, line, column, message):
+    (folder / "a.nts").write_text(f"LAB pair\nSET there=nowhere\n{line}\n")
+    status = cli.main([*command, "a.nts"])
+    place = f"a.nts:3:{column}"
+    assert (status, said(capsys, place)) == (2, [f"{place}: {message}"])
+
+
+@EVERY_COMMAND
+def test_host_outside_of_the_inventory(folder, capsys, command):
+    (folder / "hosts.toml").write_text(
+        '[h1]\nagent = "192.0.2.1:12870"\naddresses = ["192.0.2.1"]\n'
+    )
+    (folder / "a.nts").write_text("DO_SERVER host=h1\nDO_SERVER host=h2\n")
+    status = cli.main([*command, "--hosts", "hosts.toml", "a.nts"])
+    assert (status, said(capsys, "a.nts:2:11")) == (2, ["a.nts:2:11: there is no host h2"])
+
+
+@EVERY_COMMAND
+def test_what_only_one_of_two_like_commands_asks_of_the_tool_is_looked_at(folder, capsys, command):
+    (folder / "a.nts").write_text(
+        "LAB pair\n"
+        "DO_CLIENT host=a server=b req=S tool=netperf\n"
+        "DO_CLIENT host=a server=b req=S tool=netperf omit=1\n"
+    )
+    status = cli.main([*command, "a.nts"])
+    assert (status, len(said(capsys, "a.nts:3:51"))) == (2, 1)
+
+
+def test_mistake_within_macros_tells_the_way_that_led_there(folder, capsys):
+    (folder / "a.nts").write_text(
+        "LAB pair\nBEGIN serve\n    DO_SERVER host=$host\nEND serve\nRUN serve host=c\n"
+    )
+    cli.main(["run", "-n", "a.nts"])
+    assert capsys.readouterr().err.splitlines() == [
+        "a.nts:3:5: there is no host c",
+        "        DO_SERVER host=$host",
+        "        ^^^^^^^^^",
+        "The hosts are: a, b",
+        "  in a.nts:5: RUN serve (host=c)",
+    ]
+
+
+def test_dry_run_of_a_script_without_a_network_passes(folder, capsys):
+    (folder / "a.nts").write_text("DO_SERVER host=h1\n")
+    assert (cli.main(["run", "-n", "a.nts"]), capsys.readouterr().err) == (0, "")

@@ -78,9 +78,9 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
     assert run(capsys, "run", "--plain", script(text)) == (
         2,
         (
-            "a.nts:2:1: there is no host c\n"
+            "a.nts:2:18: there is no host c\n"
             "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
-            "    ^^^^^^^^^\n"
+            "                     ^^^^^^^^\n"
             "The hosts are: a, b\n"
         ),
     )
@@ -90,7 +90,7 @@ def test_a_guest_is_not_started_for_a_host_that_its_lab_will_not_have(script, ca
     monkeypatch.setattr(grounds, "run_inside", lambda *_, **__: pytest.fail("a guest was started"))
     text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
     status, told = run(capsys, "run", "--plain", "--ground", "sim", script(text))
-    assert (status, told.splitlines()[0]) == (2, "a.nts:2:1: there is no host c")
+    assert (status, told.splitlines()[0]) == (2, "a.nts:2:18: there is no host c")
 
 
 def test_a_lab_written_with_spaces_is_shown_with_commas(script, capsys):

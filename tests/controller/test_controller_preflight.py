@@ -51,7 +51,8 @@ def test_an_unmet_requirement_names_host_and_what_is_missing():
     with pytest.raises(MissingError) as caught:
         preflight.require(asked, {"h1": info("h1")})
     assert str(caught.value) == (
-        "REQUIRE ca=dctcp: h1 has cubic bbr\nREQUIRE tool=iperf3: h1 has netperf"
+        "REQUIRE ca=dctcp: h1 has cubic bbr (needed at a.nts:1:1)\n"
+        "REQUIRE tool=iperf3: h1 has netperf (needed at a.nts:1:1)"
     )
 
 

@@ -8,7 +8,7 @@ from scripted_agent import HERE, do_client
 from test_controller_preflight import info
 
 from netesto.controller import requests
-from netesto.errors import WorldError
+from netesto.errors import ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import Endpoint, Netem, Qdisc, Sysctl
 
@@ -61,12 +61,9 @@ def test_a_congestion_control_is_asked_of_who_sends():
 
 
 def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
-    assert missing(do_client(ecn=True)) == [
-        (
-            "a: no tool sets ecn for one flow alone;"
-            " SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host"
-        )
-    ]
+    with pytest.raises(ScriptError, match="no tool sets ecn for one flow alone") as caught:
+        requests.check_possible(do_client(ecn=True))
+    assert caught.value.remedy == "SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host."
 
 
 def test_what_no_tool_there_can_do_is_named():
