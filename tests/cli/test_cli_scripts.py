@@ -110,7 +110,12 @@ def test_a_script_in_the_usual_form_is_not_written(write, capsys):
     path = write("ECHO a\n")
     before = path.stat()
     cli.main(["fmt", "-w", "a.nts"])
-    assert (path.stat(), capsys.readouterr().out) == (before, "")
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns, capsys.readouterr().out) == (
+        before.st_ino,
+        before.st_mtime_ns,
+        "",
+    )
 
 
 def test_a_written_script_keeps_its_mode(write):
