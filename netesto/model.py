@@ -230,12 +230,14 @@ class ClockOffset:
 class SocketSample:
     """The state of one TCP socket at one instant. Field meanings: tcp_info of linux/tcp.h.
 
-    `local_port` and `peer_port` tell whose it is. None: the kernel did not report it.
+    `local_port` and `peer_port` tell whose it is. None: the kernel did not report it. `state` is
+    TCP's, in the words of ss; CLOSE is the last that the kernel told of a socket that is gone.
     """
 
     time_s: float
     local_port: int
     peer_port: int
+    state: str = "ESTAB"
     congestion_control: str = ""
     cwnd: int | None = None
     ssthresh: int | None = None
@@ -247,6 +249,8 @@ class SocketSample:
     lost: int | None = None
     retransmits: int | None = None  # in flight now
     total_retransmits: int | None = None
+    segments_out: int | None = None
+    data_segments_out: int | None = None
     bytes_sent: int | None = None
     bytes_acked: int | None = None
     bytes_received: int | None = None
@@ -271,7 +275,8 @@ class TransferResult:
 
     For streams `rate_bps` is goodput. For request/reply tests it is the goodput of requests:
     transactions per second times the bits of one request (the classic tool's meaning);
-    `transactions_per_s` is None for streams.
+    `transactions_per_s` is None for streams. `client_ports` are the client's ends of the data
+    connections, where the tool tells them.
     """
 
     rate_bps: float
@@ -293,6 +298,7 @@ class TransferResult:
     local_congestion_control: str = ""
     remote_congestion_control: str = ""
     mss_bytes: int | None = None
+    client_ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Experiment:
         record = {"request": asdict(request), "ports": asdict(ports)}
         spool.write_json(self.folder / f"server.{request.group}.json", record)
         self._expected[request.group] = (ports.data, request.interval_s)
-        await self.observation.watch(ports.data, request.interval_s)
+        await self.observation.watch(ports.data, request.interval_s, test=request.test)
 
     def forget(self, group: int) -> None:
         """At the server: the group has ended."""

@@ -101,7 +101,7 @@ class Group:
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(ping.stop)
             stack.callback(self._observation.unwatch, ports, interval_s)
-            await self._observation.watch(ports, interval_s)
+            await self._observation.watch(ports, interval_s, test=self._request.test)
             await ping.start()
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)

@@ -28,7 +28,7 @@ class Observation:
         self._cpu: CpuCollector | None = None
         self._turn = asyncio.Lock()
 
-    async def watch(self, ports: Iterable[int], interval_s: float) -> None:
+    async def watch(self, ports: Iterable[int], interval_s: float, *, test: str) -> None:
         """Sample the sockets of these ports from now on; everything else begins with the first."""
         async with self._turn:
             await self._begin()
@@ -40,7 +40,7 @@ class Observation:
                 )
                 self._sockets[interval_s] = collector
                 await collector.start()
-            self._sockets[interval_s].watch(ports)
+            self._sockets[interval_s].watch(ports, to_the_end=test != "TCP_CRR")
 
     def unwatch(self, ports: Iterable[int], interval_s: float) -> None:
         """No longer sample these sockets."""

@@ -1,51 +1,132 @@
 """Results folders for the command line: `netesto report` and `netesto show`."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.cli import printing, settings, status, tables
-from netesto.controller import digest
-from netesto.errors import UsageError
+from netesto.controller import digest, record
+from netesto.errors import ResultsError, UsageError
 from netesto.report import index, page
-from netesto.results import csvfile, derive, manifest, store
+from netesto.results import csvfile, derive, integrity, manifest, store
+from netesto.results.fields import Fields
+from netesto.results.groups import DAMAGED
+from netesto.results.manifest import Manifest
 from netesto.results.store import Store
 
 
 def report(options: argparse.Namespace) -> int:
-    """Rebuild every derived file from the raw data."""
+    """Rebuild every derived file from the raw data; FAILED if something of these is damaged."""
     _must_be_results(options.folder)
     with Store(options.folder) as results:
         there = results.experiments()
-        manifests = {exp: manifest.read(results.whole(exp) / manifest.NAME) for exp in there}
-        columns = settings.fields_of(results, options.fields).with_names(
-            name for asked in manifests.values() for name in asked.columns
-        )
         chosen = _chosen(options.experiments, there)
-        rows: list[Mapping[str, str]] = []
-        for exp, asked in manifests.items():
-            folder = results.whole(exp)
-            evidence = digest.evidence(folder, asked)
-            rows += derive.derive(folder, evidence, asked, columns)
-            if exp in chosen:
-                page.write(folder)
-                printing.out(f"rebuilt {folder}")
+        old = store.by_experiment(csvfile.salvage(results.folder / store.TABLE))
+        # What has no folder any more cannot be made again.
+        kept = {exp: rows for exp, rows in old.items() if exp not in there}
+        if kept:
+            numbers = ", ".join(map(str, sorted(kept)))
+            _say(f"experiments without a folder here keep their rows as they are: {numbers}")
+        manifests = {exp: _manifest(results.whole(exp)) for exp in there}
+        columns = settings.fields_of(results, options.fields).with_names(
+            [
+                *(name for asked in manifests.values() for name in _columns(asked)),
+                *(name for rows in kept.values() for row in rows for name in row if row[name]),
+            ]
+        )
+        rebuilt = {
+            exp: _rebuild(results.whole(exp), asked, columns, old.get(exp, []), draw=exp in chosen)
+            for exp, asked in manifests.items()
+        }
+        rows = kept | {exp: each.rows for exp, each in rebuilt.items()}
         results.write_fields(columns)
-        results.rewrite(columns, rows)
+        results.rewrite(columns, [row for exp in sorted(rows) for row in rows[exp]])
         index.write(results.folder)
-    return status.OK
+    return status.FAILED if any(each.is_damaged for each in rebuilt.values()) else status.OK
+
+
+def _manifest(folder: Path) -> Manifest | ResultsError:
+    """An experiment's manifest, or what is wrong with it."""
+    try:
+        return manifest.read(folder / manifest.NAME)
+    except ResultsError as error:
+        return error
+
+
+def _columns(asked: Manifest | ResultsError) -> Iterable[str]:
+    return () if isinstance(asked, ResultsError) else asked.columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebuilt:
+    """An experiment made anew: its rows for exp.csv."""
+
+    rows: list[Mapping[str, str]]
+    is_damaged: bool
+
+
+def _rebuild(
+    folder: Path,
+    asked: Manifest | ResultsError,
+    columns: Fields,
+    old: Sequence[Mapping[str, str]],
+    *,
+    draw: bool,
+) -> _Rebuilt:
+    """Derive an experiment's files again, from what is not damaged of its data; its page, too, with
+    `draw`, and where its rows are not those that exp.csv had.
+
+    What is damaged is told. Where the manifest itself is, nothing can be derived, and what was
+    stays, but for the page.
+    """
+    try:
+        if isinstance(asked, ResultsError):
+            raise asked
+        damage = integrity.check(folder, asked)
+        evidence = digest.evidence(folder, asked, damaged=[each.path for each in damage])
+    except ResultsError as error:
+        _say(error.message)
+        page.write_damaged(folder, error.message)
+        told_of = {"exp": f"{folder.name}.0", "status": DAMAGED}
+        return _Rebuilt([{name: told_of.get(name, "") for name in columns.names}], is_damaged=True)
+    for each in damage:
+        _say(f"{folder}/{each}")
+    told = integrity.marked(asked, damage, record.doubts(evidence))
+    rows = derive.derive(folder, evidence, told, columns)
+    is_new = list(map(dict, old)) != list(map(dict, rows))
+    if old and is_new:
+        _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; made anew")
+    if draw or is_new:
+        page.write(folder, told)
+        printing.out(f"rebuilt {folder}")
+    return _Rebuilt(rows, is_damaged=bool(damage))
+
+
+def _say(text: str) -> None:
+    printing.err(f"warning: {text}")
 
 
 def show(options: argparse.Namespace) -> int:
     """The table of a results folder, in the terminal."""
     _must_be_results(options.folder)
     rows = csvfile.read(options.folder / store.TABLE)
+    warn_of_altered(options.folder, rows)
     if options.experiment is not None:
         number = str(options.experiment)
         rows = [row for row in rows if row["exp"].split(".", 1)[0] == number]
         _chosen([options.experiment], store.experiments(options.folder))
     tables.print_rows(rows)
     return status.OK
+
+
+def warn_of_altered(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Say of which experiments exp.csv does not hold what was derived from their data."""
+    for exp in store.altered(folder, rows):
+        _say(
+            f"{folder / store.TABLE}: the rows of experiment {exp} are not what was derived from "
+            f"its data; `netesto report {folder}` makes them anew"
+        )
 
 
 def _must_be_results(folder: Path) -> None:

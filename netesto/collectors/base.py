@@ -60,6 +60,10 @@ class Sampler(Collector):
     async def _look(self) -> bytes:
         """Look now; what is to be appended to the file, nothing if there is nothing to tell."""
 
+    def _last(self) -> bytes:
+        """What is still to be appended when the ticks are over."""
+        return b""
+
     async def start(self) -> None:
         try:
             file = self._path.open("ab", buffering=0)
@@ -76,12 +80,17 @@ class Sampler(Collector):
     async def _run(self, file: BinaryIO) -> None:
         with file:
             async for _ in ticks(self._interval_s, self._stopped):
-                seen = await self._look()
-                try:
-                    file.write(seen)
-                except OSError as error:
-                    self._warn(f"{self._path.name}: {error.strerror}")
+                if not self._keep(file, await self._look()):
                     return
+            self._keep(file, self._last())
+
+    def _keep(self, file: BinaryIO, seen: bytes) -> bool:
+        try:
+            file.write(seen)
+        except OSError as error:
+            self._warn(f"{self._path.name}: {error.strerror}")
+            return False
+        return True
 
 
 async def ticks(interval_s: float, stopped: asyncio.Event) -> AsyncIterator[int]:

@@ -194,19 +194,16 @@ def _distribution() -> str:
         return "unknown"
 
 
-def features(folder: Path, host: str) -> dict[str, str]:
+def features(facts: Mapping[str, str]) -> dict[str, str]:
     """What of a host's facts goes into the table of results; what is not known is not in it.
 
-    tso, lro, gro, gso: "on" or "off". rx-frames, tx-frames: packets. adaptive-rx: "1" or "0", for
-    it is averaged. tcpRmem, tcpWmem: bytes, the third value of the sysctl.
+    `facts`: the texts of the files that `take` wrote, by suffix. tso, lro, gro, gso: "on" or "off".
+    rx-frames, tx-frames: packets. adaptive-rx: "1" or "0", for it is averaged. tcpRmem, tcpWmem:
+    bytes, the third value of the sysctl.
     """
-    found = offloads(_kept(folder / f"{host}.ethtool-k"))
-    found |= coalescing(_kept(folder / f"{host}.ethtool-c"))
-    return found | buffers(_kept(folder / f"{host}.sysctl"))
-
-
-def _kept(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    found = offloads(facts.get("ethtool-k", ""))
+    found |= coalescing(facts.get("ethtool-c", ""))
+    return found | buffers(facts.get("sysctl", ""))
 
 
 def offloads(text: str) -> dict[str, str]:

@@ -26,6 +26,9 @@ STATES = {
     11: "CLOSING",
 }  # fmt: skip
 
+# The state of a socket that is gone.
+CLOSE = 7
+
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI48s")
 _MESSAGE = struct.Struct("=BBBB2s2s16s16sIII IIIII")
@@ -55,7 +58,7 @@ _COUNTERS = (
     *("bytes_retrans", "rcv_space", "rcv_ssthresh"),
 )
 
-_BUFFER_BYTES = 65536
+BUFFER_BYTES = 65536
 
 
 class SocketDiagnosis:
@@ -75,12 +78,12 @@ class SocketDiagnosis:
         for family in (socket.AF_INET, socket.AF_INET6):
             self._sequence += 1
             self._netlink.send(_question(family, ranges, self._sequence))
-            found += [_line(message) for message in self._answers()]
+            found += [line(message) for message in self._answers()]
         return found
 
     def _answers(self) -> Iterator[bytes]:
         while True:
-            data = self._netlink.recv(_BUFFER_BYTES)
+            data = self._netlink.recv(BUFFER_BYTES)
             begin = 0
             while begin < len(data):
                 length, kind, _, sequence, _ = _HEADER.unpack_from(data, begin)
@@ -94,6 +97,14 @@ class SocketDiagnosis:
                 if kind == NLMSG_DONE:
                     return
                 yield body
+
+
+def bodies(data: bytes) -> Iterator[bytes]:
+    """What the netlink messages in `data` hold."""
+    while len(data) >= _HEADER.size:
+        length = _HEADER.unpack_from(data)[0]
+        yield data[_HEADER.size : length]
+        data = data[max(_aligned(length), _HEADER.size) :]
 
 
 def _aligned(length: int) -> int:
@@ -131,7 +142,7 @@ def bytecode(ranges: Sequence[tuple[int, int]]) -> bytes:
     return code
 
 
-def _line(message: bytes) -> str:
+def line(message: bytes) -> str:
     """What an inet_diag_msg with its attributes says, as ss prints it."""
     fields = _MESSAGE.unpack_from(message)
     family, state = fields[0], fields[1]
@@ -140,7 +151,7 @@ def _line(message: bytes) -> str:
     local, peer = (ip_address(address[:width]) for address in fields[6:8])
     receive_queue, send_queue = fields[12], fields[13]
     words = [
-        STATES.get(state, str(state)),
+        "CLOSE" if state == CLOSE else STATES.get(state, str(state)),
         str(receive_queue),
         str(send_queue),
         f"{local}:{local_port}" if width == 4 else f"[{local}]:{local_port}",

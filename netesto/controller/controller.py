@@ -253,6 +253,8 @@ class Controller:
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
+        for text in record.doubts(evidence):
+            self._observer.warn(f"experiment {asked.exp}: {text}")
         manifest.write(found, folder / manifest.NAME)
         rows = derive.derive(folder, evidence, found, self._fields)
         self._render(folder)

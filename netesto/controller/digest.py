@@ -2,13 +2,14 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, ping, sockets
-from netesto.errors import OutputError
+from netesto.errors import OutputError, ResultsError
 from netesto.model import (
     REQUEST_TESTS,
     CpuSample,
@@ -18,8 +19,15 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
-from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
+from netesto.results.evidence import (
+    OK,
+    ExperimentEvidence,
+    GroupEvidence,
+    InstanceEvidence,
+    Source,
+)
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
+from netesto.traffic.base import Tool
 
 # A sample is a flow's if it was taken between its start and its end; the sampler and the tool read
 # their clocks apart, so the window is this much wider on both sides.
@@ -35,10 +43,40 @@ class _Host:
     offset_s: float
 
 
-def evidence(folder: Path, manifest: Manifest) -> ExperimentEvidence:
-    """What is known of the experiment in `folder`; a file that is not there is simply not known."""
-    hosts = {name: _read_host(folder, manifest, name) for name in manifest.hosts}
-    groups = [_group(folder, manifest, group, hosts) for group in manifest.groups]
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of an experiment in `folder` that its manifest tells of, as `known`. Those of them
+    that are `damaged` are not read, as if they were not there."""
+
+    folder: Path
+    known: Collection[str]
+    damaged: Collection[str]
+
+    def find(self, path: str) -> Path | None:
+        """Where to read a file; None if it is not there, or damaged."""
+        if path not in self.known or path in self.damaged:
+            return None
+        return self.folder / path
+
+    def sockets(self, host: str) -> list[str]:
+        """One file for each sampling interval that groups asked for."""
+        return sorted(path for path in self.known if fnmatchcase(path, f"raw/{host}/sockets*.ss"))
+
+    def are_damaged(self, paths: Iterable[str]) -> bool:
+        return any(path in self.damaged for path in paths if path in self.known)
+
+
+def evidence(
+    folder: Path, manifest: Manifest, *, damaged: Collection[str] = ()
+) -> ExperimentEvidence:
+    """What is known of the experiment in `folder`; a file that is not there is simply not known.
+
+    Of files that are `damaged` (see results.integrity) nothing is read. ResultsError if `manifest`
+    tells of a traffic tool that there is not.
+    """
+    files = _Files(folder, manifest.files, frozenset(damaged))
+    hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
+    groups = [_group(files, manifest, group, hosts) for group in manifest.groups]
     return ExperimentEvidence(
         exp=manifest.exp,
         exp_name=manifest.exp_name,
@@ -48,17 +86,15 @@ def evidence(folder: Path, manifest: Manifest) -> ExperimentEvidence:
     )
 
 
-def _read_host(folder: Path, manifest: Manifest, name: str) -> _Host:
-    raw = folder / "raw" / name
+def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     offset_s = manifest.hosts[name].clock.offset_s
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
-    # One file for each sampling interval that groups asked for.
-    for path in sorted(raw.glob("sockets*.ss")):
+    for path in filter(None, map(files.find, files.sockets(name))):
         for sample in sockets.read(path, ahead_s=offset_s):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
-    path = raw / "cpu.jsonl"
-    busy = cpu.read(path) if path.is_file() else []
+    busy_file = files.find(f"raw/{name}/cpu.jsonl")
+    busy = [] if busy_file is None else cpu.read(busy_file)
     return _Host(
         sockets_by_port=by_port,
         cpu=tuple(replace(sample, time_s=sample.time_s - offset_s) for sample in busy),
@@ -67,11 +103,12 @@ def _read_host(folder: Path, manifest: Manifest, name: str) -> _Host:
 
 
 def _group(
-    folder: Path, manifest: Manifest, record: GroupRecord, hosts: Mapping[str, _Host]
+    files: _Files, manifest: Manifest, record: GroupRecord, hosts: Mapping[str, _Host]
 ) -> GroupEvidence:
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
+    counters = files.find(f"raw/{request.client}/group.{request.group}.json")
     return GroupEvidence(
         request=request,
         full_host=record.full_host,
@@ -79,19 +116,50 @@ def _group(
         kernel=info.kernel,
         tool_version=info.tools.get(request.tool, ""),
         instances=tuple(
-            _instance(folder, request, record.ports, instance, client=client, server=server)
+            _instance(files, request, record.ports, instance, client=client, server=server)
             for instance in record.instances
         ),
-        pings=_pings(folder, request, client),
+        pings=_pings(files, request, client),
         client_cpu=_during(record, client.cpu),
         server_cpu=_during(record, server.cpu),
-        counters=_counters(folder / "raw" / request.client / f"group.{request.group}.json"),
-        features=_features(folder, request.client),
+        counters=None if counters is None else _counters(counters),
+        features=_features(files, request.client),
+        damaged=frozenset(_damaged(files, request)),
     )
 
 
+def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
+    """What a group lacks because files are damaged."""
+    client, server = f"raw/{request.client}", f"raw/{request.server}"
+    count = range(1, request.instances + 1)
+    outputs = [_output(request, instance) for instance in count]
+    # Of parallel connections only the tool's output tells which are the data's.
+    ports = outputs if request.parallel > 1 else []
+    before = _statistics_folder(files, request.client)
+    sources: Mapping[Source, Iterable[str]] = {
+        "tool": outputs,
+        "client sockets": [*files.sockets(request.client), *ports],
+        "server sockets": [*files.sockets(request.server), *ports],
+        "ping": [f"{client}/ping.{request.group}.out"],
+        "client cpu": [f"{client}/cpu.jsonl"],
+        "server cpu": [f"{server}/cpu.jsonl"],
+        "counters": [f"{client}/group.{request.group}.json"],
+        "ethtool-k": [f"{before}/{request.client}.ethtool-k"],
+        "ethtool-c": [f"{before}/{request.client}.ethtool-c"],
+        "sysctl": [f"{before}/{request.client}.sysctl"],
+    }
+    for source, paths in sources.items():
+        if files.are_damaged(paths):
+            yield source
+
+
+def _output(request: GroupRequest, instance: int) -> str:
+    """What the tool of a flow printed."""
+    return f"raw/{request.client}/flow.{request.group}.{instance}.out"
+
+
 def _instance(
-    folder: Path,
+    files: _Files,
     request: GroupRequest,
     ports: Ports,
     record: InstanceRecord,
@@ -100,13 +168,14 @@ def _instance(
     server: _Host,
 ) -> InstanceEvidence:
     status, result = record.status, None
-    if status == OK:
+    output = _output(request, record.instance)
+    if status == OK and not files.are_damaged([output]):
         try:
-            result = _result(folder, request, record, client)
+            result = _result(files.folder / output, request, record, client)
         except OutputError as error:
             status = error.message
     data_port = ports.data[record.instance - 1]
-    client_port = traffic.TOOLS[request.tool].client_port(request, ports, record.instance)
+    client_ports = _client_ports(request, ports, record.instance, result)
 
     def samples(host: _Host, *, at_client: bool) -> tuple[SocketSample, ...]:
         start, end = record.started_s, record.ended_s
@@ -114,7 +183,7 @@ def _instance(
             sample
             for sample in host.sockets_by_port.get(data_port, ())
             if _ends(sample, at_client=at_client)[1] == data_port
-            and (client_port is None or _ends(sample, at_client=at_client)[0] == client_port)
+            and (not client_ports or _ends(sample, at_client=at_client)[0] in client_ports)
             and (start is None or sample.time_s >= start - WINDOW_SLACK_S)
             and (end is None or sample.time_s <= end + WINDOW_SLACK_S)
         )
@@ -188,16 +257,33 @@ def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:
     return ends if at_client else (ends[1], ends[0])
 
 
+def _client_ports(
+    request: GroupRequest, ports: Ports, instance: int, result: TransferResult | None
+) -> tuple[int, ...]:
+    """The client's ends of a flow's data connections: as the tool tells, or was told; none if that
+    is not known. A control connection may go to the same port as they."""
+    if result is not None and result.client_ports:
+        return result.client_ports
+    port = _tool(request).client_port(request, ports, instance)
+    return () if port is None else (port,)
+
+
+def _tool(request: GroupRequest) -> Tool:
+    tool = traffic.TOOLS.get(request.tool)
+    if tool is None:
+        raise ResultsError(f"group {request.group}: there is no traffic tool {request.tool!r}")
+    return tool
+
+
 def _result(
-    folder: Path, request: GroupRequest, record: InstanceRecord, client: _Host
+    path: Path, request: GroupRequest, record: InstanceRecord, client: _Host
 ) -> TransferResult:
-    path = folder / "raw" / request.client / f"flow.{request.group}.{record.instance}.out"
     try:
-        output = path.read_text(errors="replace")
+        output = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error
     started_s = (record.started_s or 0.0) + client.offset_s
-    result = traffic.TOOLS[request.tool].parse(output, request, started_s=started_s)
+    result = _tool(request).parse(output, request, started_s=started_s)
     shifted = tuple(
         replace(
             interval,
@@ -209,9 +295,9 @@ def _result(
     return replace(result, intervals=shifted)
 
 
-def _pings(folder: Path, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
-    path = folder / "raw" / request.client / f"ping.{request.group}.out"
-    samples = ping.read(path) if path.is_file() else []
+def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
+    path = files.find(f"raw/{request.client}/ping.{request.group}.out")
+    samples = [] if path is None else ping.read(path)
     return tuple(replace(sample, time_s=sample.time_s - client.offset_s) for sample in samples)
 
 
@@ -234,8 +320,16 @@ def _counters(path: Path) -> dict[str, int] | None:
         return None
 
 
-def _features(folder: Path, host: str) -> dict[str, str]:
-    for order in ("0", "1"):
-        if (folder / order / f"{host}.sysctl").is_file():
-            return hostfacts.features(folder / order, host)
-    return {}
+def _features(files: _Files, host: str) -> dict[str, str]:
+    folder = _statistics_folder(files, host)
+    facts = {
+        kind: path.read_text(errors="replace")
+        for kind in ("ethtool-k", "ethtool-c", "sysctl")
+        if (path := files.find(f"{folder}/{host}.{kind}")) is not None
+    }
+    return hostfacts.features(facts)
+
+
+def _statistics_folder(files: _Files, host: str) -> str:
+    """The statistics before the experiment; those after it where only these were taken."""
+    return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in files.known), "0")

@@ -10,9 +10,11 @@ from pathlib import Path
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
-from netesto.results import flows, runs
+from netesto.model import REQUEST_TESTS, GroupRequest
+from netesto.results import crosscheck, flows, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
+from netesto.units import format_size
 
 # Spec of results, section 4: what a page warns of.
 INTERVAL_TOLERANCE = 0.10
@@ -129,21 +131,25 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     statuses = [flow.status for group in groups for flow in group.instances]
     status = overall_status(statuses, asked.reasons)
     found = replace(asked, groups=groups, status=status)
-    of_flows = (*_flow_warnings(found), *_starved_warnings(evidence))
-    warnings = (*asked.warnings, *of_flows, *_host_warnings(evidence))
+    warnings = (*asked.warnings, *_flow_warnings(found), *doubts(evidence))
+    warnings = (*warnings, *_host_warnings(evidence))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
+
+
+def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
+    """What makes measurements of the experiment doubtful, though no flow failed."""
+    return (*_starved_warnings(evidence), *crosscheck.warnings(evidence))
 
 
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
     sender = flows.sender_samples(record.request.test, seen)
     controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
-    sizes = [sample.mss_bytes for sample in sender if sample.mss_bytes is not None]
     gap_ms = flows.median_gap_ms(sender)
     return replace(
         flow,
         status=seen.status,
         effective_congestion_control="/".join(controls),
-        effective_mss_bytes=sizes[-1] if sizes else None,
+        effective_mss_bytes=flows.last_mss_bytes(sender),
         achieved_interval_ms=None if gap_ms is None else round(gap_ms, 3),
     )
 
@@ -164,9 +170,25 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for group in evidence.groups:
         for each in group.instances:
+            name = f"group {group.request.group}, flow {each.instance}"
             if reason := digest.silence(group.request, each):
-                name = f"group {group.request.group}, flow {each.instance}"
                 yield f"{name}: {reason}; other flows between these hosts got through"
+            elif reason := _unfinished(group.request, each):
+                yield f"{name}: {reason}"
+
+
+def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
+    """In words, that a flow of requests has a rate of 0 because none was completed in its time; ""
+    if one was, or it failed."""
+    result = flow.result
+    if result is None or result.rate_bps > 0 or request.test not in REQUEST_TESTS:
+        return ""
+    size = format_size(request.request_bytes)
+    text = f"no transaction was completed in {result.elapsed_s:.3g} s"
+    arrived = flows.total(flow.server_samples, lambda sample: sample.bytes_received)
+    if not arrived:
+        return text
+    return f"{text}: {arrived / 1e6:.4g} MB of its request of {size} bytes arrived"
 
 
 def _host_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

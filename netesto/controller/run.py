@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from netesto import traffic
 from netesto.collectors.clock import Clock
@@ -16,7 +17,7 @@ from netesto.controller.observer import Observer
 from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError
 from netesto.language import ports
-from netesto.model import CaptureRequest, Event
+from netesto.model import CaptureRequest, Event, FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -358,15 +359,15 @@ class Run:
             return
         self._observer.doing(f"data from {name}")
         await host.agent.finish(experiment.exp)
-        hashes = await files.ship(
-            host.agent,
-            experiment.exp,
-            lambda entry: self.store.place(experiment.exp, name, entry.path),
-            host=name,
-        )
-        for path, sha256 in hashes.items():
-            place = self.store.place(experiment.exp, name, path)
-            experiment.files[str(place.relative_to(experiment.folder))] = sha256
+
+        def place(entry: FileEntry) -> Path:
+            return self.store.place(experiment.exp, name, entry.path)
+
+        def keep(entry: FileEntry) -> None:
+            path = place(entry).relative_to(experiment.folder)
+            experiment.files[str(path)] = entry.sha256
+
+        await files.ship(host.agent, experiment.exp, place, host=name, on_arrival=keep)
         await host.agent.confirm(experiment.exp)
         experiment.pending_data.discard(name)
 

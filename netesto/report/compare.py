@@ -32,13 +32,14 @@ from netesto.results.fields import canonical
 MEASURES: Mapping[str, bool] = {
     "rate": True, "rateMin": True, "fairness": True, "rtt": False, "pingRtt": False,
     "meanLatency": False, "p50Latency": False, "p90Latency": False, "p99Latency": False,
-    "p999Latency": False, "p9999Latency": False, "maxLatency": False, "retransPkts%": False,
+    "p999Latency": False, "p9999Latency": False, "maxLatency": False, "retransSegs%": False,
+    "retransPkts%": False,
     "retrans_total": False, "localCpu": False, "remoteCpu": False,
 }  # fmt: skip
 # Told where both folders have it; the first one that a cell has is judged if its kind of test has
 # no measure of its own.
 USUAL_MEASURES = (
-    "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransPkts%", "localCpu",
+    "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransSegs%", "localCpu",
 )  # fmt: skip
 OF_REQUESTS = "meanLatency"
 OF_STREAMS = "rate"

@@ -17,7 +17,7 @@ from netesto.results.fields import canonical
 # Shown at first, with whatever differs from experiment to experiment; a button shows the others.
 MAIN_COLUMNS: tuple[str, ...] = (
     "exp", "expName", "status", "test", "ca", "instances", "dur", "rate", "rateMin", "rateMax",
-    "fairness", "rtt", "pingRtt", "retransPkts%",
+    "fairness", "rtt", "pingRtt", "retransSegs%",
 )  # fmt: skip
 
 # Asked for, and different from group to group as a rule: no factor of a study.

@@ -61,12 +61,13 @@ class FileLink:
     name: str
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, told: Manifest | None = None) -> None:
     """Write exp.html and plots/ into an experiment's folder, whole or still N.partial.
 
+    `told` is the manifest where it is to tell more than the file (damage that was found later).
     ResultsError if a file it needs is not there, not readable, or the page cannot be written.
     """
-    told = manifest.read(folder / "manifest.json")
+    told = told or manifest.read(folder / manifest.NAME)
     groups = [keyvalue.read(folder / _group_file(group)) for group in told.groups]
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
@@ -76,7 +77,7 @@ def write(folder: Path) -> None:
         "page.html.j2",
         manifest=told,
         failures=failures(told, found),
-        tiles=tiles(whole, told, groups),
+        tiles=tiles(whole, told),
         together=together.find(found, [(entry.label, entry.flows) for entry in entries]),
         blocks=table.blocks(groups),
         notes=table.notes(groups),
@@ -92,6 +93,18 @@ def write(folder: Path) -> None:
         unfolded_max=UNFOLDED_MAX,
         line_colors=embed.variables(dark=False),
         line_colors_dark=embed.variables(dark=True),
+    )
+    durable.replace(folder / PAGE, html, lasting=False)
+
+
+def write_damaged(folder: Path, fault: str) -> None:
+    """Write exp.html of an experiment whose manifest is damaged: that it is, and nothing else."""
+    exp = int(folder.name)
+    html = rendering.render(
+        "damaged.html.j2",
+        exp=exp,
+        fault=fault,
+        neighbours=neighbours.of(exp, store.experiments(folder.parent)),
     )
     durable.replace(folder / PAGE, html, lasting=False)
 
@@ -114,9 +127,7 @@ def failures(told: Manifest, found: series.Series) -> list[Failure]:
     ]
 
 
-def tiles(
-    whole: Mapping[str, str], told: Manifest, groups: Sequence[Mapping[str, str]]
-) -> list[Tile]:
+def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
     """The few numbers that a reader looks for first; only those that are known."""
     several = sum(len(group.instances) for group in told.groups) > 1
     rate, fairness = whole.get("rate", ""), whole.get("fairness", "")
@@ -125,12 +136,8 @@ def tiles(
         found.append(Tile("Fairness", table.figure(fairness, 3), "Jain's index"))
     for name, key in (("RTT in TCP", "rtt"), ("RTT of ping", "pingRtt")):
         found.append(Tile(name, table.milliseconds(whole.get(key, "")), "ms"))
-    if any(map(table.counts_before_segmentation, groups)):
-        again = table.count(whole.get("retrans_total", ""))
-        found.append(Tile("Sent again", again, "segments"))
-    else:
-        again = whole.get("retransPkts%", "") or table.UNKNOWN
-        found.append(Tile("Sent again", again, "% of packets"))
+    again = table.figure(whole.get("retransSegs%", ""), 3)
+    found.append(Tile("Sent again", again, "% of segments"))
     return [tile for tile in found if tile.value != table.UNKNOWN]
 
 

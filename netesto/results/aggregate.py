@@ -1,10 +1,10 @@
 """Groups to rows of exp.csv: the seven operations of fields.txt, and how numbers are written."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from netesto.results import flows, numbers
 from netesto.results import groups as group_values
-from netesto.results import numbers
 from netesto.results.columns import MEASURED, NAMES
 from netesto.results.evidence import OK
 from netesto.results.fields import Field, Fields, canonical
@@ -13,6 +13,7 @@ Values = Mapping[str, str]
 
 PARTIAL = group_values.PARTIAL
 FAILED = group_values.FAILED
+DAMAGED = group_values.DAMAGED
 
 
 def group_row(fields: Fields, values: Values, *, columns: Values | None = None) -> dict[str, str]:
@@ -28,15 +29,19 @@ def row(
     exp: int,
     columns: Values | None = None,
     least_status: str = OK,
+    damaged: Collection[str] = (),
 ) -> dict[str, str]:
     """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
 
     `columns` are OTHER and SWEEP, written as they are. `least_status`: what the experiment is even
-    if all its flows are well (data of a host may be missing).
+    if all its flows are well (data of a host may be missing, or damaged). `damaged`: the keys that
+    a group lacks because its data are damaged; over the other groups they would mean another thing.
     """
     cells = _cells(fields, groups, columns or {})
+    lacking = {canonical(key) for key in damaged}
+    cells |= {name: "" for name in cells if canonical(name) in lacking}
     found = status(groups)
-    overall = least_status if found == OK else found
+    overall = least_status if found == OK or least_status == DAMAGED else found
     return cells | _special(fields, {"exp": f"{exp}.0", "status": overall})
 
 
@@ -45,7 +50,7 @@ def status(groups: Sequence[Values]) -> str:
     states = [values.get("status", OK) for values in groups]
     if all(state == OK for state in states):
         return OK
-    return PARTIAL if any(state in {OK, PARTIAL} for state in states) else FAILED
+    return PARTIAL if any(state in {OK, PARTIAL, DAMAGED} for state in states) else FAILED
 
 
 def _special(fields: Fields, values: Values) -> dict[str, str]:
@@ -62,7 +67,9 @@ def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
     """One cell. Keys of `groups` and `columns` are canonical."""
     name = canonical(field.name)
     if name == "retransPkts%":
-        return _retransmitted_percent(groups)
+        return _retransmitted_packets_percent(groups)
+    if name == "retransSegs%":
+        return _retransmitted_segments_percent(groups)
     if name == "fairness":
         return _fairness(groups)
     texts = [text for values in groups if (text := values.get(name, "").strip())]
@@ -124,17 +131,35 @@ def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
     return numbers.fixed(math.fsum(rate * dur for rate, dur in pairs) / longest, 3)
 
 
-def _retransmitted_percent(groups: Sequence[Values]) -> str:
-    """`groups.retransmitted_percent`, of keys in canonical spelling."""
-    return group_values.retransmitted_percent(
+def _retransmitted_segments_percent(groups: Sequence[Values]) -> str:
+    """`groups.retransmitted_segments_percent`, of keys in canonical spelling."""
+    return group_values.retransmitted_segments_percent(
         {
-            "test": values.get("test", ""),
             "retrans_total": values.get("retrans-total", ""),
-            "client-tx-packets": values.get("client-tx-packets", ""),
-            "client-rx-packets": values.get("client-rx-packets", ""),
+            "data_segs_out": values.get("data-segs-out", ""),
         }
         for values in groups
     )
+
+
+def _retransmitted_packets_percent(groups: Sequence[Values]) -> str:
+    """100·Σretrans_total / Σpackets in the direction of the data, 2 decimals, over the groups whose
+    retransPkts% is known; "" if a group's packets are not its own."""
+    pairs = []
+    for values in groups:
+        is_reverse = flows.is_reverse(values.get("test", ""))
+        sent = "client-rx-packets" if is_reverse else "client-tx-packets"
+        again, count = (
+            numbers.parse(values.get("retrans-total", "")),
+            numbers.parse(values.get(sent, "")),
+        )
+        if again is None or count is None:
+            continue
+        if not values.get("retransPkts%", ""):
+            return ""
+        pairs.append((again, count))
+    whole = math.fsum(count for _, count in pairs)
+    return numbers.fixed(100 * math.fsum(again for again, _ in pairs) / whole, 2) if whole else ""
 
 
 def _fairness(groups: Sequence[Values]) -> str:

@@ -14,8 +14,8 @@ _LATENCIES = ("min", "max", "mean", "p50", "p90", "p99", "p999", "p9999")
 MEASURED: frozenset[str] = frozenset(
     {
         "cwnd", "rtt", "pingRtt", "unacked", "rate", "rateMin", "rateMax", "retransPkts%",
-        "localRetrans", "remoteRetrans", "lost", "retrans", "retrans-total",
-        "localCpu", "remoteCpu", "tcpRmem", "tcpWmem", "tso", "gso", "lro", "gro",
+        "retransSegs%", "data-segs-out", "localRetrans", "remoteRetrans", "lost", "retrans",
+        "retrans-total", "localCpu", "remoteCpu", "tcpRmem", "tcpWmem", "tso", "gso", "lro", "gro",
         "adaptive-rx", "rx-frames", "tx-frames",
         "client-rx-packets", "client-tx-packets", "client-rx-bytes", "client-tx-bytes",
         "client-tx-packet-len", "client-rx-packet-len",
@@ -40,7 +40,7 @@ UNITS: Mapping[str, str] = {
     **dict.fromkeys(("req", "reply", "effMss", "tcpRmem", "tcpWmem"), "bytes"),
     **dict.fromkeys(("client-rx-packet-len", "client-tx-packet-len"), "bytes"),
     **dict.fromkeys(("cwnd", "localRetrans", "remoteRetrans"), "segments"),
-    **dict.fromkeys(("lost", "retrans", "retrans-total"), "segments"),
+    **dict.fromkeys(("lost", "retrans", "retrans-total", "data-segs-out"), "segments"),
 }
 
 # Texts, whatever they look like: no number is in them.

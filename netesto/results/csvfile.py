@@ -40,7 +40,7 @@ def _check_end(path: Path) -> None:
         if file.read(1) != b"\n":
             raise ResultsError(
                 f"{path}: its last row is torn",
-                remedy=f"`netesto report {path.parent}` makes it anew from the raw data.",
+                remedy=_remedy(path),
             )
 
 
@@ -56,16 +56,41 @@ def read_header(path: Path) -> list[str] | None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """All rows, in order; none if there is no file."""
+    """All rows, in order; none if there is no file. ResultsError if one is not whole."""
     header = read_header(path)
     if header is None:
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
+    try:
+        rows = _rows(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise ResultsError(f"{path}: row {number} has {len(row)} cells, not {len(header)}")
+            raise ResultsError(
+                f"{path}: row {number} has {len(row)} cells, not {len(header)}",
+                remedy=_remedy(path),
+            )
     return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def salvage(path: Path) -> list[dict[str, str]]:
+    """The rows that are whole, of a file that may be damaged."""
+    try:
+        header = read_header(path)
+        rows = [] if header is None else _rows(path)
+    except (ResultsError, OSError, UnicodeDecodeError, csv.Error):
+        return []
+    names = header or []
+    return [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def _remedy(path: Path) -> str:
+    return f"`netesto report {path.parent}` makes it anew from the raw data."
 
 
 def append(path: Path, rows: Sequence[Mapping[str, str]]) -> None:

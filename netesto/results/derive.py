@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from netesto.results import aggregate, groups, keyvalue, series
+from netesto.results import aggregate, groups, keyvalue, series, store
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
@@ -21,10 +21,10 @@ def derive(
     for values in found:
         keyvalue.write(folder / group_file(values), values)
     rows = [
-        _aggregate(found, manifest, fields),
+        _aggregate(found, evidence, manifest, fields),
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
-    keyvalue.write(folder / "all.exp.out", rows[0])
+    keyvalue.write(folder / store.DERIVED, rows[0])
     series.write(series.build(evidence), folder / "series.json")
     return list[Mapping[str, str]](rows)
 
@@ -33,7 +33,7 @@ def aggregate_row(
     evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
 ) -> Mapping[str, str]:
     """What row N.0 would be with these columns."""
-    return _aggregate(_groups(evidence, manifest), manifest, fields)
+    return _aggregate(_groups(evidence, manifest), evidence, manifest, fields)
 
 
 def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[dict[str, str]]:
@@ -44,7 +44,10 @@ def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[dict[str, 
 
 
 def _aggregate(
-    found: Sequence[Mapping[str, str]], manifest: Manifest, fields: Fields
+    found: Sequence[Mapping[str, str]],
+    evidence: ExperimentEvidence,
+    manifest: Manifest,
+    fields: Fields,
 ) -> dict[str, str]:
     return aggregate.row(
         fields,
@@ -52,6 +55,7 @@ def _aggregate(
         exp=manifest.exp,
         columns=experiment_columns(manifest),
         least_status=manifest.status,
+        damaged=frozenset().union(*map(groups.damaged_keys, evidence.groups)),
     )
 
 

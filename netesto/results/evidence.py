@@ -5,17 +5,24 @@ All times are on the controller's clock. A value that is not known is None or em
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from netesto.model import CpuSample, GroupRequest, PingSample, SocketSample, TransferResult
 
 OK = "ok"
 
+# Where a group's values come from, as far as raw files tell them apart.
+Source: TypeAlias = Literal[
+    "tool", "client sockets", "server sockets", "ping", "client cpu", "server cpu", "counters",
+    "ethtool-k", "ethtool-c", "sysctl",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvidence:
-    """One flow. `status` is "ok" or the reason it failed; then `result` is None.
-
-    Samples are those of the flow's data connection alone, in time order, at its two ends.
+    """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is where the
+    tool's output is damaged. Samples are those of the flow's data connections alone, in
+    time order, at its two ends.
     """
 
     instance: int
@@ -35,7 +42,8 @@ class GroupEvidence:
 
     `counters`: the test interface of the client, after minus before the group: rx_packets,
     tx_packets, rx_bytes, tx_bytes. `features`: tso gso lro gro (on/off), rx-frames, tx-frames,
-    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client tell them.
+    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client tell them. `damaged`: the
+    sources whose files are not what they were when they were measured; nothing of them is here.
     """
 
     request: GroupRequest
@@ -49,6 +57,7 @@ class GroupEvidence:
     server_cpu: tuple[CpuSample, ...] = ()
     counters: Mapping[str, int] | None = None
     features: Mapping[str, str] = field(default_factory=dict)
+    damaged: frozenset[Source] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

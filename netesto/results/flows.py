@@ -2,15 +2,24 @@
 
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from netesto.model import SocketSample
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
+# Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
+# gone has only what it counted.
+_UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
+
 
 def good(group: GroupEvidence) -> list[InstanceEvidence]:
     """The flows that ended well; only these are measured."""
-    return [flow for flow in group.instances if flow.status == OK and flow.result is not None]
+    return [flow for flow in group.instances if flow.status == OK]
+
+
+def connected(samples: Iterable[SocketSample]) -> tuple[SocketSample, ...]:
+    """The samples of connections that stood: what their state at an instant was means something."""
+    return tuple(sample for sample in samples if sample.state not in _UNCONNECTED)
 
 
 def is_reverse(test: str) -> bool:
@@ -29,9 +38,9 @@ def receiver_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, .
 
 
 def steady_samples(test: str, flow: InstanceEvidence, *, omit_s: float) -> tuple[SocketSample, ...]:
-    """The sender's samples without those of the first `omit_s` seconds, which the script leaves
-    out of the result."""
-    samples = sender_samples(test, flow)
+    """The sender's samples while it was connected, without those of the first `omit_s` seconds,
+    which the script leaves out of the result."""
+    samples = connected(sender_samples(test, flow))
     if flow.started_s is None or omit_s <= 0:
         return samples
     return tuple(sample for sample in samples if sample.time_s >= flow.started_s + omit_s)
@@ -47,10 +56,38 @@ def connections(samples: Iterable[SocketSample]) -> list[list[SocketSample]]:
 
 
 def gaps_s(samples: Iterable[SocketSample]) -> Iterator[float]:
-    """Seconds between consecutive samples of a connection."""
-    for connection in connections(samples):
+    """Seconds between consecutive samples of a connection. That it closed is told between two."""
+    ticks = (sample for sample in samples if sample.state != "CLOSE")
+    for connection in connections(ticks):
         times = [sample.time_s for sample in connection]
         yield from (after - before for before, after in itertools.pairwise(times))
+
+
+def last_mss_bytes(samples: Iterable[SocketSample]) -> int | None:
+    """The segment size that a flow had at last; None if no sample saw it connected."""
+    sizes = [each.mss_bytes for each in connected(samples) if each.mss_bytes is not None]
+    return sizes[-1] if sizes else None
+
+
+def total(
+    samples: Iterable[SocketSample], count: Callable[[SocketSample], int | None]
+) -> int | None:
+    """What a flow's connections had counted at last, together; None if it is not known of one.
+
+    For counts that only grow.
+    """
+    lasts = []
+    for connection in connections(samples):
+        known = [value for each in connection if (value := count(each)) is not None]
+        lasts.append(max(known, default=None))
+    found = [last for last in lasts if last is not None]
+    return sum(found) if found and len(found) == len(lasts) else None
+
+
+def is_seen_whole(test: str) -> bool:
+    """True where the samples tell of all that the flow's TCP did, to its end: not in UDP, and not
+    where each transaction has a connection of its own, of which samples meet a few."""
+    return test.startswith("TCP_") and test != "TCP_CRR"
 
 
 def median_gap_ms(samples: Sequence[SocketSample]) -> float | None:

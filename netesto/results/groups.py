@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from netesto.model import CpuSample, SocketSample, TransferResult
-from netesto.results import flows, numbers
+from netesto.results import flows, numbers, packets
 from netesto.results.columns import MEASURED
-from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
+from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence, Source
 from netesto.results.fields import canonical
 from netesto.units import format_size
 
 PARTIAL = "partial"
 FAILED = "failed"
+DAMAGED = "damaged"
 
 # Decimals of what is written: the last is below what any source here can tell apart.
 RATE_DECIMALS = 6  # 1 bit/s in Mbit/s
@@ -27,13 +28,62 @@ _FEATURES = (
     "tcpRmem", "tcpWmem", "tso", "lro", "gro", "gso", "rx-frames", "tx-frames", "adaptive-rx",
 )  # fmt: skip
 
+_PROCESSORS = frozenset({"localCpu", "remoteCpu"})
+_OF_PACKETS = ("retransPkts%", "retransPktsReason")
+_OF_SOCKETS = frozenset(
+    {"cwnd", "unacked", "rtt", "lost", "retrans", "retrans_total", "data_segs_out", "effCa",
+     "effMss", "sampleInterval", "retransSegs%", *_OF_PACKETS}
+)  # fmt: skip
+
 
 def values(
     evidence: GroupEvidence, *, desc: str = "", columns: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Every key of a group. `columns` (OTHER, SWEEP) fill the keys that a group has nothing for."""
     row = _asked(evidence, desc=desc) | _outcome(evidence) | _measured(evidence)
+    row |= dict.fromkeys(damaged_keys(evidence), "")
     return with_columns(row, columns or {})
+
+
+def damaged_keys(evidence: GroupEvidence) -> frozenset[str]:
+    """The keys that are empty because what they need is damaged.
+
+    A sum or a mean without one of its flows would be another one: a single damaged file empties
+    them for the whole group.
+    """
+    found: set[str] = set()
+    for source in evidence.damaged:
+        found.update(_of_source(source, evidence))
+    return frozenset(found)
+
+
+def _of_source(source: Source, evidence: GroupEvidence) -> Iterable[str]:
+    """What comes from a source, and would be otherwise without it."""
+    is_reverse = flows.is_reverse(evidence.request.test)
+    told = [flow.result for flow in flows.good(evidence) if flow.result is not None]
+    match source:
+        case "tool":
+            return {*_rates([]), *_latencies([]), *_PROCESSORS}
+        case "client sockets":
+            return () if is_reverse else _OF_SOCKETS
+        case "server sockets":
+            return _OF_SOCKETS if is_reverse else ()
+        case "ping":
+            return {"pingRtt"}
+        case "client cpu":
+            is_told = numbers.mean(result.local_cpu_percent for result in told) is not None
+            return () if is_told else {"localCpu"}
+        case "server cpu":
+            is_told = numbers.mean(result.remote_cpu_percent for result in told) is not None
+            return () if is_told else {"remoteCpu"}
+        case "counters":
+            return {*_counters({}), *_OF_PACKETS}
+        case "ethtool-k":
+            return {"tso", "gso", "lro", "gro"}
+        case "ethtool-c":
+            return {"rx-frames", "tx-frames", "adaptive-rx"}
+        case "sysctl":
+            return {"tcpRmem", "tcpWmem"}
 
 
 def with_columns(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, str]:
@@ -89,7 +139,9 @@ def _asked(evidence: GroupEvidence, *, desc: str) -> dict[str, str]:
 
 def _outcome(evidence: GroupEvidence) -> dict[str, str]:
     failed = [flow for flow in evidence.instances if flow.status != OK]
-    if not failed:
+    if len(failed) < len(evidence.instances) and damaged_keys(evidence):
+        status = DAMAGED
+    elif not failed:
         status = OK if evidence.instances else "no flow was started"
     elif len(failed) < len(evidence.instances):
         status = PARTIAL
@@ -111,29 +163,35 @@ def _measured(evidence: GroupEvidence) -> dict[str, str]:
         "startSkew": numbers.short(_start_skew_ms(good), TIME_DECIMALS),
         **{key: evidence.features.get(key, "") for key in _FEATURES},
         **_counters(evidence.counters or {}),
-        "retransPkts%": "",
     }
-    if not good:
-        return dict.fromkeys(row, "")
-    row["retransPkts%"] = retransmitted_percent([{**row, "test": evidence.request.test}])
-    return row
+    row |= _packets(evidence)
+    row["retransSegs%"] = retransmitted_segments_percent([row])
+    return row if good else dict.fromkeys(row, "")
 
 
-def retransmitted_percent(rows: Iterable[Mapping[str, str]]) -> str:
-    """100·Σretrans_total / Σclient-tx-packets over the groups where both are known, 2 decimals.
+def _packets(evidence: GroupEvidence) -> dict[str, str]:
+    counted = packets.counted(evidence)
+    return {
+        "retransPkts%": "" if counted is None else packets.percent(counted),
+        "retransPktsReason": "" if counted is None else counted.fault,
+    }
 
-    Where the server sends (TCP_MAERTS), the data arrives at the client: client-rx-packets.
+
+def retransmitted_segments_percent(rows: Iterable[Mapping[str, str]]) -> str:
+    """100·Σretrans_total / Σdata_segs_out over the groups where both are known, 3 decimals.
+
+    Both are counts of the sender's tcp_info: tcpi_total_retrans, and tcpi_data_segs_out, in which
+    what is sent again counts, too (RFC 4898, tcpEStatsPerfDataSegsOut; Linux 4.6).
     """
-    pairs = []
+    known = []
     for row in rows:
-        sent = "client-rx-packets" if flows.is_reverse(row.get("test", "")) else "client-tx-packets"
-        again, packets = numbers.parse(row["retrans_total"]), numbers.parse(row[sent])
-        if again is not None and packets is not None:
-            pairs.append((again, packets))
-    packets = math.fsum(pair[1] for pair in pairs)
-    if packets <= 0:
+        again, sent = numbers.parse(row["retrans_total"]), numbers.parse(row["data_segs_out"])
+        if again is not None and sent is not None:
+            known.append((again, sent))
+    sent = math.fsum(pair[1] for pair in known)
+    if sent <= 0:
         return ""
-    return numbers.fixed(100 * math.fsum(pair[0] for pair in pairs) / packets, 2)
+    return numbers.fixed(100 * math.fsum(pair[0] for pair in known) / sent, 3)
 
 
 def _rates(told: Sequence[TransferResult]) -> dict[str, str]:
@@ -174,15 +232,20 @@ def _sockets(evidence: GroupEvidence, good: Sequence[InstanceEvidence]) -> dict[
     whole = [flows.sender_samples(test, flow) for flow in good]
     rtt_ms = _mean_of_means(steady, lambda sample: sample.rtt_ms)
     gaps_ms = [flows.median_gap_ms(samples) for samples in whole]
+    sizes = (flows.last_mss_bytes(samples) for samples in whole)
+    counted = {
+        "lost": _peaks(whole, lambda sample: sample.lost),
+        "retrans": _peaks(whole, lambda sample: sample.retransmits),
+        "retrans_total": _totals(whole, lambda sample: sample.total_retransmits),
+        "data_segs_out": _totals(whole, lambda sample: sample.data_segments_out),
+    }
     return {
         "cwnd": numbers.short(_mean_of_means(steady, lambda s: s.cwnd), CWND_DECIMALS),
         "unacked": numbers.short(_mean_of_means(steady, lambda s: s.unacked), CWND_DECIMALS),
         "rtt": numbers.short(None if rtt_ms is None else rtt_ms * 1000, TIME_DECIMALS),
-        "lost": _peaks(whole, lambda sample: sample.lost),
-        "retrans": _peaks(whole, lambda sample: sample.retransmits),
-        "retrans_total": _peaks(whole, lambda sample: sample.total_retransmits),
+        **(counted if flows.is_seen_whole(test) else dict.fromkeys(counted, "")),
         "effCa": _distinct(s.congestion_control for samples in whole for s in samples),
-        "effMss": _distinct(str(mss) for samples in whole if (mss := _last_mss(samples))),
+        "effMss": _distinct(str(size) for size in sizes if size),
         "sampleInterval": numbers.short(numbers.mean(gaps_ms), TIME_DECIMALS),
     }
 
@@ -197,9 +260,8 @@ def _mean_of_means(by_flow: Iterable[Iterable[SocketSample]], get: _Get) -> floa
 def _peaks(by_flow: Iterable[Sequence[SocketSample]], get: _Get) -> str:
     """The greatest value that any sample of a connection showed, summed over all flows.
 
-    For a count that only grows (retrans_total) this is its last value. `lost` and `retrans` count
-    segments in that state at one instant: their last value is taken when the flow is over, and
-    says nothing; the greatest says how bad it was at the worst.
+    `lost` and `retrans` count segments in that state at one instant: their last value is taken when
+    the flow is over, and says nothing; the greatest says how bad it was at the worst.
     """
     peaks: list[float | None] = []
     for samples in by_flow:
@@ -211,8 +273,11 @@ def _peaks(by_flow: Iterable[Sequence[SocketSample]], get: _Get) -> str:
     return numbers.short(numbers.total(peaks), 0)
 
 
-def _last_mss(samples: Sequence[SocketSample]) -> int | None:
-    return next((s.mss_bytes for s in reversed(samples) if s.mss_bytes is not None), None)
+def _totals(
+    by_flow: Iterable[Sequence[SocketSample]], count: Callable[[SocketSample], int | None]
+) -> str:
+    """What all flows had counted at last."""
+    return numbers.short(numbers.total(flows.total(samples, count) for samples in by_flow), 0)
 
 
 def _distinct(texts: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import cattrs
 
@@ -112,12 +112,41 @@ class Manifest:
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(omit_if_default=False)
+    # cattrs takes whatever can be made a text or a number for one; what was written was one.
+    converter.register_structure_hook(str, _text)
+    converter.register_structure_hook(int, _whole)
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(bool, _truth)
     for kind in (IPv4Address, IPv6Address):
         converter.register_unstructure_hook(kind, str)
     converter.register_structure_hook_func(
         lambda kind: kind == Address, lambda value, _: ip_address(value)
     )
     return converter
+
+
+def _text(value: object, _: type[str]) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _whole(value: object, _: type[int]) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _number(value: object, _: type[float]) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _truth(value: object, _: type[bool]) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
 
 
 def write(manifest: Manifest, path: Path) -> None:
@@ -127,11 +156,43 @@ def write(manifest: Manifest, path: Path) -> None:
 
 
 def read(path: Path) -> Manifest:
-    """Read `path`. ResultsError if it is no manifest, or of a newer form."""
+    """Read `path`. ResultsError if it is no manifest, of a newer form, or contradicts itself."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if value.get("format", 0) > FORMAT:
-            raise ResultsError(f"{path}: written by a newer netesto (format {value['format']})")
-        return _converter().structure(value, Manifest)
-    except (OSError, ValueError, AttributeError, cattrs.BaseValidationError) as error:
-        raise ResultsError(f"{path}: not a readable manifest: {error}") from error
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        if not isinstance(value, dict):
+            raise ResultsError(f"{path}: not a manifest: it holds no JSON object")
+        form = value.get("format", FORMAT)
+        if isinstance(form, int) and form > FORMAT:
+            raise ResultsError(f"{path}: written by a newer netesto (format {form})")
+        found = _converter().structure(value, Manifest)
+    except cattrs.BaseValidationError as error:
+        raise ResultsError(f"{path}: not a manifest: {cattrs.transform_error(error)[0]}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"{path}: cannot be read: {error}") from error
+    if fault := _contradiction(found, path):
+        raise ResultsError(f"{path}: not a manifest: {fault}")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _contradiction(found: Manifest, path: Path) -> str:
+    """What no experiment's manifest can say; "" if there is nothing such."""
+    if (name := path.parent.name.removesuffix(".partial")).isdecimal() and int(name) != found.exp:
+        return f"it is that of experiment {found.exp}"
+    for file in found.files:
+        if file.startswith("/") or ".." in PurePosixPath(file).parts:
+            return f"{file!r} is no file of the experiment"
+    for group in found.groups:
+        request = group.request
+        for host in (request.client, request.server):
+            if host not in found.hosts:
+                return f"group {request.group} ran at {host}, of which it does not tell"
+        if len(group.instances) != request.instances:
+            return f"group {request.group} has {len(group.instances)} of {request.instances} flows"
+        for flow in group.instances:
+            if not 1 <= flow.instance <= len(group.ports.data):
+                return f"group {request.group} has no port for flow {flow.instance}"
+    return ""

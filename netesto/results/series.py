@@ -159,7 +159,7 @@ def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
 
 def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSeries:
     request = group.request
-    samples = flows.sender_samples(request.test, flow)
+    samples = flows.connected(flows.sender_samples(request.test, flow))
     used = dict.fromkeys(s.congestion_control for s in samples if s.congestion_control)
     sockets = tuple(_sockets(samples, zero_s))
     return FlowSeries(
@@ -188,7 +188,7 @@ def _goodput(
     """What the receiver got, where its socket was seen; a tool at the sender counts what it handed
     to TCP, which runs ahead by the socket's buffer. Requests are only counted by the tool."""
     if test in STREAM_TESTS:
-        received = flows.connections(flows.receiver_samples(test, flow))
+        received = flows.connections(flows.connected(flows.receiver_samples(test, flow)))
         if len(received) == 1:
             rates = _rates(received[0], lambda sample: sample.bytes_received)
             times = tuple(sample.time_s - zero_s for sample in received[0])

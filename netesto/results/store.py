@@ -4,17 +4,19 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
 
 from netesto.errors import ResultsError
-from netesto.results import csvfile, durable, fields, runs
+from netesto.results import csvfile, durable, fields, keyvalue, runs
 from netesto.results.fields import Fields
 
 TABLE = "exp.csv"
 FIELDS = "fields.txt"
+# An experiment's aggregate row, in its folder.
+DERIVED = "all.exp.out"
 _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"
@@ -252,7 +254,8 @@ class Store:
 
     def rewrite(self, fields: Fields, rows: Sequence[Mapping[str, str]]) -> None:
         """Make exp.csv anew from the rows of all experiments."""
-        csvfile.rewrite(self.folder / TABLE, fields.names, rows)
+        whole = [{name: row.get(name, "") for name in fields.names} for row in rows]
+        csvfile.rewrite(self.folder / TABLE, fields.names, whole)
 
     def write_run(self, record: runs.RunRecord) -> Path:
         """Write a run's record, or write it again when more is known; its path."""
@@ -260,11 +263,16 @@ class Store:
 
 
 def counter(folder: Path) -> int:
-    """The number last taken in a results folder, 0 if none ever was or there is no folder."""
+    """The number last taken in a results folder, 0 if none ever was or there is no folder.
+
+    Where the file is lost it is the highest that an experiment bears.
+    """
     path = folder / _COUNTER
     try:
         text = path.read_text(encoding="utf-8").strip()
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        return max(_borne(folder), default=0)
+    except NotADirectoryError:
         return 0
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
@@ -287,6 +295,48 @@ def experiments(folder: Path) -> list[int]:
     except OSError as error:
         raise ResultsError(f"{folder}: cannot be read: {error.strerror}") from error
     return sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
+
+
+def _borne(folder: Path) -> list[int]:
+    """The numbers of all experiments in a folder, whole or partial."""
+    if not folder.is_dir():
+        return []
+    names = (path.name.removesuffix(_PARTIAL) for path in folder.iterdir() if path.is_dir())
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
+    """The rows of exp.csv by experiment, in the order of their first; rows without a number, which
+    are none of ours, left out."""
+    found: dict[int, list[Mapping[str, str]]] = {}
+    for row in rows:
+        number = row.get("exp", "").partition(".")[0]
+        if number.isdecimal():
+            found.setdefault(int(number), []).append(row)
+    return found
+
+
+def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
+    """The whole experiments in `folder` whose first row is not the one that was derived from their
+    data, or that have none. A folder without derived files says nothing."""
+    told = by_experiment(rows)
+    return [
+        exp
+        for exp in (experiments(folder) if folder.is_dir() else [])
+        if (derived := _derived(folder / str(exp) / DERIVED))
+        and derived != {name: " ".join(text.split()) for name, text in _first(told, exp).items()}
+    ]
+
+
+def _first(told: Mapping[int, Sequence[Mapping[str, str]]], exp: int) -> Mapping[str, str]:
+    return told[exp][0] if exp in told else {}
+
+
+def _derived(path: Path) -> dict[str, str]:
+    try:
+        return keyvalue.read(path)
+    except ResultsError:
+        return {}
 
 
 def _hold(path: Path) -> int:

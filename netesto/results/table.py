@@ -14,10 +14,6 @@ UNKNOWN = "—"
 # A no-break thin space: groups of three digits stay on one line.
 THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
-# Around a segment: Ethernet 14, a VLAN tag 4, IPv6 40, TCP without options 20. The segment size
-# that the kernel tells (effMss) leaves out the options, at most 40.
-HEADERS_MAX_BYTES = 118
-
 Values: TypeAlias = Mapping[str, str]
 
 
@@ -94,27 +90,13 @@ def count(text: str) -> str:
     return f"{number:,.0f}".replace(",", THIN_SPACE)
 
 
-def counts_before_segmentation(values: Values) -> bool:
-    """True where the interface counts what TCP hands down before offload cuts it into packets.
-
-    Then client-tx-packets is too small a number, and retransPkts% too large a one.
-    """
-    size = numbers.parse(values.get("client-tx-packet-len", ""))
-    segment = numbers.parse(values.get("effMss", ""))
-    return size is not None and segment is not None and size > segment + HEADERS_MAX_BYTES
-
-
 def notes(groups: Sequence[Values]) -> list[str]:
     """What must be known to read the table right."""
-    inflated = [values.get("group", "") for values in groups if counts_before_segmentation(values)]
-    if not inflated:
-        return []
-    which = f"group {inflated[0]}" if len(inflated) == 1 else f"groups {', '.join(inflated)}"
-    told = (
-        f"In {which} segmentation offload works below the interface's counters: they count pieces "
-        "larger than a packet, so retransPkts% is too high."
-    )
-    return [told]
+    return [
+        f"In group {values.get('group', '')} retransPkts% is not known: {reason}."
+        for values in groups
+        if (reason := values.get("retransPktsReason", ""))
+    ]
 
 
 def _needs_attention(name: str, values: Values) -> bool:
@@ -123,8 +105,6 @@ def _needs_attention(name: str, values: Values) -> bool:
             return values.get("status", "ok") != "ok"
         case "ca":
             return _other_control(values)
-        case "retransPkts%":
-            return bool(values.get(name)) and counts_before_segmentation(values)
         case _:
             return False
 
@@ -242,6 +222,7 @@ _ROWS: tuple[tuple[str, str, _Show], ...] = (
     ("lost", "segments, at worst", _count("lost")),
     ("retrans", "segments, at worst", _count("retrans")),
     ("retrans_total", "segments", _count("retrans_total")),
+    ("retransSegs%", "% of data segments", _figure("retransSegs%")),
     ("retransPkts%", "% of packets", _fixed("retransPkts%", 2)),
     ("localCpu", "%", _fixed("localCpu", 2)),
     ("remoteCpu", "%", _fixed("remoteCpu", 2)),

@@ -143,6 +143,7 @@ class Iperf3:
             local_congestion_control=receiver_control if is_reverse else sender_control,
             remote_congestion_control=sender_control if is_reverse else receiver_control,
             mss_bytes=_mss_bytes(document),
+            client_ports=_client_ports(document),
         )
 
 
@@ -264,6 +265,14 @@ def _mss_bytes(document: _Node) -> int | None:
         if isinstance(value, int) and value > 0:
             return value
     return None
+
+
+def _client_ports(document: _Node) -> tuple[int, ...]:
+    """Of the streams; the control connection to the same port is none of them."""
+    connected = document.find("start.connected")
+    nodes = [_Node(each, "") for each in connected] if isinstance(connected, list) else []
+    ports = (node.find("local_port") for node in nodes)
+    return tuple(port for port in ports if isinstance(port, int))
 
 
 def _intervals(document: _Node, request: GroupRequest, *, started_s: float) -> tuple[Interval, ...]:

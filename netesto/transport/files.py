@@ -11,14 +11,19 @@ from netesto.transport.base import Agent
 
 
 async def ship(
-    agent: Agent, exp: int, destination: Callable[[FileEntry], Path], *, host: str = ""
+    agent: Agent,
+    exp: int,
+    destination: Callable[[FileEntry], Path],
+    *,
+    host: str = "",
+    on_arrival: Callable[[FileEntry], None] | None = None,
 ) -> dict[str, str]:
     """Fetch all files of an experiment; SHA-256 (hex) by path.
 
     `destination` says where a file goes; its folder is made. Each file is written beside its place
     as `NAME.part`, compared in size and SHA-256 with what the agent announced, and renamed: a file
-    that has its name is whole. The caller then tells the agent with `confirm`. AgentError names
-    the file that differs; ResultsError if it cannot be written.
+    that has its name is whole, and told to `on_arrival`. The caller then tells the agent with
+    `confirm`. AgentError names the file that differs; ResultsError if it cannot be written.
     """
     entries = await agent.files(exp)
     for entry in entries:
@@ -29,6 +34,8 @@ async def ship(
         arriving = _Arriving(pieces)
         for entry in entries:
             await _bring(arriving, entry, destination(entry), host)
+            if on_arrival is not None:
+                on_arrival(entry)
     return {entry.path: entry.sha256 for entry in entries}
 
 

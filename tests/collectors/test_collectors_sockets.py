@@ -59,6 +59,8 @@ def test_a_bbr_flow_with_losses_is_read_whole():
         lost=3,
         retransmits=1,
         total_retransmits=196,
+        segments_out=1127,
+        data_segments_out=1125,
         bytes_sent=1627589,
         bytes_acked=1049838,
         bytes_received=0,
@@ -124,7 +126,12 @@ def test_what_cannot_be_zero_is_unknown_where_ss_leaves_it_out(fixtures):
 
 def test_a_socket_without_tcp_info_knows_only_its_ports_and_queues():
     assert sample("FIN-WAIT-1 3 7 10.0.0.1:80 10.0.0.2:443\n") == SocketSample(
-        time_s=5.0, local_port=80, peer_port=443, send_queue_bytes=7, receive_queue_bytes=3
+        time_s=5.0,
+        local_port=80,
+        peer_port=443,
+        state="FIN-WAIT-1",
+        send_queue_bytes=7,
+        receive_queue_bytes=3,
     )
 
 

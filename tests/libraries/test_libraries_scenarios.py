@@ -49,7 +49,7 @@ def test_columns_to_look_at_exist(name):
     fields = (SCRIPTS.parent / "fields.txt").read_text()
     columns = re.findall(r"^([^#\s:]+):", fields, re.MULTILINE)
     text = head(name).partition("Look at")[2]
-    named = set(re.findall(r"\b(?:rate|p\d+)[A-Z]\w+|\bretransPkts%|\w+(?==\w)", text))
+    named = set(re.findall(r"\b(?:rate|p\d+)[A-Z]\w+|\bretransSegs%|\w+(?==\w)", text))
     assert named - set(columns) == set()
 
 

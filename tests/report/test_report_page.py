@@ -156,7 +156,7 @@ def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
 
 def test_page_of_an_experiment_still_partial_can_be_made(store, publish, read):
     folder = publish(samples.all_failed())
-    partial = folder.rename(store.partial(7))
+    partial = folder.rename(store.partial(1))
     page.write(partial)
     assert "Experiment 1" in read(partial).text
 

@@ -116,6 +116,9 @@ def lively(number: int, asked: GroupRequest, *, rate_bps: float, rtt_ms: float =
                 lost=lost,
                 retransmits=min(lost, 2),
                 total_retransmits=again,
+                segments_out=acked // 1448 + again + 2,
+                data_segments_out=acked // 1448 + again,
+                bytes_sent=acked + 1448 * again,
                 bytes_acked=acked,
             )
         )
@@ -171,17 +174,25 @@ def lively_group(asked: GroupRequest, *, rate_bps: float = 45e6, good: int | Non
             for tick in ticks
         ),
         server_cpu=tuple(CpuSample(start_s + tick, (35.0, 41.0)) for tick in ticks),
-        counters={
-            "rx_packets": 41234,
-            "tx_packets": 96543,
-            "rx_bytes": 2_721_444,
-            "tx_bytes": 146_166_102,
-        },
+        counters=_counters(flows),
         features={
             "tso": "on", "gso": "on", "lro": "off", "gro": "on", "rx-frames": "44",
             "tx-frames": "16", "adaptive-rx": "1", "tcpRmem": "6291456", "tcpWmem": "4194304",
         },
     )  # fmt: skip
+
+
+def _counters(flows: list[InstanceEvidence]) -> dict[str, int]:
+    """What an interface counts that carried these flows in full-size packets, and nothing else."""
+    lasts = [flow.client_samples[-1] for flow in flows if flow.client_samples]
+    packets = sum(each.segments_out for each in lasts)
+    size = sum(each.bytes_sent for each in lasts)
+    return {
+        "rx_packets": packets // 2,
+        "tx_packets": packets,
+        "rx_bytes": packets // 2 * 66,
+        "tx_bytes": size + packets * 66,
+    }
 
 
 def two_flows() -> ExperimentEvidence:

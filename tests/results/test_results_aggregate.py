@@ -84,44 +84,56 @@ def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
     assert row["rate"] == "10.000"
 
 
+def counted(again="", packets="", percent="0.00", **values):
+    return {
+        "retrans_total": again, "client-tx-packets": packets, "retransPkts%": percent
+    } | values  # fmt: skip
+
+
+def retransmitted(*groups):
+    return aggregate.row(EXAMPLE, groups, exp=1)["retransPkts%"]
+
+
 def test_retransmitted_percent_is_of_the_sums():
-    row = aggregate.row(
-        EXAMPLE,
-        [
-            {"retrans_total": "10", "client-tx-packets": "100"},
-            {"retrans_total": "0", "client-tx-packets": "900"},
-        ],
-        exp=1,
-    )
-    assert row["retransPkts%"] == "1.00"
+    assert retransmitted(counted("10", "100"), counted("0", "900")) == "1.00"
 
 
 def test_retransmitted_percent_leaves_out_a_group_that_does_not_know_both():
-    row = aggregate.row(
-        EXAMPLE,
-        [
-            {"retrans_total": "10", "client-tx-packets": "100"},
-            {"retrans_total": "", "client-tx-packets": "900"},
-        ],
-        exp=1,
-    )
-    assert row["retransPkts%"] == "10.00"
+    assert retransmitted(counted("10", "100"), counted("", "900", "")) == "10.00"
+
+
+def test_retransmitted_percent_is_not_known_where_the_packets_of_a_group_are_not_its_own():
+    assert retransmitted(counted("10", "100"), counted("0", "900", "")) == ""
 
 
 def test_retransmitted_percent_of_a_reverse_test_counts_what_arrives():
+    reverse = counted("10", "20", test="TCP_MAERTS") | {"client-rx-packets": "1000"}
+    assert retransmitted(reverse) == "1.00"
+
+
+def test_retransmitted_segments_are_of_the_sums():
     row = aggregate.row(
-        EXAMPLE,
+        fields.parse("exp:one\nretransSegs%:avg", source="fields.txt"),
         [
-            {
-                "test": "TCP_MAERTS",
-                "retrans_total": "10",
-                "client-tx-packets": "20",
-                "client-rx-packets": "1000",
-            }
+            {"retrans_total": "10", "data_segs_out": "100"},
+            {"retrans_total": "0", "data_segs_out": "900"},
+            {"retrans_total": "", "data_segs_out": ""},
         ],
         exp=1,
     )
-    assert row["retransPkts%"] == "1.00"
+    assert row["retransSegs%"] == "1.000"
+
+
+def test_a_column_that_a_group_lacks_for_damage_is_empty_in_the_whole():
+    row = aggregate.row(
+        EXAMPLE, [{"rate": "10", "dur": "5"}, {"rate": "", "dur": "5"}], exp=1, damaged={"rate"}
+    )
+    assert (row["rate"], row["dur"]) == ("", "5.0")
+
+
+def test_an_experiment_with_damaged_data_is_damaged_whatever_its_groups_are():
+    groups = [{"status": "partial"}, {"status": "ok"}]
+    assert aggregate.row(EXAMPLE, groups, exp=1, least_status="damaged")["status"] == "damaged"
 
 
 @pytest.mark.parametrize(

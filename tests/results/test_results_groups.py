@@ -189,10 +189,176 @@ def test_sampling_interval_is_the_median_distance_of_samples():
     assert pick(evidence, "sampleInterval") == ["200"]
 
 
+WIRE = {"tx_packets": 1000, "tx_bytes": 1, "rx_packets": 1, "rx_bytes": 1}
+
+
+def resent(again: int, *, segments: int, data: int = 0):
+    """A flow with so many segments sent, and sent again."""
+    return seen(
+        sample(
+            1.0, total_retransmits=again, segments_out=segments, data_segments_out=data or segments
+        )
+    )
+
+
 def test_retransmitted_percent_of_a_group():
-    counters = {"tx_packets": 1000, "tx_bytes": 1, "rx_packets": 1, "rx_bytes": 1}
-    evidence = group(seen(sample(1.0, total_retransmits=25)), counters=counters)
-    assert pick(evidence, "retransPkts%") == ["2.50"]
+    evidence = group(resent(25, segments=1000), counters=WIRE)
+    assert pick(evidence, "retransPkts%", "retransPktsReason") == ["2.50", ""]
+
+
+COUNTED = "the client's interface counted 1000 packets, where the flows' sockets sent"
+
+
+def test_packets_counted_before_segmentation_give_no_percent_but_the_reason():
+    evidence = group(resent(25, segments=5000), counters=WIRE)
+    assert pick(evidence, "retransPkts%", "retransPktsReason") == [
+        "",
+        f"{COUNTED} 5000 segments (segmentation offload works below the counters)",
+    ]
+
+
+def test_packets_of_others_give_no_percent_but_the_reason():
+    evidence = group(resent(25, segments=500), counters=WIRE)
+    assert pick(evidence, "retransPkts%", "retransPktsReason") == [
+        "",
+        f"{COUNTED} 500 segments (others used it, too)",
+    ]
+
+
+def test_a_few_packets_of_pings_and_of_the_control_connection_are_no_others():
+    evidence = group(
+        resent(1, segments=20),
+        counters=WIRE | {"tx_packets": 75},
+        pings=tuple(PingSample(1.0, 1.0) for _ in range(10)),
+    )
+    assert pick(evidence, "retransPkts%") == ["1.33"]
+
+
+def test_retransmitted_segments_are_of_the_data_segments_that_the_senders_sent():
+    evidence = group(resent(30, segments=999, data=900), resent(6, segments=999, data=100))
+    assert pick(evidence, "data_segs_out", "retransSegs%") == ["1000", "3.600"]
+
+
+def test_retransmitted_segments_of_a_reverse_test_are_the_servers():
+    flow = replace(
+        resent(0, segments=10),
+        server_samples=(sample(1.0, total_retransmits=5, data_segments_out=50),),
+    )
+    evidence = group(flow, asked=request(test="TCP_MAERTS"))
+    assert pick(evidence, "retransSegs%") == ["10.000"]
+
+
+def test_what_a_socket_had_counted_at_its_end_counts():
+    flow = seen(
+        sample(1.0, total_retransmits=1, data_segments_out=50),
+        sample(1.1, total_retransmits=5, data_segments_out=100, state="CLOSE"),
+    )
+    assert pick(group(flow), "retrans_total", "retransSegs%") == ["5", "5.000"]
+
+
+def test_connections_of_single_transactions_have_no_counts():
+    evidence = group(resent(1, segments=10), asked=request(test="TCP_CRR"))
+    assert pick(evidence, "retrans_total", "retransSegs%", "lost", "retrans") == [""] * 4
+
+
+def test_datagrams_have_no_retransmissions():
+    evidence = group(instance(), asked=request(test="UDP_STREAM"))
+    assert pick(evidence, "retrans_total", "retransSegs%") == ["", ""]
+
+
+# ---- what is not connected -------------------------------------------------------------------
+
+BEFORE = sample(1.0, state="SYN-SENT", cwnd=10, rtt_ms=None, mss_bytes=524, unacked=1)
+DURING = sample(1.2, cwnd=40, rtt_ms=20.0, mss_bytes=1448, unacked=30)
+AFTER = sample(1.21, state="CLOSE", cwnd=2, rtt_ms=90.0, mss_bytes=1448, unacked=0)
+
+
+def test_means_are_of_connected_sockets():
+    assert pick(group(seen(BEFORE, DURING, AFTER)), "cwnd", "rtt", "unacked", "effMss") == [
+        "40",
+        "20000",
+        "30",
+        "1448",
+    ]
+
+
+def test_a_flow_seen_only_before_its_handshake_has_no_segment_size():
+    assert pick(group(seen(BEFORE)), "cwnd", "effMss") == ["", ""]
+
+
+def test_the_sampling_interval_is_between_ticks():
+    flow = seen(BEFORE, DURING, AFTER, sample(1.4), sample(1.6))
+    assert pick(group(flow), "sampleInterval") == ["200"]
+
+
+# ---- damaged data ----------------------------------------------------------------------------
+
+
+def known(evidence, *keys):
+    """Which of the keys have a value, and the group's status."""
+    found = groups.values(evidence)
+    return [key for key in keys if found[key]], found["status"]
+
+
+def lively(*damaged, **other):
+    return replace(samples.lively_group(request()), damaged=frozenset(damaged), **other)
+
+
+KEYS = (
+    "rate",
+    "meanLatency",
+    "localCpu",
+    "cwnd",
+    "retrans_total",
+    "retransSegs%",
+    "pingRtt",
+    "tso",
+)
+
+
+def test_nothing_is_computed_from_damaged_sockets_and_all_else_stays():
+    assert known(lively("client sockets"), *KEYS) == (
+        ["rate", "meanLatency", "localCpu", "pingRtt", "tso"],
+        "damaged",
+    )
+
+
+def test_nothing_is_computed_from_a_damaged_output_and_all_else_stays():
+    assert known(lively("tool"), *KEYS) == (
+        ["cwnd", "retrans_total", "retransSegs%", "pingRtt", "tso"],
+        "damaged",
+    )
+
+
+def test_one_damaged_output_of_several_flows_leaves_no_sum_of_the_others():
+    flows = (instance(1), instance(2, result=None))
+    evidence = replace(group(*flows), damaged=frozenset({"tool"}))
+    assert pick(evidence, "rate", "rateMin", "flowsFailed") == ["", "", "0"]
+
+
+def test_damage_at_the_receiver_leaves_every_value():
+    assert known(lively("server sockets"), *KEYS) == (list(KEYS), "ok")
+
+
+def test_cpu_samples_that_are_damaged_are_not_missed_where_the_tool_told():
+    assert known(lively("client cpu"), "localCpu") == (["localCpu"], "ok")
+
+
+def test_cpu_samples_that_are_damaged_are_no_zero():
+    evidence = replace(group(instance()), damaged=frozenset({"server cpu"}))
+    assert known(evidence, "remoteCpu") == ([], "damaged")
+
+
+def test_damaged_statistics_of_a_host_take_their_columns_alone():
+    assert known(lively("ethtool-k"), "tso", "gro", "tcpRmem", "rx-frames") == (
+        ["tcpRmem", "rx-frames"],
+        "damaged",
+    )
+
+
+def test_a_group_that_failed_is_not_damaged_as_well():
+    evidence = replace(group(failed(1, "no route")), damaged=frozenset({"tool"}))
+    assert pick(evidence, "status") == ["no route"]
 
 
 def test_column_of_the_script_fills_only_what_is_not_known():

@@ -8,7 +8,7 @@ from results import samples
 ROWS = (
     "group|Test|host|server|instances|dur|delay|ca|min/avg/max Rates|min/mean/max Latencies|"
     "p50/p90/p99 Latencies|rtt|pingRtt|cwnd|localRetrans|remoteRetrans|lost|retrans|"
-    "retrans_total|retransPkts%|localCpu|remoteCpu|client-tx-packets|client-tx-bytes|"
+    "retrans_total|retransSegs%|retransPkts%|localCpu|remoteCpu|client-tx-packets|client-tx-bytes|"
     "client-tx-packet-len|client-rx-packets|client-rx-bytes|client-rx-packet-len|tso|gso|lro|"
     "gro|rx-frames|tx-frames|adaptive-rx"
 )
@@ -89,21 +89,8 @@ def test_text_that_is_no_number(text):
     assert numbers.parse(text) is None
 
 
-OFFLOADED = {"group": "2", "client-tx-packet-len": "7639", "effMss": "1448", "retransPkts%": "25.1"}
-
-
-def test_counts_before_segmentation_are_told_and_marked():
-    row = next(row for row in rows([OFFLOADED]) if row.name == "retransPkts%")
-    assert (
-        row.marked,
-        len(table.notes([OFFLOADED])),
-        "group 2" in table.notes([OFFLOADED])[0],
-    ) == (
-        (True,),
-        1,
-        True,
-    )
-
-
-def test_packets_of_full_size_need_no_note():
-    assert table.notes([OFFLOADED | {"client-tx-packet-len": "1566"}]) == []
+def test_why_packets_were_not_those_of_the_flows_is_told():
+    groups = [{"group": "1"}, {"group": "2", "retransPktsReason": "the interface counted less"}]
+    assert table.notes(groups) == [
+        "In group 2 retransPkts% is not known: the interface counted less."
+    ]

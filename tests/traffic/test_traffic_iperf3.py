@@ -126,6 +126,7 @@ def test_reverse_stream(output, ask):
         local_congestion_control="cubic",
         remote_congestion_control="cubic",
         mss_bytes=1000,
+        client_ports=(15019,),
     )
 
 
@@ -140,6 +141,7 @@ def test_stream(output, ask):
         local_congestion_control="cubic",
         remote_congestion_control="cubic",
         mss_bytes=1448,
+        client_ports=(15016,),
     )
 
 
@@ -173,6 +175,11 @@ def test_parallel_streams_are_summed(output, ask):
     assert result.rate_bps == pytest.approx(41_936_414.0, abs=1)
 
 
+def test_parallel_streams_tell_their_ports_and_not_that_of_the_control_connection(output, ask):
+    result = parse(output("iperf3-3.12-tcp-stream-parallel.json"), ask(parallel=2))
+    assert result.client_ports == (55427, 49141)
+
+
 def test_datagrams_count_where_they_arrive(output, ask):
     result = parse(output("iperf3-3.12-udp-stream-lossy.json"), ask(test="UDP_STREAM"))
     assert replace(result, intervals=()) == TransferResult(
@@ -180,6 +187,7 @@ def test_datagrams_count_where_they_arrive(output, ask):
         elapsed_s=1.000048,
         local_cpu_percent=98.64147028634764,
         remote_cpu_percent=87.3204973726445,
+        client_ports=(15021,),
     )
 
 
@@ -204,6 +212,7 @@ def test_events_of_a_stream(output, ask):
         local_congestion_control="cubic",
         remote_congestion_control="cubic",
         mss_bytes=1448,
+        client_ports=(15025,),
     )
 
 

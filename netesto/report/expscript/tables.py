@@ -15,7 +15,7 @@ CHANGED = "changed"
 # Marked when the number shown is above 0.
 _MARKED_ABOVE_ZERO: Mapping[str, str] = {
     "rtt": "rtt",
-    "retransPkts%": "loss", "localRetrans": "loss", "retrans_total": "loss",
+    "retransSegs%": "loss", "retransPkts%": "loss", "localRetrans": "loss", "retrans_total": "loss",
     "meanLatency": "latency", "p99Latency": "latency",
 }  # fmt: skip
 # exp ids further apart than this are another experiment: 12.1 follows 12.0, 13.0 does not.

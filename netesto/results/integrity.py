@@ -1,0 +1,64 @@
+"""Are the raw files of an experiment those that were measured? The manifest holds their SHA-256."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netesto.results.groups import DAMAGED
+from netesto.results.manifest import Manifest
+
+# Where hosts' files are, in an experiment's folder; see `store.Store.place`.
+_FOLDERS = ("raw", "0", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file, by its path in the experiment's folder, and what is wrong with it."""
+
+    path: str
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.fault}"
+
+
+def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
+    """What is not as it was measured: files that are damaged, missing, or were not there."""
+    found = [
+        Damage(path, fault)
+        for path, sha256 in sorted(manifest.files.items())
+        if (fault := _fault(folder / path, sha256))
+    ]
+    there = (
+        path.relative_to(folder).as_posix()
+        for part in _FOLDERS
+        for path in sorted((folder / part).rglob("*"))
+        if not path.is_dir()
+    )
+    new = (path for path in there if path not in manifest.files)
+    return (*found, *(Damage(path, "was not there when the experiment ended") for path in new))
+
+
+def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] = ()) -> Manifest:
+    """The manifest as the experiment's page shall tell of it. The file stays what it was.
+
+    `doubts`: what is worth a warning now, and may not have been when it was measured.
+    """
+    new = tuple(text for text in doubts if text not in manifest.warnings)
+    told = replace(manifest, warnings=(*manifest.warnings, *new))
+    if not damage:
+        return told
+    reasons = tuple(f"{each}; nothing is computed from it" for each in damage)
+    return replace(told, status=DAMAGED, reasons=(*reasons, *told.reasons))
+
+
+def _fault(path: Path, sha256: str) -> str:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if digest.hexdigest() == sha256 else "is damaged (its SHA-256 differs)"

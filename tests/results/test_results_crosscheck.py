@@ -1,0 +1,238 @@
+"""Two sources that disagree are told; an honest run, however short, is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from netesto.model import TransferResult
+from netesto.results import crosscheck
+from results import samples
+from results.samples import BEGIN_S, LEAD_S, experiment, group, instance, request, sample
+
+START_S = BEGIN_S + LEAD_S
+RATE_BPS = 80e6
+SIZE = 10_000_000  # bytes in a second
+
+
+def told(**values) -> TransferResult:
+    return TransferResult(
+        **({"rate_bps": RATE_BPS, "elapsed_s": 4.0, "local_retransmits": 100} | values)
+    )
+
+
+def ticks(*, until_s: float = 4.0, again_each_s: float = 25.0, closed: bool = True, **ports):
+    """Samples of a flow at an even 80 Mbit/s, each 0.2 s, and what it had at its end."""
+    times = [0.2 * step for step in range(1, round(until_s / 0.2))] + [until_s]
+    return tuple(
+        sample(
+            START_S + time_s,
+            state="CLOSE" if closed and time_s == until_s else "ESTAB",
+            bytes_received=int(SIZE * time_s),
+            bytes_acked=int(SIZE * time_s),
+            bytes_sent=int(SIZE * time_s),
+            segments_out=int(SIZE * time_s / 1448),
+            total_retransmits=int(again_each_s * time_s),
+            **ports,
+        )
+        for time_s in times
+    )
+
+
+def flow(result: TransferResult | None = None, *, client=None, server=None, **values):
+    return instance(
+        result=result or told(),
+        client_samples=ticks() if client is None else client,
+        server_samples=ticks() if server is None else server,
+        started_s=START_S,
+        **({"ended_s": START_S + 4.1} | values),
+    )
+
+
+def doubts(*flows, counters=None, **asked):
+    asked = request(instances=len(flows), duration_s=4.0, **asked)
+    return list(crosscheck.warnings(experiment(group(*flows, asked=asked, counters=counters))))
+
+
+def test_sources_that_agree_give_no_warning():
+    assert doubts(flow()) == []
+
+
+def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
+    assert doubts(flow(told(rate_bps=36_543e6))) == [
+        (
+            "group 1, flow 1: rate 36543 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of "
+            "the receiver's socket"
+        )
+    ]
+
+
+def test_a_rate_too_low_is_told_as_well():
+    assert doubts(flow(told(rate_bps=60e6))) == [
+        (
+            "group 1, flow 1: rate 60 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of the "
+            "receiver's socket"
+        )
+    ]
+
+
+def test_what_the_receiver_does_not_know_is_asked_of_the_sender():
+    assert doubts(flow(told(rate_bps=200e6), server=())) == [
+        (
+            "group 1, flow 1: rate 200 Mbit/s as netperf tells, 80 Mbit/s by bytes_acked of the "
+            "sender's socket"
+        )
+    ]
+
+
+def test_a_tool_that_stops_counting_before_all_has_arrived_agrees():
+    # The data of one more second were on their way when the tool stopped.
+    assert doubts(flow(server=ticks(until_s=5.0), ended_s=START_S + 5.1)) == []
+
+
+def test_a_flow_of_one_second_agrees():
+    short = told(elapsed_s=1.0, local_retransmits=25)
+    server = ticks(until_s=1.0)
+    only = flow(short, client=server, server=server, ended_s=START_S + 1.1)
+    asked = request(duration_s=1.0)
+    assert list(crosscheck.warnings(experiment(group(only, asked=asked)))) == []
+
+
+def test_what_is_omitted_is_not_counted():
+    omitted = flow(client=ticks(until_s=6.0), server=ticks(until_s=6.0), ended_s=START_S + 6.1)
+    assert doubts(omitted, omit_s=2.0) == []
+
+
+def test_sockets_of_which_the_end_is_not_known_may_have_got_more():
+    assert doubts(flow(client=ticks(closed=False)[:-1], server=ticks(closed=False)[:-1])) == []
+
+
+def test_a_request_on_its_way_is_no_disagreement():
+    half = flow(told(rate_bps=RATE_BPS / 2))
+    assert doubts(half, test="TCP_RR", request_bytes=20_000_000) == []
+
+
+def test_requests_that_never_arrived_are_told():
+    half = flow(told(rate_bps=RATE_BPS / 2))
+    assert doubts(half, test="TCP_RR", request_bytes=10_000) == [
+        (
+            "group 1, flow 1: rate 40 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of the "
+            "receiver's socket"
+        )
+    ]
+
+
+def test_retransmissions_that_the_kernel_did_not_make_are_told():
+    assert doubts(flow(told(local_retransmits=500))) == [
+        "group 1, flow 1: 500 segments sent again as netperf tells, 100 by the sender's socket"
+    ]
+
+
+def test_retransmissions_after_the_tool_looked_are_no_disagreement():
+    late = ticks(until_s=6.0, again_each_s=50.0)
+    found = flow(
+        told(elapsed_s=6.0, local_retransmits=200),
+        client=late,
+        server=ticks(until_s=6.0),
+        ended_s=START_S + 6.1,
+    )
+    assert doubts(found) == ["group 1: its flow took 6 s as netperf tells, asked were 4 s"]
+
+
+def test_a_handful_of_segments_is_no_disagreement():
+    assert doubts(flow(told(local_retransmits=9), client=ticks(again_each_s=0.0))) == []
+
+
+def test_retransmissions_of_a_reverse_test_are_the_servers():
+    reverse = told(local_retransmits=0, remote_retransmits=500)
+    assert doubts(flow(reverse), test="TCP_MAERTS") == [
+        "group 1, flow 1: 500 segments sent again as netperf tells, 100 by the sender's socket"
+    ]
+
+
+def test_a_flow_that_ended_early_is_told():
+    early = flow(
+        told(elapsed_s=2.0, local_retransmits=50),
+        client=ticks(until_s=2.0),
+        server=ticks(until_s=2.0),
+        ended_s=START_S + 2.1,
+    )
+    assert doubts(early) == ["group 1: its flow took 2 s as netperf tells, asked were 4 s"]
+
+
+def test_waiting_for_what_a_buffer_holds_is_no_late_end():
+    late = flow(
+        told(elapsed_s=4.8, local_retransmits=120),
+        client=ticks(until_s=4.8),
+        server=ticks(until_s=4.8),
+        ended_s=START_S + 4.9,
+    )
+    assert doubts(late) == []
+
+
+@pytest.mark.parametrize("elapsed_s", [4.0, 4.3])
+def test_a_tool_cannot_have_measured_longer_than_its_process_lived(elapsed_s):
+    short_lived = flow(told(elapsed_s=elapsed_s), ended_s=START_S + 3.0)
+    assert doubts(short_lived)[0] == (
+        f"group 1, flow 1: it took {elapsed_s:.3g} s as netperf tells, but its process lived 3 s"
+    )
+
+
+# ---- the interface ---------------------------------------------------------------------------
+
+CARRIED = {"tx_bytes": 42_000_000, "tx_packets": 28_000, "rx_bytes": 1, "rx_packets": 1}
+
+
+def test_an_interface_that_carried_the_flow_agrees():
+    assert doubts(flow(), counters=CARRIED) == []
+
+
+def test_more_than_the_interface_carried_is_told():
+    assert doubts(flow(), counters=CARRIED | {"tx_bytes": 20_000_000}) == [
+        "group 1: 40 MB as netperf tells, but the client's interface carried 20 MB (tx_bytes)"
+    ]
+
+
+def test_datagrams_that_the_interface_never_sent_are_told():
+    datagrams = flow(client=(), server=())
+    counters = CARRIED | {"tx_bytes": 20_000_000}
+    assert doubts(datagrams, counters=counters, test="UDP_STREAM") == [
+        "group 1: 40 MB as netperf tells, but the client's interface carried 20 MB (tx_bytes)"
+    ]
+
+
+def test_datagrams_lost_behind_the_interface_are_no_disagreement():
+    datagrams = flow(client=(), server=())
+    counters = CARRIED | {"tx_bytes": 400_000_000}
+    assert doubts(datagrams, counters=counters, test="UDP_STREAM") == []
+
+
+def test_what_arrives_of_a_reverse_test_is_counted():
+    counters = CARRIED | {"tx_bytes": 1, "rx_bytes": 42_000_000}
+    reverse = flow(told(local_retransmits=0, remote_retransmits=100))
+    assert doubts(reverse, counters=counters, test="TCP_MAERTS") == []
+
+
+def test_others_at_the_interface_are_told():
+    assert doubts(flow(), counters=CARRIED | {"tx_bytes": 90_000_000}) == [
+        (
+            "group 1: the client's interface carried 90 MB (tx_bytes), the flows' sockets sent "
+            "40 MB: something else used it, too"
+        )
+    ]
+
+
+def test_two_groups_at_one_interface_are_no_others():
+    counters = CARRIED | {"tx_bytes": 84_000_000}
+    both = [
+        group(flow(), asked=request(group=number, duration_s=4.0), counters=counters)
+        for number in (1, 2)
+    ]
+    assert list(crosscheck.warnings(experiment(*both))) == []
+
+
+def test_a_damaged_output_is_held_against_nothing():
+    assert doubts(replace(flow(), result=None), counters=CARRIED) == []
+
+
+def test_flows_that_look_real_agree():
+    assert list(crosscheck.warnings(samples.two_flows())) == []
