@@ -21,7 +21,7 @@ CLASSIC = (
 )
 OURS = (
     "tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max sampleInterval:avg "
-    "fairness:avg p9999Latency:avg rep:one"
+    "fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum rep:one"
 )
 
 
