@@ -20,6 +20,11 @@ MAIN_COLUMNS: tuple[str, ...] = (
     "fairness", "rtt", "pingRtt", "retransSegs%",
 )  # fmt: skip
 
+# Of these, what a telephone has no room for.
+_WIDE = frozenset(
+    {"expName", "test", "instances", "dur", "rateMin", "rateMax", "fairness", "pingRtt"}
+)  # fmt: skip
+
 # Asked for, and different from group to group as a rule: no factor of a study.
 _NO_FACTORS = frozenset(
     {"exp", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
@@ -47,7 +52,12 @@ class Column:
     @property
     def style(self) -> str:
         """Its class in the page."""
-        return " ".join(["number"] * self.is_number + ["more"] * (not self.is_main))
+        classes = {
+            "number": self.is_number,
+            "more": not self.is_main,
+            "wide": self.is_main and self.name in _WIDE,
+        }
+        return " ".join(name for name, has in classes.items() if has)
 
 
 @dataclass(frozen=True, slots=True)
