@@ -48,7 +48,7 @@ FAILED_RUNS = "failed runs"
 
 # Where and when an experiment ran, and what it is called: no part of what was asked.
 _NO_FACTORS = frozenset(
-    {"exp", "experiment", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer",
+    {"exp", "expNumber", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer",
      "instance", "tool", "testNote", "rep"}
 )  # fmt: skip
 REPETITION = "rep"

@@ -27,7 +27,7 @@ _WIDE = frozenset(
 
 # Asked for, and different from group to group as a rule: no factor of a study.
 _NO_FACTORS = frozenset(
-    {"exp", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
+    {"exp", "expNumber", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
 )
 
 # Kept in µs, told in ms as on the pages of experiments.

@@ -42,7 +42,8 @@ def row(
     cells |= {name: "" for name in cells if canonical(name) in lacking}
     found = status(groups)
     overall = least_status if found == OK or least_status == DAMAGED else found
-    return cells | _special(fields, {"exp": f"{exp}.0", "status": overall})
+    whole = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": overall}
+    return cells | _special(fields, whole)
 
 
 def status(groups: Sequence[Values]) -> str:

@@ -24,10 +24,11 @@ MEASURED: frozenset[str] = frozenset(
     }
 )  # fmt: skip
 
-# Texts even where they look like numbers: an experiment may be called 2017, a kernel 6.10.
+# Texts even where they look like numbers: an experiment may be called 2017, a kernel 6.10; and the
+# numbers of experiment and group, which are whole.
 NAMES: frozenset[str] = frozenset(
-    {"exp", "expName", "test", "testType", "testNote", "desc", "kernel", "host", "fullHost",
-     "server", "fullServer", "tool", "status", "ca", "effCa"}
+    {"exp", "expNumber", "expName", "group", "test", "testType", "testNote", "desc", "kernel",
+     "host", "fullHost", "server", "fullServer", "tool", "status", "ca", "effCa"}
 )  # fmt: skip
 
 # Units of columns, as in fields.txt; a column without one counts or names something.

@@ -115,6 +115,7 @@ def _asked(evidence: GroupEvidence, *, desc: str) -> dict[str, str]:
     request = evidence.request
     return {
         "exp": f"{request.exp}.{request.group}",
+        "expNumber": str(request.exp),
         "expName": request.exp_name,
         "desc": desc,
         "test": request.test,

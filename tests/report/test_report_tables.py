@@ -21,6 +21,7 @@ ROWS = [["1.0", "cubic", "94.5"], ["2.0", "bbr", ""], ["10.0", "bbr", "8K"], ["3
 PAGE = """
 const heads = NAMES.map((name) => ({
   childNodes: [name], sorted: null,
+  dataset: name === "exp" ? { name, order: "pairs" } : { name },
   replaceChildren(button) { this.button = button; },
   click() { this.button.listener(); },
   getAttribute() { return this.sorted; },
@@ -55,7 +56,7 @@ def evaluate(code: str) -> object:
     ],
 )
 def test_a_filter_keeps(filter_text, exps):
-    code = f"""ROWS.filter((row) => tables.conditions({json.dumps(filter_text)}, NAMES)
+    code = f"""ROWS.filter((row) => tables.conditions({json.dumps(filter_text)}, heads)
         .every((each) => each(row))).map((row) => row[0])"""
     assert evaluate(code) == exps
 
@@ -87,3 +88,26 @@ def test_changes_are_sorted_by_their_size():
         tables.sortable([heads[0]], (_, order) => rows.sort(order)); heads[0].sorted = null;
         heads[0].click(); return rows; })()"""
     assert evaluate(code) == ["-  50.0%", "-   0.0%", "+   3.1%", "+1134.6%"]
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "exps"),
+    [
+        ("exp=1.10", ["1.10"]),
+        ("exp=1.1", ["1.1"]),
+        ("exp>1.9", ["1.10", "2.0"]),
+        ("exp>=2", ["2.0"]),
+        ("rate=1.10", ["1.1"]),
+    ],
+)
+def test_a_filter_compares_exp_as_a_pair_and_numbers_as_numbers(filter_text, exps):
+    code = f"""[["1.9", "", "2"], ["1.10", "", "3"], ["1.1", "", "1.1"], ["2.0", "", "4"]]
+        .filter((row) => tables.conditions({json.dumps(filter_text)}, heads)
+        .every((each) => each(row))).map((row) => row[0])"""
+    assert evaluate(code) == exps
+
+
+def test_exp_sorts_by_experiment_and_then_by_group():
+    code = """(ROWS.splice(0, 9, ["2.0"], ["1.10"], ["1.9"], ["1.1"]), heads[0].click(),
+        ROWS.map((row) => row[0]))"""
+    assert evaluate(code) == ["1.1", "1.9", "1.10", "2.0"]

@@ -54,6 +54,13 @@ def test_one_writes_a_number_with_one_decimal():
     assert combined("one", "60", "60.0") == "60.0"
 
 
+def test_numbers_of_experiment_and_group_are_whole_and_all_groups_are_group_0():
+    columns = fields.parse("exp:one\nexpNumber:one\ngroup:one\n", source="f")
+    tenth = groups.values(samples.group(asked=samples.request(group=10)))
+    rows = [aggregate.row(columns, [tenth], exp=12), aggregate.group_row(columns, tenth)]
+    assert [list(row.values()) for row in rows] == [["12.0", "12", "0"], ["12.10", "12", "10"]]
+
+
 def test_one_leaves_a_name_that_looks_like_a_number():
     assert aggregate.combine(Field("expName", "one"), ["2017"]) == "2017"
 

@@ -20,8 +20,8 @@ CLASSIC = (
     "client-tx-packet-len client-rx-packet-len:avg"
 )
 OURS = (
-    "tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max sampleInterval:avg "
-    "fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum rep:one"
+    "expNumber:one tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max "
+    "sampleInterval:avg fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum rep:one"
 )
 
 

@@ -18,8 +18,8 @@ SPEC_KEYS = (
     "p9999Latency"
 )
 ASKED = (
-    "exp expName group test desc kernel host fullHost server fullServer instances instance ca dur "
-    "delay req reply ecn tool"
+    "exp expNumber expName group test desc kernel host fullHost server fullServer instances "
+    "instance ca dur delay req reply ecn tool"
 )
 START_S = BEGIN_S + LEAD_S
 
@@ -47,7 +47,8 @@ def test_what_was_asked_is_told_as_text():
     )
     found = groups.values(group(instance(), asked=asked), desc="a test")
     assert {key: found[key] for key in ASKED.split()} == {
-        "exp": "12.3", "expName": "1s2c1fs", "group": "3", "test": "TCP_STREAM", "desc": "a test",
+        "exp": "12.3", "expNumber": "12", "expName": "1s2c1fs", "group": "3",
+        "test": "TCP_STREAM", "desc": "a test",
         "kernel": "6.18.44", "host": "client1", "fullHost": "client1.lab", "server": "server1",
         "fullServer": "server1.lab", "instances": "1", "instance": "1", "ca": "cubic",
         "dur": "1.5", "delay": "8", "req": "10K", "reply": "1", "ecn": "", "tool": "netperf",

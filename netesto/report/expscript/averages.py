@@ -13,6 +13,7 @@ from netesto.report.expscript.dataset import (
     EXP,
     IDENTIFYING,
     Column,
+    Dataset,
     View,
     nearest,
 )
@@ -55,8 +56,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
+    """`is_text`: cells agree as texts, though they may look like numbers."""
+
     column: str
     how: str = ""
+    is_text: bool = False
 
     def of(self, text: str) -> Hashable | None:
         """What two cells must have in common to be merged; None agrees with nothing."""
@@ -69,7 +73,7 @@ class _Key:
             return self.how[4:] in text
         if self.how:
             return True
-        return text if number is None else number
+        return text if number is None or self.is_text else number
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def _statistic(column: str, word: str) -> Statistic:
 
 def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
     """Merge the selected rows that agree in the columns of `text`; the others are gone."""
-    keys = _keys(text, view.data.names, warn=warn)
+    keys = _keys(text, view.data, warn=warn)
     data = view.data.take(view.rows)
     groups = _group(keys, data.columns, data.count)
     kept = data.take(groups.first)
@@ -172,8 +176,9 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
     return replace(view, data=merged, rows=np.arange(merged.count), visible=(*view.visible, *new))
 
 
-def _keys(text: str, names: Sequence[str], *, warn: Warn) -> tuple[_Key, ...]:
+def _keys(text: str, data: Dataset, *, warn: Warn) -> tuple[_Key, ...]:
     keys: list[_Key] = []
+    names = data.names
     for item in items(text):
         match = None if item in names else _SUFFIXED.fullmatch(item)
         column = match["column"].strip() if match else item
@@ -183,7 +188,7 @@ def _keys(text: str, names: Sequence[str], *, warn: Warn) -> tuple[_Key, ...]:
             continue
         if how and how != "int" and not how.startswith("has:"):
             warn(f"Average: [{how}] agrees with everything; there are [int] and [has:text]")
-        keys.append(_Key(column, how))
+        keys.append(_Key(column, how, is_text=column == EXP and data.ids.mislead))
     if not keys:
         warn("Average: no column to tell rows apart, all selected rows become one")
     return tuple(keys)

@@ -1,6 +1,7 @@
 """The rows a report works on: columns converted when needed, a selection, the columns shown."""
 
 import difflib
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,12 @@ import numpy as np
 from netesto.errors import ScriptError
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
+from netesto.report.expscript.ids import NUMBER, Ids
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
 EXP = "exp"
 # Identify rows; a mean of them would mean nothing, and links would lead astray.
-IDENTIFYING = frozenset({EXP, "expName", "group"})
+IDENTIFYING = frozenset({EXP, NUMBER, "expName", "group"})
 # Columns of our exp.csv (it has a status) that classic scripts, the paper's among them, make under
 # the same name. Ours gives way to theirs: its Jain's index is not their fastest over slowest.
 YIELDING = frozenset({"fairness"})
@@ -152,7 +154,8 @@ class Dataset:
     """Columns by name, in order, and where the pages of their experiments are.
 
     `folders` are the folders with experiments, `folder_of` tells each row's (its index), and
-    `numbered` holds the ids that the experiments have there. `formatted`: numbers are shown with
+    `numbered` holds the ids that the experiments have there, and `ids` tells what ids are.
+    `formatted`: numbers are shown with
     a fixed count of decimals, `decimals` where a column has no count of its own. `yielding` are
     the columns that a new one of the same name may replace.
     """
@@ -162,6 +165,7 @@ class Dataset:
     folders: tuple[Path, ...]
     folder_of: Integers
     numbered: Column
+    ids: Ids
     formatted: bool = False
     decimals: int = DEFAULT_DECIMALS
     yielding: frozenset[str] = frozenset()
@@ -197,6 +201,9 @@ class Dataset:
     def shown(self, name: str, row: int) -> str:
         """A cell as a table shows it."""
         text = self.columns[name].texts[row]
+        if name == EXP and self.ids.mislead:
+            # With two decimals 12.1 would be shown as the tenth group.
+            return text
         return numerals.fixed(text, self.shown_decimals(name)) if self.formatted else text
 
 
@@ -271,6 +278,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         folders=(path.parent,),
         folder_of=np.zeros(cells.count, dtype=np.intp),
         numbered=columns[EXP],
+        ids=Ids.of(columns[EXP], columns),
         formatted=decimals is not None
         or any(column.decimals is not None for column in columns.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
@@ -337,6 +345,7 @@ def append(view: View, path: Path, *, warn: Warn) -> View:
         folders=(*old.folders, *new.folders),
         folder_of=np.concatenate((old.folder_of, new.folder_of + len(old.folders))),
         numbered=old.numbered.followed_by(new.numbered, new.count),
+        ids=old.ids.with_files(new.ids),
     )
     return replace(view, data=data, rows=np.append(view.rows, np.arange(old.count, data.count)))
 
@@ -372,6 +381,7 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         folders=tuple(part.folders[0] for part in parts.values()),
         folder_of=np.repeat(np.arange(len(parts)), [part.count for part in parts.values()]),
         numbered=columns[EXP],
+        ids=functools.reduce(Ids.with_files, (part.ids for part in parts.values())),
         formatted=any(part.formatted for part in parts.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
         yielding=YIELDING if all(part.yielding for part in parts.values()) else frozenset(),

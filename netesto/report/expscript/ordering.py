@@ -6,7 +6,8 @@ import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
-from netesto.report.expscript.dataset import Column, View
+from netesto.report.expscript.csvcells import Floats
+from netesto.report.expscript.dataset import EXP, Column, View
 from netesto.report.expscript.lines import items
 
 
@@ -38,19 +39,22 @@ def sort(view: View, text: str) -> View:
     rows = view.rows
     for key in reversed(parse(text, view.data.names)):
         column = view.column(key.column, what="Sort").take(rows)
-        rows = rows[_order(column, descending=key.descending)]
+        numbers = view.data.ids.order(column) if key.column == EXP else column.numbers
+        rows = rows[_order(column, numbers, descending=key.descending)]
     return replace(view, rows=rows)
 
 
-def _order(column: Column, *, descending: bool) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _order(
+    column: Column, numbers: Floats, *, descending: bool
+) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     sign = -1 if descending else 1
     texts = column.texts
     places = _places({texts[row] for row in np.flatnonzero(~column.numeric).tolist()})
     found = [places.get(text, (0, 0.0)) for text in texts]
     missing = np.array(
         [not text.strip() or text in numerals.SIGNS for text in texts], dtype=np.bool_
-    ) | (column.numeric & np.isnan(column.numbers))
-    value = np.where(column.numeric, column.numbers, [place for _, place in found]) * sign
+    ) | (column.numeric & np.isnan(numbers))
+    value = np.where(column.numeric, numbers, [place for _, place in found]) * sign
     kind = np.array([kind for kind, _ in found], dtype=np.intp) * sign
     return np.lexsort((np.where(missing, 0, value), np.where(missing, 0, kind), missing))
 

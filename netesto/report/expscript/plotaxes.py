@@ -75,14 +75,16 @@ class Frame:
 
 def x_places(frame: Frame) -> Places:
     texts = samples.categories(
-        frame.samples, frame.request.chosen("plotXOrder", "sorted", "selection", "natural")
+        frame.samples,
+        frame.request.chosen("plotXOrder", "sorted", "selection", "natural"),
+        are_pairs=frame.wanted.has_pairs,
     )
     numbers = {text: numerals.drawable(text) for text in texts}
     uniform = "xUniform" in frame.request.options and frame.request.get("xUniform") not in {
         "off", "Off",
     }  # fmt: skip
     values = [value for value in numbers.values() if value is not None]
-    if uniform or len(values) < len(texts):
+    if uniform or frame.wanted.has_pairs or len(values) < len(texts):
         index = {text: float(place) for place, text in enumerate(texts)}
         labels = tuple(Tick(place, text) for text, place in index.items())
         return Places(Scale(-0.6, len(texts) - 0.4, labels), index.__getitem__, 1.0)

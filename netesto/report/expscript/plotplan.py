@@ -7,7 +7,7 @@ import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import estimates, numerals, samples, ticks
-from netesto.report.expscript.dataset import View
+from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.plot import (
     BARS,
@@ -84,6 +84,7 @@ def _wanted(view: View, request: Request) -> Wanted:
         series=samples.series_choice(request.get("plotSeries"), view, warn=request.warn),
         facet=request.get("plotFacet"),
         errors=errors,
+        has_pairs=request.get("plotX") == EXP and view.data.ids.mislead,
     )
 
 

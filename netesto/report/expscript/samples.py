@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import estimates, numerals
+from netesto.report.expscript import estimates, ids, numerals
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import View, nearest
 from netesto.report.expscript.lines import items
@@ -77,6 +77,8 @@ class Wanted:
     series: SeriesChoice | None
     facet: str
     errors: tuple[str, ...]
+    # X is exp, and there are ten groups and more.
+    has_pairs: bool = False
 
 
 def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]:
@@ -187,8 +189,10 @@ def overlapping(samples: Sequence[Sample]) -> int:
     return sum(sample.is_drawn for sample in samples) - len(places)
 
 
-def categories(samples: Sequence[Sample], order: str) -> tuple[str, ...]:
-    """The distinct X texts: by number if all are numbers, else by text.
+def categories(
+    samples: Sequence[Sample], order: str, *, are_pairs: bool = False
+) -> tuple[str, ...]:
+    """The distinct X texts: by number if all are numbers, else by text; `are_pairs`: as ids are.
 
     `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
     texts count, with their units: 10mbit before 100mbit before 1gbit.
@@ -196,6 +200,8 @@ def categories(samples: Sequence[Sample], order: str) -> tuple[str, ...]:
     texts = list(dict.fromkeys(sample.x for sample in samples if sample.is_drawn))
     if order == "selection":
         return tuple(texts)
+    if are_pairs:
+        return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
     numbers = {text: numerals.drawable(text) for text in texts}
     if order == "natural" and None in numbers.values():
         return tuple(sorted(texts, key=_natural))

@@ -11,6 +11,7 @@ from netesto.errors import ScriptError
 from netesto.report.expscript import dataset, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
 from netesto.report.expscript.dataset import EXP, Column, Dataset, View
+from netesto.report.expscript.ids import Ids
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.numerals import Quantity
 
@@ -186,8 +187,11 @@ def _checked(clause: Clause) -> Clause:
 
 def _bounds(clause: Clause) -> list[Quantity | None]:
     """What the clause compares with: numbers, rates, or times."""
-    parts = clause.value.split(":") if clause.operator == "<>" else [clause.value]
-    return [_measured(part) for part in parts]
+    return [_measured(part) for part in _bound_texts(clause)]
+
+
+def _bound_texts(clause: Clause) -> list[str]:
+    return clause.value.split(":") if clause.operator == "<>" else [clause.value]
 
 
 def _measured(text: str) -> Quantity | None:
@@ -207,7 +211,7 @@ def select(view: View, text: str, *, warn: Warn) -> View:
 
 def _by_exp(data: Dataset, rows: Integers) -> Integers:
     """A stable order by numeric exp; ids that are no numbers come last."""
-    ids = data.columns[EXP].numbers[rows]
+    ids = data.ids.order(data.columns[EXP])[rows]
     return np.argsort(np.where(np.isnan(ids), np.inf, ids), kind="stable")
 
 
@@ -228,35 +232,37 @@ def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
             near = dataset.nearest(column, data.names)
             warn(f"Select: no column {column!r}, its condition is always true; {near}")
         case Clause(column):
-            return _clause_mask(condition, data.columns[column], warn)
+            ids = data.ids if column == EXP else None
+            return _clause_mask(condition, data.columns[column], ids, warn)
     return np.ones(data.count, dtype=np.bool_)
 
 
-def _clause_mask(clause: Clause, column: Column, warn: Warn) -> Booleans:
+def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) -> Booleans:
+    """`ids` tells of the column exp what its cells are; None of any other."""
     value = clause.value if clause.values else ""
     match clause.operator:
         case "==":
-            return _equal(column, value)
+            return _equal(column, value, ids)
         case "!=":
-            return ~_equal(column, value)
+            return ~_equal(column, value, ids)
         case "in" | "not in":
             found = np.zeros(len(column.texts), dtype=np.bool_)
             for one in clause.values:
-                found |= _equal(column, one)
+                found |= _equal(column, one, ids)
             return found if clause.operator == "in" else ~found
         case "[has]":
-            return _contains(column, value)
+            return _contains(column, value, ids)
         case "[hasnot]":
-            return ~_contains(column, value)
+            return ~_contains(column, value, ids)
         case "=~" | "!~":
             pattern = re.compile(value)
             found = _each(column.texts, lambda text: pattern.search(text) is not None)
             return found if clause.operator == "=~" else ~found
         case _:
-            return _compared(column, clause, warn)
+            return _compared(column, clause, ids, warn)
 
 
-def _compared(column: Column, clause: Clause, warn: Warn) -> Booleans:
+def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
     """A cell that is not of the kind compared with, a number or a rate or a time, is not selected.
 
     Where no cell is, that is told: nobody means such a condition.
@@ -264,6 +270,9 @@ def _compared(column: Column, clause: Clause, warn: Warn) -> Booleans:
     found = [bound for bound in _bounds(clause) if bound is not None]
     bounds = [bound.value for bound in found]
     numbers = _sizes(column, found[0].kind)
+    if ids is not None and found[0].kind == numerals.NUMBER:
+        numbers = ids.order(column)
+        bounds = [ids.place(bound) for bound in _bound_texts(clause)]
     if not np.isfinite(numbers).any():
         _tell_no_such_cell(column, clause, found[0].kind, warn)
     with np.errstate(invalid="ignore"):
@@ -301,8 +310,11 @@ def _tell_no_such_cell(column: Column, clause: Clause, kind: str, warn: Warn) ->
          f"{texts[0]!r}")  # fmt: skip
 
 
-def _equal(column: Column, value: str) -> Booleans:
-    """Equal as numerals.same; nothing at all equals an empty cell."""
+def _equal(column: Column, value: str, ids: Ids | None) -> Booleans:
+    """Equal as numerals.same, and exp as the pair that it is; nothing equals an empty cell."""
+    found = None if ids is None else ids.equal(column, value)
+    if found is not None:
+        return found
     number = numerals.parse(value)
     if number is not None:
         return np.equal(column.numbers, number)
@@ -311,7 +323,10 @@ def _equal(column: Column, value: str) -> Booleans:
     return _each(column.texts, lambda text: text == value)
 
 
-def _contains(column: Column, value: str) -> Booleans:
+def _contains(column: Column, value: str, ids: Ids | None) -> Booleans:
+    told = None if ids is None else ids.of_group(column, value)
+    if told is not None:
+        return told
     texts = column.texts
     if value.startswith("^"):
         found = [text.startswith(value[1:]) for text in texts]

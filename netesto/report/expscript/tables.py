@@ -29,11 +29,15 @@ VERSION = "Ver"
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column: its name in the data, its title for people, and whether it holds numbers only."""
+    """A column: its name in the data, its title for people, and whether it holds numbers only.
+
+    `is_of_pairs`: 12.10 comes behind 12.9 in it.
+    """
 
     name: str
     title: str
     is_numeric: bool
+    is_of_pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,13 @@ def build(
         cells = tuple(_cell(view, column, row, link) for column in shown)
         rows.append(Row(cells, mark))
     headings = tuple(
-        Heading(column, titles.get(column, column), _is_numeric(view, column)) for column in shown
+        Heading(
+            column,
+            titles.get(column, column),
+            _is_numeric(view, column),
+            is_of_pairs=column == EXP and data.ids.mislead,
+        )
+        for column in shown
     )
     return Table(headings, tuple(rows), name)
 

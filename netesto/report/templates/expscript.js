@@ -14,7 +14,7 @@ for (const section of document.querySelectorAll(".shown")) {
   const filter = tools.querySelector("input");
   const shown = tools.querySelector("output");
   filter.addEventListener("input", () => {
-    const conditions = tables.conditions(filter.value, names);
+    const conditions = tables.conditions(filter.value, heads);
     let count = 0;
     for (const { row, texts } of rows) {
       const found = conditions.every((each) => each(texts));

@@ -3,7 +3,6 @@
   const table = document.querySelector(".index");
   if (!table) return;
   const heads = [...table.tHead.rows[0].cells];
-  const names = heads.map((head) => head.dataset.name);
   const textsOf = (row) => [...row.cells].map((cell, i) =>
     (i === 0 ? cell.textContent.replace("▸", "") : cell.textContent).trim());
   const experiments = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].map(textsOf) }));
@@ -16,7 +15,7 @@
   const filter = document.getElementById("filter");
   const shown = document.getElementById("shown");
   const apply = () => {
-    const conditions = tables.conditions(filter.value, names);
+    const conditions = tables.conditions(filter.value, heads);
     let count = 0;
     for (const { body, rows } of experiments) {
       const found = rows.some((row) => conditions.every((each) => each(row)));

@@ -27,6 +27,13 @@ const tables = (() => {
     return one.localeCompare(other, "en", { numeric: true });
   };
 
+  // 12.10 behind 12.9: numbers of an experiment and of a group. 12 is 12.0.
+  const comparePairs = (one, other) => {
+    const [a, b] = [one, other].map((text) => /^(\d+)(?:\.(\d+))?$/.exec(text));
+    return a && b ? a[1] - b[1] || (a[2] ?? 0) - (b[2] ?? 0) : compare(one, other);
+  };
+  const orderOf = (head) => head.dataset.order === "pairs" ? comparePairs : compare;
+
   // Headings become buttons. `reorder` is handed a column, and how two of its texts are ordered.
   const sortable = (heads, reorder) => heads.forEach((head, column) => {
     const button = document.createElement("button");
@@ -40,7 +47,7 @@ const tables = (() => {
       reorder(column, (one, other) => {
         // What is missing comes last, whichever way.
         if (isMissing(one) || isMissing(other)) return isMissing(one) - isMissing(other);
-        return down ? compare(other, one) : compare(one, other);
+        return down ? orderOf(head)(other, one) : orderOf(head)(one, other);
       });
     });
   });
@@ -49,17 +56,17 @@ const tables = (() => {
     "=": (order) => order === 0, "!=": (order) => order !== 0, "<": (order) => order < 0,
     "<=": (order) => order <= 0, ">": (order) => order > 0, ">=": (order) => order >= 0,
   };
-  const condition = (word, names) => {
+  const condition = (word, heads) => {
     const match = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.+)$/.exec(word);
-    const column = match ? names.findIndex((name) => name.toLowerCase() === match[1].toLowerCase()) : -1;
+    const column = match ? heads.findIndex((head) => head.dataset.name.toLowerCase() === match[1].toLowerCase()) : -1;
     if (column >= 0) {
-      return (texts) => (!isMissing(texts[column]) || match[2] === "!=") && tests[match[2]](compare(texts[column], match[3]));
+      return (texts) => (!isMissing(texts[column]) || match[2] === "!=") && tests[match[2]](orderOf(heads[column])(texts[column], match[3]));
     }
     const wanted = word.toLowerCase();
     return (texts) => texts.some((text) => text.toLowerCase().includes(wanted));
   };
   // What a filter asks for, as tests of the texts of a row: "bbr rate>90".
-  const conditions = (filter, names) => filter.split(/\s+/).filter(Boolean).map((word) => condition(word, names));
+  const conditions = (filter, heads) => filter.split(/\s+/).filter(Boolean).map((word) => condition(word, heads));
 
   return { sortable, conditions };
 })();
