@@ -95,6 +95,25 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
     return _complete(specification, texts, others)
 
 
+def without_torn(
+    specification: Specification, words: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    """The words of a line without arguments that a blank has torn in two, as `t est=TCP_RR`; and
+    these. The classic tool took no notice of them, and its own library has one."""
+    known = names(specification)
+    kept: list[str] = []
+    torn: list[tuple[str, str]] = []
+    for word in words:
+        key, equals, _ = word.partition("=")
+        before = kept[-1] if kept else ""
+        is_rest = bool(equals and key) and key not in known and "=" not in before
+        if is_rest and before and f"{before}{key}" in known:
+            torn.append((kept.pop(), word))
+        else:
+            kept.append(word)
+    return tuple(kept), torn
+
+
 def _complete(specification: Specification, texts: dict[str, str], others: dict[str, str]) -> Given:
     values: dict[str, Value] = {}
     filled: dict[str, str] = {}

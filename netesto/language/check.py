@@ -6,14 +6,14 @@ the values of variables is found by a dry run that goes on behind each mistake.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError, UsageError
 from netesto.language import ast, ports
 from netesto.language.compiler import NoMacroError
 from netesto.language.dryrun import Columns, DryRun, Warned
+from netesto.language.finding import Finding, Severity
 from netesto.language.interpreter import (
     MAX_ITERATIONS,
     STANDARD_INPUT,
@@ -38,29 +38,11 @@ from netesto.language.scope import (
 from netesto.language.survey import Call, Definition, Survey, Use, survey
 from netesto.language.values import values_of
 
-Severity: TypeAlias = Literal["error", "warning"]
-
 # What is in a line with values that only a run computes.
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
 
 LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
 KnownColumns: TypeAlias = Callable[[Path | None], Columns | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong, or (a warning) that looks so. Prints as an error of a run does."""
-
-    message: str
-    place: Place
-    severity: Severity = "error"
-    remedy: str = ""
-    chain: tuple[str, ...] = field(default=(), compare=False)
-
-    def __str__(self) -> str:
-        message = f"{self.severity}: {self.message}"
-        error = ScriptError(message, place=self.place, remedy=self.remedy, chain=self.chain)
-        return str(error)
 
 
 def check(
@@ -120,6 +102,10 @@ class _Checker:
         self._assigned: set[str] = set(definitions)
         self._computed: set[str] = set()
         self._loaded: set[Path] = set()
+        # Macros that the dry run ran: `RUN $macro` tells nobody else which. And those of files that
+        # are sourced, until something is found to run them.
+        self._ran: frozenset[str] = frozenset()
+        self._waiting: list[tuple[Definition, tuple[Path, ...]]] = []
         # A file may be missing, and with it what it would have defined; or another be read for it.
         self._lacks_source = False
         self._reads_another = False
@@ -146,6 +132,7 @@ class _Checker:
         # What `SOURCE $library` meant, only the run knew.
         for file in files:
             self._load_file(file, ())
+        self._follow_macros()
         for found in self._surveys():
             self._check_lines(found)
         self._check_uses()
@@ -164,7 +151,9 @@ class _Checker:
                 self._report_error(error)
 
     def _surveys(self) -> list[Survey]:
-        return [*self._top, *(each.inside for each in self._macros.definitions())]
+        reached = self._reached()
+        macros = [each for each in self._macros.definitions() if self._concerns(each, reached)]
+        return [*self._top, *(each.inside for each in macros)]
 
     def _report(
         self, message: str, place: Place, severity: Severity = "error", remedy: str = ""
@@ -210,9 +199,29 @@ class _Checker:
                 self._define(macros[number])
             else:
                 self._follow(rows[number], active)
-        for definition in top.macros:
-            for row in definition.inside.commands:
-                self._follow(row, active)
+        self._waiting += [(definition, active) for definition in top.macros]
+
+    def _follow_macros(self) -> None:
+        """Load what macros source: those that something runs, and all of the script itself."""
+        while True:
+            reached = self._reached()
+            due = [each for each in self._waiting if self._concerns(each[0], reached)]
+            if not due:
+                return
+            self._waiting = [each for each in self._waiting if each not in due]
+            for definition, active in due:
+                for row in definition.inside.commands:
+                    self._follow(row, active)
+
+    def _reached(self) -> set[str]:
+        """The macros that the script runs, as far as it can be told."""
+        calls = [call.macro for top in self._top for call in top.calls]
+        return self._macros.reached([*calls, *self._ran])
+
+    def _concerns(self, definition: Definition, reached: Collection[str]) -> bool:
+        """Whether what a macro says is the author's business: what a library has besides is not."""
+        macro = definition.macro
+        return macro.row.line.file == self._main or macro.name in reached
 
     def _learn(self, found: Survey) -> None:
         self._assigned |= found.assigned
@@ -311,7 +320,7 @@ class _Checker:
                 self._need_global(use)
             for call in top.calls:
                 self._check_call(call, own=frozenset())
-        reached = self._macros.reached([call.macro for top in self._top for call in top.calls])
+        reached = self._reached()
         for definition in self._macros.definitions():
             for call in definition.inside.calls:
                 if definition.macro.name in reached:
@@ -419,7 +428,9 @@ class _Checker:
         except UsageError:
             # The file went away while it was read.
             return port, errors, []
-        return port, errors, [Path(each.path) for each in interpreter.finish().files[1:]]
+        facts = interpreter.finish()
+        self._ran = facts.macros
+        return port, errors, [Path(each.path) for each in facts.files[1:]]
 
     def _add_errors(self, errors: Iterable[ScriptError]) -> None:
         """Add what a dry run found, as far as it is not a consequence of what is found already."""

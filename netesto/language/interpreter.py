@@ -34,11 +34,13 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run was: for the results folder. `files` begins with the script itself."""
+    """What a run was: for the results folder. `files` begins with the script itself; `macros` are
+    those that were run."""
 
     files: tuple[SourceFile, ...]
     seed: int
     iterations: int
+    macros: frozenset[str] = frozenset()
 
 
 class NoSourceError(MisuseError):
@@ -93,7 +95,8 @@ class Interpreter:
     def finish(self) -> Facts:
         """What the run was, so far."""
         files = (*self._inputs, *self._files.values())
-        return Facts(files, self._machine.seed, self._machine.iterations)
+        macros = {name for name, entry in self._machine.macros.items() if entry.steps is not None}
+        return Facts(files, self._machine.seed, self._machine.iterations, frozenset(macros))
 
     def notes(self) -> ports.ExperimentNotes:
         """What the script says of the experiment that runs now, should it end before its time."""

@@ -74,6 +74,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     given: set[str] = set()
     others: dict[str, str] = {}
     is_open = False
+    raws, _ = arguments.without_torn(specification, raws)
     try:
         _check_once(specification.name, raws, aliases=arguments.aliases(specification))
     except MisuseError as error:

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from netesto.errors import Place
 from netesto.language import permitted, ports
-from netesto.language.arguments import Given, read
+from netesto.language.arguments import Given, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
 
@@ -53,6 +53,7 @@ class Remote:
 
     def __init__(self, port: ports.Port) -> None:
         self._port = port
+        self._torn: set[tuple[tuple[str, str], Place]] = set()
         self.suffix = ""
         self.exp = 0
         self.exp_name = CLASSIC_NAME
@@ -75,6 +76,9 @@ class Remote:
         notes: ports.ExperimentNotes,
     ) -> None:
         """Resolve a remote command and hand it to the port. `notes` are those of the moment."""
+        words, torn = without_torn(REMOTE[name], words)
+        for pair in torn:
+            self._warn_of_torn(name, pair, place)
         given = read(REMOTE[name], words)
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
@@ -102,6 +106,14 @@ class Remote:
             self._port.remote(command)
         # Only what a command was sent with is used the next time.
         self._host, self.exp, self.exp_name = host, exp, exp_name
+
+    def _warn_of_torn(self, name: str, pair: tuple[str, str], place: Place) -> None:
+        if (pair, place) not in self._torn:
+            self._torn.add((pair, place))
+            self._port.warn(
+                f"`{' '.join(pair)}` is {''.join(pair)} with a blank in it: {name} leaves it out",
+                place.narrowed(pair[0]),
+            )
 
     def full_name(self, host: str) -> str:
         """`host` with the suffix, if it needs one. Addresses have a `.` or a `:`."""

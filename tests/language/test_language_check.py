@@ -615,3 +615,66 @@ def test_finding_prints_with_caret_and_remedy(tmp_path):
         "         ^^^^^^\n"
         "Did you mean givn?"
     )
+
+
+LIBRARY_WITH_FAULTS = """\
+BEGIN unused
+    DO_SERVER host=$host ordr=1
+    SOURCE nowhere
+    FOR i IN 3..1 DO
+    DONE
+    END
+    ECHO never
+END unused
+BEGIN used
+    WAIT $seconds
+    RUN inner
+END used
+BEGIN inner
+    WAIT soon
+    SOURCE nowhere
+END inner
+"""
+
+
+def told_of(folder: Path, text: str) -> list[str]:
+    """What check says of a script that sources a library with faults."""
+    (folder / "library").write_text(LIBRARY_WITH_FAULTS)
+    script = folder / "a.nts"
+    script.write_text(text)
+    found = check([script], library_path=[], definitions={})
+    return [f"{each.place.file}:{each.place.line}".removeprefix(f"{folder}/") for each in found]
+
+
+def test_what_a_library_says_that_is_not_used_is_nobodys_fault(tmp_path):
+    assert told_of(tmp_path, "SOURCE library\nECHO hi\n") == []
+
+
+def test_what_a_library_says_that_is_used_is_found(tmp_path):
+    assert told_of(tmp_path, "SOURCE library\nRUN used seconds=1\n") == [
+        "library:14",
+        "library:15",
+    ]
+
+
+def test_what_a_library_says_that_a_variable_runs_is_found(tmp_path):
+    assert told_of(tmp_path, "SOURCE library\nSET macro=inner\nRUN $macro\n") == [
+        "library:14",
+        "library:15",
+    ]
+
+
+def test_library_that_is_checked_itself_is_checked_whole(tmp_path):
+    (tmp_path / "library").write_text(LIBRARY_WITH_FAULTS)
+    found = check([tmp_path / "library"], library_path=[], definitions={})
+    assert [each.place.line for each in found] == [2, 3, 4, 7, 14, 15]
+
+
+def test_argument_that_a_blank_has_torn_is_a_warning(findings):
+    """
+    DO_CLIENT host=a server=b t est=TCP_RR
+    PROCESS_EXP
+    """
+    assert findings == [
+        "1:27: warning: `t est=TCP_RR` is test=TCP_RR with a blank in it: DO_CLIENT leaves it out"
+    ]

@@ -546,3 +546,24 @@ def test_debug_takes_the_words_that_flags_take(asked):
     DEBUG FALSE
     """
     assert asked.echoed == ["test.nts:2: DEBUG FALSE"]
+
+
+def test_argument_that_a_blank_has_torn_is_left_out_with_one_warning(asked):
+    """
+    FOR i IN 1..2 DO
+    DO_CLIENT host=a server=b req=10K t est=TCP_CRR
+    DONE
+    PROCESS_EXP
+    """
+    assert (asked.error, asked.warned, [command.test for command in asked.commands]) == (
+        None,
+        ["2: `t est=TCP_CRR` is test=TCP_CRR with a blank in it: DO_CLIENT leaves it out"],
+        ["TCP_RR", "TCP_RR"],
+    )
+
+
+def test_word_before_an_argument_is_no_torn_one(asked):
+    """
+    DO_CLIENT host=a server=b t dur=3
+    """
+    assert asked.message == "1:27: 't' is not name=value"
