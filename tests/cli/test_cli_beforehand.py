@@ -9,6 +9,9 @@ from netesto import cli
 EVERY_COMMAND = pytest.mark.parametrize("command", [["check"], ["run", "-n"], ["run"]])
 
 
+FINISHED = "DO_SERVER host=a\nPROCESS_EXP\n"
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -150,7 +153,7 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
     ],
 )
 def test_what_no_host_could_do(folder, capsys, command, line, column, message):
-    (folder / "a.nts").write_text(f"LAB pair\nSET there=nowhere\n{line}\n")
+    (folder / "a.nts").write_text(f"LAB pair\nSET there=nowhere\n{line}\n{FINISHED}")
     status = cli.main([*command, "a.nts"])
     place = f"a.nts:3:{column}"
     assert (status, said(capsys, place)) == (2, [f"{place}: {message}"])
