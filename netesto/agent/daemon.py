@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.recover:
                 asyncio.run(recovery.recover(journal))
             else:
-                asyncio.run(_run(settings, journal, ready_fd=arguments.ready_fd))
+                links, ready_fd = arguments.links, arguments.ready_fd
+                asyncio.run(_run(settings, journal, links=links, ready_fd=ready_fd))
     except UsageError as error:
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_USAGE
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return EXIT_OK
 
 
-async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> None:
+async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int | None) -> None:
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=_EPILOG)
     listen = [access.listen_address(text) for text in settings.listen]
@@ -75,6 +76,7 @@ async def _run(settings: Config, journal: Journal, *, ready_fd: int | None) -> N
         premises = Premises(
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
+            links=links,
             folder=settings.state,
             spool=Spool(settings.state / "spool"),
             journal=journal,
@@ -188,6 +190,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
     parser.add_argument(
         "--device", metavar="DEV", help="test through it (default: that of the default route)"
+    )
+    parser.add_argument(
+        "--links",
+        default="",
+        metavar="NAMESPACE",
+        help="in a lab: where its links are, whose queues belong to the host's statistics",
     )
     parser.add_argument(
         "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"

@@ -20,15 +20,27 @@ log = logging.getLogger(__name__)
 
 
 class Experiment:
-    """Experiment `exp` of `host`, whose device for tests is `device`; its files are in `folder`."""
+    """Experiment `exp` of `host`, whose device for tests is `device`; its files are in `folder`.
+
+    `links` is the namespace of the lab's links, "" if there is none.
+    """
 
     def __init__(
-        self, exp: int, folder: Path, *, host: str, device: str, clock: Clock, emit: Emit
+        self,
+        exp: int,
+        folder: Path,
+        *,
+        host: str,
+        device: str,
+        links: str,
+        clock: Clock,
+        emit: Emit,
     ) -> None:
         self.exp = exp
         self.folder = folder
         self._host = host
         self._device = device
+        self._links = links
         self._clock = clock
         self._emit = emit
         # Groups until they are complete, and those of them whose flows still run.
@@ -64,7 +76,7 @@ class Experiment:
         place = self.folder / str(order)
         if order == 1:
             spool.set_aside(place)
-        await hostfacts.take(place, self._host, self._device)
+        await hostfacts.take(place, self._host, self._device, links=self._links)
 
     async def start(
         self,

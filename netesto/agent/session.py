@@ -36,7 +36,8 @@ _INSTANCES_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
-    """What an agent works with, hold after hold. `device` is the one it tests through."""
+    """What an agent works with, hold after hold. `device` is the one it tests through; `links` the
+    network namespace of a lab's links, "" where there is none."""
 
     host: str
     device: str
@@ -46,6 +47,7 @@ class Premises:
     clock: Clock
     tools: Tools
     ports: PortRange
+    links: str = ""
 
 
 class Session:
@@ -124,6 +126,7 @@ class Session:
                 folder,
                 host=self._premises.host,
                 device=self._premises.device,
+                links=self._premises.links,
                 clock=self._premises.clock,
                 emit=self.emit,
             )

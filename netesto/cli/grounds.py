@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import interrupts
-from netesto.cli import labs, status
+from netesto.cli import behindlinks, labs, status
 from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
@@ -21,7 +21,7 @@ from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import ports
-from netesto.language.dryrun import DryRun
+from netesto.language.dryrun import DryRun, Warned
 from netesto.model import Endpoint
 from netesto.results.store import Store
 
@@ -133,10 +133,22 @@ def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) ->
 def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> None:
     """UsageError or ScriptError if the command line or the script names a host that the lab, which
     need not be there yet, will not have."""
+    preflight.check_hosts(rehearsal.commands, _named(network, options, rehearsal))
+
+
+def warnings(options: argparse.Namespace, rehearsal: DryRun, script: str) -> list[Warned]:
+    """What the author should know of the lab that the run will have, if it has one."""
+    if options.hosts is not None or not (options.lab or rehearsal.lab_request):
+        return []
+    asked = network(options, rehearsal, script)
+    return behindlinks.warnings(asked, rehearsal.commands, _named(asked, options, rehearsal))
+
+
+def _named(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> Inventory:
+    """The hosts of a lab that need not be there yet, by the names that the script has for them."""
     hosts = [Endpoint(host=name, agent="") for name in network.hosts]
     suffixes = preflight.suffixes(rehearsal.commands)
-    named = Inventory(hosts, aliases=labs.parse_map(options.map), suffixes=suffixes)
-    preflight.check_hosts(rehearsal.commands, named)
+    return Inventory(hosts, aliases=labs.parse_map(options.map), suffixes=suffixes)
 
 
 def run_inside(

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from netesto.cli.settings import Script, Settings, are_ours, fields_for, known
 from netesto.cli.sidebyside import Assignment
 from netesto.errors import UsageError
 from netesto.lab import guest, kernels
-from netesto.language.dryrun import DryRun
+from netesto.language.dryrun import DryRun, Warned
 from netesto.language.parts import Rehearsal
 from netesto.results import runs, store
 from netesto.results.runs import RunRecord
@@ -36,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
         shown.finish()
         if not are_ours(fields):
             printing.err(f"columns of exp.csv: {fields.source}")
-        for warning in shown.warnings:
-            place = f"{warning.place.file}:{warning.place.line}"
-            printing.err(f"warning: {place}: {warning.message}")
+        _warn([*shown.warnings, *grounds.warnings(options, shown, script.file)])
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
     resolved: list[str] = []
@@ -69,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
             remedy="What was measured is kept; --resume runs the cells that are left.",
         )
     choice = grounds.choose(options, rehearsal, script.file)
+    if part is None and guest.ground_inside() is None:
+        _warn(grounds.warnings(options, rehearsal, script.file))
     in_guests = choice.ground in {"uml", "sim"} and guest.ground_inside() is None
     jobs = _jobs(options, choice, rehearsal)
     if in_guests:
@@ -114,6 +115,12 @@ def run(options: argparse.Namespace) -> int:
         part=part,
     )
     return session.run()
+
+
+def _warn(warnings: Iterable[Warned]) -> None:
+    for warning in warnings:
+        place = f"{warning.place.file}:{warning.place.line}"
+        printing.err(f"warning: {place}: {warning.message}")
 
 
 def _jobs(options: argparse.Namespace, choice: Choice, rehearsal: Rehearsal) -> int | None:

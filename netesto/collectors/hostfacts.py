@@ -57,14 +57,15 @@ _PIECE_BYTES = 64 * 1024
 _SENT = 8
 
 
-async def take(folder: Path, host: str, device: str) -> bool:
-    """Write the facts of this host, with those of the interface `device`, into `folder`.
+async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool:
+    """Write the facts of this host, with those of the interface `device`, into `folder`; and those
+    of the queues in the network namespace `links`, if there is one.
 
     False if they were taken before: these stay as they are. OSError if `folder` is not writable.
     """
     if await asyncio.to_thread((folder / f"{host}.info").exists):
         return False
-    asked = commands(device)
+    asked = commands(device, links)
     told, outputs = await asyncio.gather(
         asyncio.to_thread(_told_by_kernel, host, device),
         asyncio.gather(*map(_output, asked.values())),
@@ -74,11 +75,13 @@ async def take(folder: Path, host: str, device: str) -> bool:
     return True
 
 
-def commands(device: str) -> dict[str, list[str]]:
+def commands(device: str, links: str = "") -> dict[str, list[str]]:
     """What is asked of tools, by the suffix of the file that holds the answer."""
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
     for option in ("-k", "-S", "-c", "-a"):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
+    if links:
+        wanted["links"] = ["tc", "-netns", links, "-s", "-d", "qdisc"]
     return wanted
 
 

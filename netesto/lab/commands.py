@@ -1,5 +1,6 @@
 """A plan as text for ip(8), tc(8), sysctl(8) and ethtool(8)."""
 
+from netesto.lab import queueing
 from netesto.lab.links import DEFAULT_MTU
 from netesto.lab.plan import Namespace, Plan
 from netesto.model import Address
@@ -79,12 +80,18 @@ def _towards(namespace: Namespace, gateway: Address) -> str:
 
 
 def tc_lines(namespace: Namespace) -> list[str]:
-    """Lines for `tc -netns NAME -batch`."""
-    return [
-        f"qdisc add dev {end.name} {' '.join(words)}"
-        for end in namespace.interfaces
-        for words in end.qdiscs
-    ]
+    """Lines for `tc -netns NAME -batch`: qdiscs, and what comes in by one end out by another."""
+    lines = []
+    for end in namespace.interfaces:
+        lines += [f"qdisc add dev {end.name} {' '.join(words)}" for words in end.qdiscs]
+        if end.onto:
+            everything = "protocol all u32 match u32 0 0"
+            onward = f"action mirred egress redirect dev {end.onto}"
+            lines += [
+                f"qdisc add dev {end.name} {queueing.ENTRANCE}",
+                f"filter add dev {end.name} {queueing.ENTRANCE} {everything} {onward}",
+            ]
+    return lines
 
 
 def sysctl_words(namespace: Namespace) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from netesto.lab.links import LinkSettings
 
-Kind: TypeAlias = Literal["host", "router", "switch"]
+Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
 
 # A node's name is also the name of its neighbours' interfaces towards it, and of a folder.
 NODE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
@@ -76,6 +76,12 @@ class Topology:
     def links_of(self, name: str) -> tuple[Link, ...]:
         """The links of a node, in the order of the topology."""
         return tuple(link for link in self.links if name in {link.a, link.b})
+
+    def tested(self, name: str) -> Link:
+        """The link that a node tests through. KeyError if there is no such node."""
+        own = self.links_of(name)
+        faces = self.node(name).faces
+        return next((link for link in own if link.other(name) == faces), own[0])
 
     def path(self, source: str, destination: str) -> tuple[Link, ...]:
         """The links of a shortest path (of several, the first in the topology's order)."""

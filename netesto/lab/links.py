@@ -46,7 +46,7 @@ QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
 MARKING_QDISCS = frozenset({"codel", "fq_codel"})
 
 LINK_SETTINGS: Mapping[str, str] = {
-    "rate": "as in tc: 10mbit, 1gbit",
+    "rate": "as in tc: 10mbit, 1gbit; none for no shaper",
     "delay": "one way, in ms: 20, 0.5",
     "rtt": "twice the delay, in ms: 40",
     "jitter": "around the delay, in ms: 2",
@@ -142,8 +142,12 @@ def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
         raise UsageError(f"{what}: jitter={asked['jitter']}: more than the delay it varies")
     if settings.mark_ms is not None and settings.qdisc not in MARKING_QDISCS:
         raise UsageError(f"{what}: mark={asked['mark']}: only qdisc=codel or fq_codel can do that")
-    if "limit" in asked and settings.rate_bps is None and not settings.qdisc:
-        raise UsageError(f"{what}: limit={asked['limit']}: nothing queues on a link without rate=")
+    for name in ("limit", "qdisc"):
+        if name in asked and settings.rate_bps is None:
+            raise UsageError(
+                f"{what}: {name}={asked[name]}: nothing queues on a link without rate=",
+                remedy="SET_QDISC gives an interface of a host a queue.",
+            )
     limit = value(asked, "limit", lambda text: _limit(text, settings), None, what=what)
     return replace(settings, limit=limit)
 
@@ -197,7 +201,9 @@ def _percent(text: str) -> float:
     return percent
 
 
-def _rate(text: str) -> float:
+def _rate(text: str) -> float | None:
+    if text == "none":
+        return None
     rate_bps = units.parse_rate(text)
     if rate_bps < SLOWEST_RATE_BPS:
         raise ValueError("slower than 8 kbit/s; a bare number is bits per second")

@@ -238,7 +238,7 @@ def _brought_up(plan: Plan, lab: Lab, *, agents: bool, nursery: Starter | None =
     _build(plan)
     if not agents:
         return lab
-    _start_agents(lab, nursery)
+    _start_agents(lab, nursery, links=plan.links)
     return replace(lab, record=records.read(records.path_of(lab.state, lab.id)))
 
 
@@ -337,7 +337,7 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 # ---- agents ----------------------------------------------------------------------------------
 
 
-def _start_agents(lab: Lab, nursery: Starter | None) -> None:
+def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
     """Start all agents, write them down, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
@@ -354,7 +354,7 @@ def _start_agents(lab: Lab, nursery: Starter | None) -> None:
             reader, writer = os.pipe()
             stack.callback(os.close, reader)
             try:
-                pid = _start_agent(lab, host, nursery, writer)
+                pid = _start_agent(lab, host, nursery, writer, links=links)
             finally:
                 os.close(writer)
             if (identity := records.identity_of(pid)) is not None:
@@ -364,13 +364,19 @@ def _start_agents(lab: Lab, nursery: Starter | None) -> None:
         _wait_for_agents(lab, selector)
 
 
-def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int) -> int:
+def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int, *, links: str) -> int:
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
     folder.mkdir()
     listen = ["--listen", f"unix:{record.socket}"]
     return nursery.start(
-        [*listen, "--state", str(folder), "--host", host, "--device", record.device],
+        [
+            *listen,
+            *("--state", str(folder)),
+            *("--host", host),
+            *("--device", record.device),
+            *("--links", links),
+        ],
         namespace=NAMESPACE_FOLDER / record.namespace,
         log=_log(lab, host),
         ready=ready,

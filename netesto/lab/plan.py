@@ -1,12 +1,20 @@
 """A lab as data before it is action: namespaces, interfaces, addresses, routes, sysctls, qdiscs.
 
+A link without limits is a veth pair. One with limits is two, which meet in a namespace of their
+own, and there are its shaper, its delay and its queue, one for each direction:
+
+    host a ── b-a │ a-b ── host b       a-b has the qdiscs of what a sends, b-a of what b sends
+
+So an interface of a host is the host's alone, as on a real machine: whatever its agent puts there
+stands before the link, and nothing that it takes away is the link's.
+
 Nothing here touches the machine or needs root; `netns` carries a plan out.
 """
 
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Interface,
@@ -18,7 +26,7 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.lab import queueing
-from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.graph import LONGEST_NODE_NAME, Link, Node, Topology
 from netesto.lab.links import LinkSettings
 from netesto.model import Address
 
@@ -32,6 +40,9 @@ IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
 # Hosts count up from 1, routers down from here.
 FIRST_ROUTER_NUMBER = 254
 MOST_NETWORKS = 65_535
+
+# What is said for the node in which the links with limits have their middles.
+LINKS = "links"
 
 # The index of a lab's first interface; lo has 1, others are made later by the kernel's count.
 FIRST_INDEX = 10
@@ -73,7 +84,8 @@ MULTIPATH_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.fib_multipath_hash_fields": "55",
 }
 
-# A switch has no addresses of its own; without this it would join in neighbour discovery.
+# A switch, or a link, has no addresses of its own; without this it would join in neighbour
+# discovery.
 SWITCH_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
@@ -82,12 +94,17 @@ SWITCH_SYSCTLS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One end of a link. A switch's ends have no addresses. `qdiscs`: words of tc(8)."""
+    """One end of a cable, that leads to the node `peer`. A switch's ends have no addresses.
+
+    In the middle of a link everything that comes in by one end goes out by another, `onto`, through
+    its `qdiscs` (words of tc(8)).
+    """
 
     name: str
     peer: str
     settings: LinkSettings
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
+    onto: str = ""
     qdiscs: tuple[queueing.Words, ...] = ()
 
 
@@ -141,7 +158,10 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that `netns` will make for one lab, under names that begin with `prefix`."""
+    """Everything that `netns` will make for one lab, under names that begin with `prefix`.
+
+    The last of the namespaces is that of the links that have limits, if there are any.
+    """
 
     prefix: str
     topology: Topology
@@ -154,6 +174,12 @@ class Plan:
             if namespace.node.name == node:
                 return namespace
         raise KeyError(node)
+
+    @property
+    def links(self) -> str:
+        """The name of the namespace of the links that have limits, "" if there is none."""
+        last = self.namespaces[-1]
+        return last.name if last.node.kind == "wires" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +210,19 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) 
             name=f"{prefix}-{node.name}",
             node=node,
             device=_device(node, ends),
-            interfaces=tuple(_interface(end, numbers, burst_s) for end in ends if end.node is node),
+            interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
             routes=routes[node.name],
             sysctls=_sysctls(node, chooses=node.name in buckets),
             buckets=buckets.get(node.name, 0),
         )
         for node in topology.nodes
     )
-    return Plan(prefix, topology, namespaces, tuple(_cables(prefix, ends)))
+    middles = _middles(ends, burst_s)
+    links = Node(_free_name(LINKS, {node.name for node in topology.nodes}), "wires")
+    cables = tuple(_cables(prefix, ends, middles, links))
+    if any(middles):
+        namespaces = (*namespaces, _wires(prefix, middles, links))
+    return Plan(prefix, topology, namespaces, cables)
 
 
 def _ends(topology: Topology) -> tuple[_End, ...]:
@@ -207,12 +238,12 @@ def _ends(topology: Topology) -> tuple[_End, ...]:
     return tuple(ends)
 
 
-def _free_name(neighbour: str, taken: set[str]) -> str:
+def _free_name(wanted: str, taken: set[str]) -> str:
     """An interface is called after the neighbour it leads to: `right`, a second one `right.2`."""
-    name, count = neighbour, 1
+    name, count = wanted, 1
     while name in taken:
         count += 1
-        name = f"{neighbour[: 15 - len(f'.{count}')]}.{count}"
+        name = f"{wanted[: LONGEST_NODE_NAME - len(f'.{count}')]}.{count}"
     return name
 
 
@@ -274,14 +305,59 @@ def _addresses(network: int, number: int) -> tuple[IPv4Interface, IPv6Interface]
     )
 
 
-def _interface(end: _End, numbers: Mapping[tuple[str, str], int], burst_s: float) -> Interface:
+def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
     number = numbers.get((end.node.name, end.name))
     return Interface(
         name=end.name,
         peer=end.link.other(end.node.name),
         settings=end.link.settings,
         addresses=() if number is None else _addresses(end.network, number),
-        qdiscs=queueing.qdiscs(end.link.settings, burst_s=burst_s),
+    )
+
+
+# What a link with limits has in its middle: the end that leads to its `a`, the one to its `b`.
+_Middle: TypeAlias = tuple[Interface, Interface]
+
+
+def _middles(ends: Sequence[_End], burst_s: float) -> list[_Middle | None]:
+    """The middle of each link, None where it has no limits and needs none.
+
+    The end by which what `a` sends goes on to `b` is called `a-b`, in short if that is too long.
+    """
+    taken: set[str] = set()
+    middles: list[_Middle | None] = []
+    for end in ends[::2]:
+        link = end.link
+        qdiscs = queueing.qdiscs(link.settings, burst_s=burst_s)
+        if not qdiscs:
+            middles.append(None)
+            continue
+        to_a = _free_name(_between(link.b, link.a), taken)
+        to_b = _free_name(_between(link.a, link.b), {*taken, to_a})
+        taken |= {to_a, to_b}
+        here = Interface(name=to_a, peer=link.a, settings=link.settings, onto=to_b, qdiscs=qdiscs)
+        there = Interface(name=to_b, peer=link.b, settings=link.settings, onto=to_a, qdiscs=qdiscs)
+        middles.append((here, there))
+    return middles
+
+
+def _between(source: str, destination: str) -> str:
+    name = f"{source}-{destination}"
+    if len(name) <= LONGEST_NODE_NAME:
+        return name
+    # What tells long names apart is more often their end; tc would take a leading - for an option.
+    half = LONGEST_NODE_NAME // 2
+    return f"{source[-half:].lstrip('-')}-{destination[-half:]}"
+
+
+def _wires(prefix: str, middles: Iterable[_Middle | None], links: Node) -> Namespace:
+    return Namespace(
+        name=f"{prefix}-{links.name}",
+        node=links,
+        device="",
+        interfaces=tuple(end for middle in middles if middle is not None for end in middle),
+        routes=(),
+        sysctls=SWITCH_SYSCTLS,
     )
 
 
@@ -293,16 +369,20 @@ def _device(node: Node, ends: Sequence[_End]) -> str:
     return (facing or [end.name for end in own] or [""])[0]
 
 
-def _cables(prefix: str, ends: Sequence[_End]) -> Iterator[Cable]:
-    for place, (a, b) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
-        yield Cable(
-            namespace_a=f"{prefix}-{a.node.name}",
-            interface_a=a.name,
-            namespace_b=f"{prefix}-{b.node.name}",
-            interface_b=b.name,
-            mtu=a.link.settings.mtu,
-            index=FIRST_INDEX + 2 * place,
-        )
+def _cables(
+    prefix: str, ends: Sequence[_End], middles: Sequence[_Middle | None], links: Node
+) -> Iterator[Cable]:
+    indices = itertools.count(FIRST_INDEX, 2)
+    for a, b, middle in zip(ends[::2], ends[1::2], middles, strict=True):
+        here = (f"{prefix}-{a.node.name}", a.name)
+        there = (f"{prefix}-{b.node.name}", b.name)
+        mtu = a.link.settings.mtu
+        if middle is None:
+            yield Cable(*here, *there, mtu, next(indices))
+            continue
+        to_a, to_b = ((f"{prefix}-{links.name}", end.name) for end in middle)
+        yield Cable(*here, *to_a, mtu, next(indices))
+        yield Cable(*to_b, *there, mtu, next(indices))
 
 
 def _sysctls(node: Node, *, chooses: bool) -> dict[str, str]:

@@ -24,9 +24,9 @@ from netesto.lab.netns import Lab
 WARNING_DEVIATION = 0.05
 ERROR_DEVIATION = 0.20
 
-# The first finds out the addresses on its way; the least of the others is the base RTT.
+# The first finds out the addresses on its way, which takes each hop a round trip of its own; the
+# least of the others, each sent when the one before is back, is the base RTT.
 ECHOES = 6
-ECHO_INTERVAL_S = 0.01
 
 # A train shorter than this tells the scheduler's rate, not the link's.
 TRAIN_PACKETS = 40
@@ -175,7 +175,7 @@ def _slowest(source: str, links: Sequence[Link]) -> tuple[Link, str] | None:
 def _ping(lab: Lab, pair: tuple[str, str], family: int) -> float:
     source, destination = pair
     address = str(lab.endpoints[destination].addresses[family])
-    argv = ["ping", "-n", "-q", "-c", str(ECHOES), "-i", str(ECHO_INTERVAL_S), address]
+    argv = ["ping", "-n", "-q", "-A", "-c", str(ECHOES), address]
     try:
         finished = lab.exec(source, argv, timeout=DEADLINE_S, check=False)
     except ProcessError as error:

@@ -10,6 +10,9 @@ from netesto.lab.links import FRAME_HEADER_BYTES, LinkSettings
 # The words after `tc qdisc add dev DEVICE`.
 Words: TypeAlias = tuple[str, ...]
 
+# The qdisc by which the middle of a link takes in what it hands on.
+ENTRANCE = "ingress"
+
 # A token bucket gives the rate only if it never overflows while the kernel is late to refill it.
 # Timers of a busy virtual machine are late by some hundred microseconds.
 BURST_S = 0.001
@@ -38,7 +41,7 @@ def burst_s(ground: str | None) -> float:
 
 
 def qdiscs(link: LinkSettings, *, burst_s: float = BURST_S) -> tuple[Words, ...]:
-    """What one end of the link needs at its interface, in the order of making; often nothing.
+    """What each direction of the link needs in its middle, in the order of making; often nothing.
 
     ```
     root ─ netem (delay, jitter, loss) ─ tbf (rate) ─ queue (limit)
@@ -55,12 +58,15 @@ def qdiscs(link: LinkSettings, *, burst_s: float = BURST_S) -> tuple[Words, ...]
 
 
 def kinds(link: LinkSettings) -> tuple[str, ...]:
-    """The kinds of qdisc that `qdiscs` makes, for asking the kernel whether it has them."""
-    return tuple(words[words.index("handle") + 2] for words in qdiscs(link))
+    """The kinds of qdisc that the link needs, for asking the kernel whether it has them."""
+    made = tuple(words[words.index("handle") + 2] for words in qdiscs(link))
+    return (*made, ENTRANCE) if made else ()
 
 
 def wanted_by(link: LinkSettings, kind: str) -> str:
     """What in the settings needs a qdisc of this kind, for people."""
+    if kind == ENTRANCE:
+        return f"a link with limits ({link.describe()})"
     if kind == "netem":
         return " ".join(link.emulates)
     if kind == "tbf" and link.rate_bps is not None:

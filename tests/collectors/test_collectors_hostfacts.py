@@ -69,6 +69,13 @@ def test_all_sources_are_kept(tmp_path):
     assert {path.name for path in (tmp_path / "0").iterdir()} == FILES
 
 
+def test_the_queues_of_a_labs_links_are_kept_beside(tmp_path):
+    asyncio.run(hostfacts.take(tmp_path, "h1", "lo", links="no-such-namespace"))
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "h1.links"}
+    asked = "tc -netns no-such-namespace -s -d qdisc: exit status"
+    assert asked in (tmp_path / "h1.links").read_text()
+
+
 def test_facts_that_were_taken_stay(tmp_path):
     (tmp_path / "h1.info").write_text("kept")
     assert asyncio.run(hostfacts.take(tmp_path, "h1", "lo")) is False

@@ -71,6 +71,10 @@ def test_the_default_queue_of_a_slow_link_holds_an_initial_window():
     assert read(rate="64kbit").queue == QueueLimit(15_140, "bytes")
 
 
+def test_a_rate_of_none_is_no_shaper():
+    assert read(rate="none", delay="20") == read(delay="20")
+
+
 def test_a_link_without_a_rate_has_no_queue():
     assert read(delay="20").queue is None
 
@@ -105,6 +109,7 @@ def test_a_plain_link_has_no_words():
         ({"offload": "no"}, "LAB pair: offload=no: neither on nor off"),
         ({"qdisc": "fqcodel"}, "LAB pair: qdisc=fqcodel: not a queue that a link can have; did"),
         ({"limit": "100K"}, "LAB pair: limit=100K: nothing queues on a link without rate="),
+        ({"qdisc": "fq"}, "LAB pair: qdisc=fq: nothing queues on a link without rate="),
         ({"rate": "10mbit", "mark": "1"}, "LAB pair: mark=1: only qdisc=codel or fq_codel can"),
         ({"rate": "10mbit", "limit": "many"}, "LAB pair: limit=many: 'many' is not a size"),
         ({"rate": "10mbit", "limit": "100"}, "LAB pair: limit=100: does not hold one packet"),
@@ -120,7 +125,13 @@ def test_what_is_wrong_is_said(asked, message):
 def test_the_remedy_says_what_is_allowed():
     with pytest.raises(UsageError) as caught:
         read(rate="fast")
-    assert caught.value.remedy == "rate: as in tc: 10mbit, 1gbit"
+    assert caught.value.remedy == "rate: as in tc: 10mbit, 1gbit; none for no shaper"
+
+
+def test_a_queue_of_a_host_is_no_setting_of_its_link():
+    with pytest.raises(UsageError) as caught:
+        read(qdisc="fq")
+    assert caught.value.remedy == "SET_QDISC gives an interface of a host a queue."
 
 
 @given(st.text(max_size=8))

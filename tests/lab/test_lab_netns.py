@@ -21,7 +21,9 @@ from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
 from netesto.model import Endpoint
 
-KERNEL = Capabilities(kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("pfifo", "tbf"))
+KERNEL = Capabilities(
+    kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("ingress", "pfifo", "tbf")
+)
 
 
 def unreachable(lab: Lab) -> list[tuple[str, str]]:

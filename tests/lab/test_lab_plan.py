@@ -49,17 +49,47 @@ def test_a_pair_whole():
                         ip_interface(f"10.0.1.{number}/24"),
                         ip_interface(f"fd4e:6574:6573:1::{number}/64"),
                     ),
-                    qdiscs=(TBF,),
                 ),
             ),
             routes=(),
             sysctls=IP_SYSCTLS,
         )
 
-    cable = Cable("nt3f-a", "b", "nt3f-b", "a", 1500, 10)
+    def middle(name: str, peer: str, onto: str) -> Interface:
+        return Interface(name=name, peer=peer, settings=TEN, onto=onto, qdiscs=(TBF,))
+
+    links = Namespace(
+        name="nt3f-links",
+        node=Node("links", "wires"),
+        device="",
+        interfaces=(middle("b-a", "a", "a-b"), middle("a-b", "b", "b-a")),
+        routes=(),
+        sysctls=SWITCH_SYSCTLS,
+    )
+    cables = (
+        Cable("nt3f-a", "b", "nt3f-links", "b-a", 1500, 10),
+        Cable("nt3f-links", "a-b", "nt3f-b", "a", 1500, 12),
+    )
     pair = build("pair", {"rate": "10mbit"})
-    sides = (side("a", "b", 1), side("b", "a", 2))
-    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, sides, (cable,))
+    namespaces = (side("a", "b", 1), side("b", "a", 2), links)
+    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, namespaces, cables)
+
+
+def test_a_link_without_limits_is_one_cable():
+    plain = planned("pair", mtu="9000", offload="off")
+    assert plain.cables == (Cable("nt3f-a", "b", "nt3f-b", "a", 9000, 10),)
+    assert ([each.name for each in plain.namespaces], plain.links) == (["nt3f-a", "nt3f-b"], "")
+
+
+def test_no_interface_of_a_host_has_a_qdisc_of_the_link():
+    hosts = [each for each in planned("fattree", rate="10mbit").namespaces if each.node.agent]
+    assert [line for host in hosts for line in tc_lines(host)] == []
+
+
+def test_both_ends_in_the_middle_have_the_mtu_and_the_offloads_of_the_link():
+    links = planned("pair", rate="10mbit", mtu="9000", offload="off")
+    assert [cable.mtu for cable in links.cables] == [9000, 9000]
+    assert without_offload(links.namespace("links")) == ["b-a", "a-b"]
 
 
 def test_the_router_of_a_dumbbell():
@@ -80,7 +110,6 @@ def test_the_router_of_a_dumbbell():
                 peer="right",
                 settings=TEN,
                 addresses=(ip_interface("10.0.2.254/24"), ip_interface("fd4e:6574:6573:2::fe/64")),
-                qdiscs=(TBF,),
             ),
         ),
         routes=(),
@@ -108,10 +137,16 @@ def test_both_directions_of_the_bottleneck_are_shaped_and_nothing_else():
         for namespace in planned("dumbbell", rate="10mbit").namespaces
         if tc_lines(namespace)
     }
-    line = "root handle 1: tbf rate 10000000bit burst 3028 limit 62500"
+    every = "ingress protocol all u32 match u32 0 0"
     assert shaped == {
-        "nt3f-router": [f"qdisc add dev right {line}"],
-        "nt3f-right": [f"qdisc add dev router {line}"],
+        "nt3f-links": [
+            f"qdisc add dev right-router {' '.join(TBF)}",
+            "qdisc add dev right-router ingress",
+            f"filter add dev right-router {every} action mirred egress redirect dev router-right",
+            f"qdisc add dev router-right {' '.join(TBF)}",
+            "qdisc add dev router-right ingress",
+            f"filter add dev router-right {every} action mirred egress redirect dev right-router",
+        ],
     }
 
 
@@ -194,6 +229,28 @@ def test_a_second_cable_between_two_nodes_has_a_name_of_its_own():
     ]
 
 
+def test_links_whose_names_are_too_long_are_called_after_the_ends_of_them():
+    nodes = (Node("kerneltest010", "host", agent=True), Node("kerneltest001", "host", agent=True))
+    long = plan(Topology("long", nodes, (Link("kerneltest010", "kerneltest001", TEN),)), prefix="n")
+    assert [end.name for end in long.namespaces[-1].interfaces] == [
+        "test001-test010",
+        "test010-test001",
+    ]
+
+
+def test_links_of_the_same_name_are_told_apart():
+    nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
+    twice = plan(Topology("twice", nodes, (Link("a", "b", TEN),) * 2), prefix="nt3f")
+    names = [end.name for end in twice.namespaces[-1].interfaces]
+    assert names == ["b-a", "a-b", "b-a.2", "a-b.2"]
+
+
+def test_a_node_may_be_called_links():
+    nodes = (Node("links", "host", agent=True), Node("b", "host", agent=True))
+    called = plan(Topology("called", nodes, (Link("links", "b", TEN),)), prefix="nt3f")
+    assert called.links == "nt3f-links.2"
+
+
 def test_a_limit_in_packets_is_worth_a_note():
     [note] = notes(build("dumbbell", {"limit": "50p"}))
     assert note == (
@@ -218,11 +275,16 @@ def test_a_network_has_room_for_so_many():
 
 
 def test_a_plan_prints_as_commands():
-    assert render(planned("pair", rate="10mbit", offload="off")).splitlines()[-4:] == [
-        "ip -n nt3f-b addr add fd4e:6574:6573:1::2/64 dev a nodad",
-        "ip -n nt3f-b link set dev a up",
-        f"tc -n nt3f-b qdisc add dev a {' '.join(TBF)}",
-        "ip netns exec nt3f-b ethtool -K a tso off gso off gro off",
+    every = "ingress protocol all u32 match u32 0 0"
+    assert render(planned("pair", rate="10mbit", offload="off")).splitlines()[-8:] == [
+        f"tc -n nt3f-links qdisc add dev b-a {' '.join(TBF)}",
+        "tc -n nt3f-links qdisc add dev b-a ingress",
+        f"tc -n nt3f-links filter add dev b-a {every} action mirred egress redirect dev a-b",
+        f"tc -n nt3f-links qdisc add dev a-b {' '.join(TBF)}",
+        "tc -n nt3f-links qdisc add dev a-b ingress",
+        f"tc -n nt3f-links filter add dev a-b {every} action mirred egress redirect dev b-a",
+        "ip netns exec nt3f-links ethtool -K b-a tso off gso off gro off",
+        "ip netns exec nt3f-links ethtool -K a-b tso off gso off gro off",
     ]
 
 
@@ -241,7 +303,7 @@ def test_no_address_is_given_twice(name):
 @given(st.sampled_from(sorted(SHAPES)))
 @settings(deadline=None)  # a fat tree on a busy machine
 def test_interface_names_fit_and_indices_differ(name):
-    built = planned(name)
+    built = planned(name, rate="10mbit")
     ends = [end.name for namespace in built.namespaces for end in namespace.interfaces]
     assert max(map(len, ends)) <= 15
     assert len({cable.index for cable in built.cables}) == len(built.cables)

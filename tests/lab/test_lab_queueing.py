@@ -77,10 +77,6 @@ def test_marks_are_of_packets_that_queued_too_long():
     ]
 
 
-def test_a_queue_without_a_rate():
-    assert words(qdisc="sfq") == ["root handle 1: sfq"]
-
-
 def test_a_loss_without_a_delay():
     assert words(loss="1") == ["root handle 1: netem loss 1.000000% limit 1000"]
 
@@ -88,7 +84,11 @@ def test_a_loss_without_a_delay():
 def test_the_kinds_are_those_of_the_words():
     asked = {"rate": "10mbit", "delay": "20", "limit": "50p"}
     kinds = queueing.kinds(link_settings(asked, what="link"))
-    assert kinds == ("netem", "tbf", "pfifo")
+    assert kinds == ("netem", "tbf", "pfifo", "ingress")
+
+
+def test_a_plain_link_needs_nothing_of_the_kernel():
+    assert queueing.kinds(link_settings({"offload": "off"}, what="link")) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,7 @@ def test_the_kinds_are_those_of_the_words():
         ("tbf", {"rate": "10mbit"}, "a rate of 10 Mbit/s"),
         ("fq_codel", {"rate": "10mbit", "qdisc": "fq_codel"}, "qdisc=fq_codel"),
         ("pfifo", {"rate": "10mbit", "limit": "50p"}, "limit=50p"),
+        ("ingress", {"rate": "10mbit"}, "a link with limits (10 Mbit/s, queue 62500)"),
     ],
 )
 def test_what_asks_for_a_qdisc(kind, asked, wanted):

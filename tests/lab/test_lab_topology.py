@@ -66,6 +66,16 @@ def test_a_dumbbell_has_100_mbit_unless_told():
     assert link == Link("router", "right", LinkSettings(rate_bps=1e8))
 
 
+def test_a_dumbbell_may_leave_the_bottleneck_to_its_router():
+    built = topology.build("dumbbell", {"rate": "none"})
+    assert {link.settings for link in built.links} == {LinkSettings()}
+
+
+@pytest.mark.parametrize(("node", "neighbour"), [("router", "right"), ("client1", "left")])
+def test_the_link_that_a_node_tests_through(node, neighbour):
+    assert topology.build("dumbbell", {}).tested(node).other(node) == neighbour
+
+
 def test_mtu_and_offload_of_a_dumbbell_are_for_all_its_links():
     built = topology.build("dumbbell", {"mtu": "9000", "offload": "off"})
     assert {(link.settings.mtu, link.settings.offload) for link in built.links} == {(9000, False)}

@@ -1,0 +1,67 @@
+"""Settings of hosts that change less than they seem to, because a link of the lab comes behind."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from netesto import units
+from netesto.controller.inventory import Inventory
+from netesto.errors import WorldError
+from netesto.lab.graph import Link, Topology
+from netesto.language import ports
+from netesto.language.dryrun import Warned
+
+# How the qdiscs that can shape are told the rate.
+RATE_WORDS = frozenset({"bandwidth", "rate"})
+
+
+def warnings(
+    network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
+) -> list[Warned]:
+    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were.
+
+    At a host that paces (fq, say), or is to be slower than its link, all is well. What a router
+    forwards meets no queue before that of the link, unless the router is the slower of the two.
+    """
+    return list(dict.fromkeys(_warnings(network, commands, inventory)))
+
+
+def _warnings(
+    network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
+) -> Iterator[Warned]:
+    for command in commands:
+        if not isinstance(command, ports.SetQdisc) or command.action in {"del", "delete"}:
+            continue
+        try:
+            host = inventory.find(command.host).host
+        except WorldError:
+            continue  # told elsewhere, as an error
+        link = network.tested(host)
+        if _is_idle(command, link, forwards=network.node(host).forwards):
+            yield Warned(_sentence(command, link, host), command.place)
+
+
+def _is_idle(command: ports.SetQdisc, link: Link, *, forwards: bool) -> bool:
+    """Whether what the command makes lets packets through faster than they leave the link."""
+    link_bps = link.settings.rate_bps
+    if link_bps is None or command.qdisc == "netem":
+        return False
+    own_bps = _rate_bps(command.options)
+    return forwards if own_bps is None else own_bps > link_bps
+
+
+def _rate_bps(options: Sequence[str]) -> float | None:
+    for word, following in pairwise(options):
+        if word in RATE_WORDS:
+            try:
+                return units.parse_rate(following)
+            except ValueError:
+                return None  # tc will say so
+    return None
+
+
+def _sentence(command: ports.SetQdisc, link: Link, host: str) -> str:
+    return (
+        f"SET_QDISC host={command.host} qdisc={command.qdisc}: the bottleneck stays the link "
+        f"{host} - {link.other(host)} behind it ({link.settings.describe()}). LAB sets the queue "
+        "of a link (qdisc=, limit=); with LAB … rate=none a router's own tbf is the bottleneck"
+    )

@@ -1,0 +1,82 @@
+"""What the author of a script is told of settings that a link of the lab comes behind."""
+
+import pytest
+
+from netesto import cli
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """The warnings of a dry run of a script."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(text, *options):
+        (tmp_path / "a.nts").write_text(text)
+        cli.main(["run", "-n", *options, "a.nts"])
+        return [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+
+    return of
+
+
+STAYS = (
+    "warning: a.nts:2: SET_QDISC host=router qdisc={}: the bottleneck stays the link "
+    "router - right behind it (50 Mbit/s, queue 312500). LAB sets the queue of a link (qdisc=, "
+    "limit=); with LAB … rate=none a router's own tbf is the bottleneck"
+)
+
+
+def test_a_queue_of_a_router_before_a_limited_link(told):
+    text = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=fq_codel\n"
+    assert told(text) == [STAYS.format("fq_codel")]
+
+
+def test_a_shaper_that_is_faster_than_the_link_behind_it(told):
+    text = (
+        "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=51mbit burst=9k limit=9k\n"
+    )
+    assert told(text) == [STAYS.format("tbf")]
+
+
+def test_the_same_command_is_told_of_once(told):
+    text = (
+        "LAB dumbbell rate=50mbit\nFOR i IN 1..3 DO\nSET_QDISC host=router qdisc=fq_codel\nDONE\n"
+    )
+    assert told(text) == [STAYS.format("fq_codel").replace(":2:", ":3:")]
+
+
+def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
+    text = "LAB pair rate=50mbit\nSET_QDISC host=a qdisc=tbf rate=1gbit burst=9k limit=9k\n"
+    [warning] = told(text)
+    assert "the bottleneck stays the link a - b behind it (50 Mbit/s" in warning
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "SET_QDISC host=router qdisc=tbf rate=50mbit burst=9k limit=9k",
+        "SET_QDISC host=router qdisc=tbf rate=10mbit burst=9k limit=9k",
+        'SET_QDISC host=router qdisc=cake other="bandwidth 10mbit"',
+        'SET_QDISC host=router qdisc=netem other="loss 1%"',
+        "SET_QDISC host=router qdisc=tbf action=delete",
+        "SET_QDISC host=client1 qdisc=fq",
+        "SET_NETEM host=router netem_delay=5",
+    ],
+)
+def test_what_does_what_it_says_is_not_told_of(told, command):
+    assert told(f"LAB dumbbell rate=50mbit\n{command}\n") == []
+
+
+def test_a_link_without_a_rate_leaves_the_bottleneck_to_the_router(told):
+    text = "LAB dumbbell rate=none\nSET_QDISC host=router qdisc=fq_codel\n"
+    assert told(text) == []
+
+
+def test_the_lab_of_the_command_line_counts(told):
+    text = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=fq_codel\n"
+    assert told(text, "--lab", "dumbbell,rate=none") == []
+
+
+def test_names_that_are_mapped_are_found(told):
+    text = "LAB dumbbell rate=50mbit\nSET_QDISC host=kernel1 qdisc=fq_codel\n"
+    [warning] = told(text, "--map", "kernel1=router")
+    assert "SET_QDISC host=kernel1 qdisc=fq_codel: the bottleneck stays the link" in warning

@@ -1,0 +1,134 @@
+"""A link is a thing of the lab: what scripts do to their hosts' interfaces leaves it as it is."""
+
+from pathlib import Path
+
+import pytest
+from whole_runs import Outcome, kernel_or_reason, netesto, run_script
+
+# 50 Mbit/s of frames are this much of TCP's data: 1448 of 1514 bytes.
+FULL_MBPS = 50 * 1448 / 1514
+
+# A guest starts, builds its lab, measures, and makes a page; a slow machine has several at once.
+TIMEOUT_S = 300
+
+QDISCS = """\
+LAB pair rate=50mbit
+SOURCE inlib
+FOR kind IN pfifo,bfifo DO
+    SET_QDISC host=a qdisc=$kind limit=100000
+    RUN OneFlowStream server=b client=a expName=$kind ca=cubic dur=2
+DONE
+SET_QDISC host=a qdisc=tbf rate=10mbit burst=20000 limit=100000
+RUN OneFlowStream server=b client=a expName=tbf ca=cubic dur=2
+SET_QDISC host=a qdisc=tbf action=delete
+RUN OneFlowStream server=b client=a expName=deleted ca=cubic dur=2
+"""
+
+ROUTER = """\
+LAB dumbbell clients=1 servers=1 rate=50mbit
+SOURCE inlib
+SET_QDISC host=router qdisc=pfifo limit=1000
+RUN OneFlowStream server=server1 client=client1 expName=router ca=cubic dur=2
+"""
+
+NETEM = """\
+LAB pair rate=50mbit delay=10
+SOURCE inlib
+SET_NETEM host=a netem_delay=5
+RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=3
+RUN OneFlowRR server=b client=a expName=delayed ca=cubic req=1 dur=3
+SET_NETEM host=a netem_delay=0
+RUN OneFlowRR server=b client=a expName=removed ca=cubic req=1 dur=3
+SET_QDISC host=a qdisc=fq
+RUN OneFlowStream server=b client=a expName=fq ca=bbr dur=3
+"""
+
+
+def summaries(outcome: Outcome, column: str) -> dict[str, float]:
+    """A column of each experiment's summary row, by its name, where it has a value."""
+    return {
+        row["expName"]: float(row[column])
+        for row in outcome.rows
+        if row["exp"].endswith(".0") and row[column]
+    }
+
+
+def run_in_simulated_time(folder: Path, text: str) -> Outcome:
+    kernel_or_reason("sim")
+    (folder / "script.nts").write_text(text)
+    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
+    done = netesto(folder, *words, timeout=TIMEOUT_S)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+@pytest.fixture(scope="module")
+def qdiscs(tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str) -> Outcome:
+    if lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+    return run_script(tmp_path_factory.mktemp("qdiscs"), QDISCS)
+
+
+@pytest.mark.lab
+def test_a_qdisc_of_a_host_takes_nothing_from_the_rate_of_its_link(qdiscs: Outcome):
+    rates = summaries(qdiscs, "rate")
+    assert rates == pytest.approx(
+        {"pfifo": FULL_MBPS, "bfifo": FULL_MBPS, "tbf": FULL_MBPS / 5, "deleted": FULL_MBPS},
+        rel=0.1,
+    )
+
+
+@pytest.mark.lab
+def test_the_queues_of_the_links_are_recorded_with_the_statistics_of_hosts(qdiscs: Outcome):
+    before, after = ((qdiscs.out / "1" / when / "a.links").read_text() for when in "01")
+    assert "qdisc tbf 1: dev a-b root refcnt 3 rate 50Mbit" in before
+    assert sent_bytes(after) - sent_bytes(before) == pytest.approx(2 * 50e6 / 8, rel=0.2)
+
+
+def sent_bytes(text: str) -> int:
+    """What the link's queue from a to b has handed on."""
+    words = text.partition("qdisc tbf 1: dev a-b ")[2].partition(" Sent ")[2].split()
+    return int(words[0])
+
+
+@pytest.mark.lab
+def test_a_qdisc_of_a_router_leaves_the_bottleneck_and_the_author_is_told(tmp_path: Path):
+    outcome = run_script(tmp_path, ROUTER)
+    [warning] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
+    assert warning.startswith(
+        "warning: script.nts:3: SET_QDISC host=router qdisc=pfifo: the bottleneck stays the link "
+        "router - right behind it"
+    )
+    assert summaries(outcome, "rate") == pytest.approx({"router": FULL_MBPS}, rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def netem(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run_in_simulated_time(tmp_path_factory.mktemp("netem"), NETEM)
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_a_delay_of_a_host_adds_to_that_of_its_link_and_takes_nothing_from_the_rate(
+    netem: Outcome,
+):
+    requests_us = summaries(netem, "p50Latency")
+    # 5 ms at the host and 10 ms each way in the link; netperf counts in steps of 2 %.
+    assert requests_us["delayed"] == pytest.approx(25_000, rel=0.03)
+    assert requests_us["removed"] == pytest.approx(20_000, rel=0.03)
+    rates = summaries(netem, "rate")
+    assert [rates["stream"], rates["fq"]] == pytest.approx([FULL_MBPS, FULL_MBPS], rel=0.1)
+
+
+LONG = """\
+LAB chain routers=5 delay=10
+SOURCE inlib
+RUN OneFlowRR server=h2 client=h1 expName=long ca=cubic req=1 dur=2
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_the_base_rtt_of_a_path_of_many_delays_holds_no_search_for_addresses(tmp_path: Path):
+    outcome = run_in_simulated_time(tmp_path, LONG)
+    [path] = outcome.manifest(1)["paths"]
+    assert (path["asked_rtt_ms"], path["measured_rtt_ms"]) == (120, pytest.approx(120, rel=0.01))
