@@ -15,6 +15,19 @@ STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR"})
 TESTS = STREAM_TESTS | REQUEST_TESTS
 
+# The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
+TRAFFIC_TOOLS = ("netperf", "iperf3")
+
+# The qdiscs that a kernel may have. Those that need an interface with several queues (mq, mqprio,
+# taprio, multiq) are not among them: they depend on the interface.
+QDISCS = frozenset(
+    {
+        "bfifo", "cake", "cbs", "choke", "clsact", "codel", "drr", "dualpi2", "etf", "ets", "fq",
+        "fq_codel", "fq_pie", "gred", "hfsc", "hhf", "htb", "ingress", "netem", "noqueue", "pfifo",
+        "pfifo_fast", "pie", "plug", "prio", "qfq", "red", "sfb", "sfq", "skbprio", "tbf",
+    }
+)  # fmt: skip
+
 
 # ---- what is asked ---------------------------------------------------------------------------
 

@@ -71,8 +71,9 @@ def _check_script(
     script.run(Settings.of(options).interpreter(rehearsal))
     inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
     preflight.check_hosts(rehearsal.commands, inventory)
-    preflight.require(rehearsal.requirements, infos)
-    preflight.check(rehearsal.commands, inventory, infos, family=options.family)
+    preflight.check(
+        rehearsal.commands, inventory, infos, rehearsal.requirements, family=options.family
+    )
     printing.out(f"{options.script}: the hosts have all that it needs")
 
 

@@ -119,8 +119,7 @@ class Controller:
         commands: Sequence[ports.RemoteCommand],
         requirements: Sequence[ports.Requirement] = (),
     ) -> None:
-        """Refuse, before any traffic, what a dry run's commands need, or REQUIRE does, and the
-        hosts lack.
+        """Refuse, before any traffic, what a dry run's commands and REQUIREs need and hosts lack.
 
         MissingError tells all of it at once.
         """
@@ -128,8 +127,7 @@ class Controller:
         for name in names:
             self._background.call(self._run.host(name))
         infos = {name: host.info for name, host in self._run.hosts.items()}
-        preflight.require(requirements, infos)
-        preflight.check(commands, self._inventory, infos, family=self._family)
+        preflight.check(commands, self._inventory, infos, requirements, family=self._family)
 
     # ---- language.ports.Port -------------------------------------------------------------
 
@@ -149,8 +147,7 @@ class Controller:
         """The lab was built, or the inventory read, before the script began."""
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
-        infos = {name: host.info for name, host in self._run.hosts.items()}
-        preflight.require(requirements, infos)
+        """`check_ready` has looked at them."""
 
     def wait(self, seconds: float) -> None:
         if seconds > 0:

@@ -46,33 +46,26 @@ def check(
     commands: Sequence[ports.RemoteCommand],
     inventory: Inventory,
     infos: Mapping[str, HostInfo],
+    requirements: Sequence[ports.Requirement] = (),
     *,
     family: int,
 ) -> None:
-    """MissingError that lists everything the hosts lack, each with the first line that needs it."""
+    """MissingError that lists everything the hosts lack, each with the first line that needs it.
+
+    `infos` are all hosts that there are: what REQUIRE asks for, all of them must have.
+    """
     endpoints = {name: inventory.find(name) for name in host_names(commands)}
     first: dict[str, Place] = {}
+    for requirement in requirements:
+        for lack in lacks(requirement, infos):
+            first.setdefault(lack, requirement.place)
     for command in commands:
         for lack in requests.missing(command, infos, endpoints, family=family):
             first.setdefault(lack, command.place)
     if not first:
         return
-    raise MissingError("\n".join(_lines(first)))
-
-
-def _lines(lacks: Mapping[str, Place]) -> list[str]:
-    """What is missing, each with the place that needs it."""
-    return [f"{lack} (needed at {place})" for lack, place in lacks.items()]
-
-
-def require(requirements: Sequence[ports.Requirement], infos: Mapping[str, HostInfo]) -> None:
-    """REQUIRE: MissingError names each host and what it is missing."""
-    first: dict[str, Place] = {}
-    for requirement in requirements:
-        for lack in _lacks(requirement, infos):
-            first.setdefault(lack, requirement.place)
-    if first:
-        raise MissingError("\n".join(_lines(first)))
+    lines = [f"{lack} (needed at {place})" for lack, place in first.items()]
+    raise MissingError("\n".join(lines))
 
 
 _OPERATORS: Mapping[str, Callable[[int], bool]] = {
@@ -86,34 +79,45 @@ _OPERATORS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-def _lacks(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
+def lacks(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
+    """What REQUIRE asks for and hosts lack, in words, each with its host; empty if nothing.
+
+    Of what a host has several, `=` asks for each of the words, and `!=` that there is none of them.
+    """
     what, wanted = requirement.what, requirement.value
     holds = _OPERATORS[requirement.operator]
     asked = f"{what}{requirement.operator}{wanted}"
     match what:
         case "hosts":
             there = len(infos)
+            told = "there is 1 host" if there == 1 else f"there are {there} hosts"
             order = compare_versions(str(there), wanted)
             met = order >= 0 if requirement.operator == "=" else holds(order)
-            return [] if met else [f"REQUIRE {asked}: there are {there} hosts"]
+            return [] if met else [f"REQUIRE {asked}: {told}"]
         case "kernel":
             return [
                 f"REQUIRE {asked}: {name} runs {info.kernel}"
                 for name, info in infos.items()
                 if not holds(compare_versions(info.kernel, wanted))
             ]
-        case "ca" | "qdisc" | "tool":
+        case _:
             return [
-                f"REQUIRE {asked}: {name} has {' '.join(_having(info, what)) or 'none'}"
+                f"REQUIRE {asked}: {name} {told}"
                 for name, info in infos.items()
-                for word in wanted.split(",")
-                if word not in _having(info, what)
+                if (told := _set_lacks(what, requirement.operator, wanted.split(","), info))
             ]
-    raise ScriptError(
-        f"REQUIRE knows nothing of {what!r}",
-        place=requirement.place,
-        remedy="It knows ca, qdisc, tool, kernel and hosts",
-    )
+
+
+def _set_lacks(what: str, operator: str, words: Sequence[str], info: HostInfo) -> str:
+    """What is wrong with the several that a host has, "" if nothing."""
+    has = _having(info, what)
+    if what == "qdisc" and not has:
+        return "could not find out which qdiscs its kernel has"
+    if operator == "!=":
+        found = [word for word in words if word in has]
+        return f"has {' '.join(found)}" if found else ""
+    missing = [word for word in words if word not in has]
+    return f"lacks {' '.join(missing)}; it has {' '.join(has) or 'none'}" if missing else ""
 
 
 def _having(info: HostInfo, what: str) -> tuple[str, ...]:

@@ -211,9 +211,6 @@ LOCAL: Mapping[str, Usage] = {
     "LAB": Usage("LAB topology name=value …, or LAB file=path", 1),
 }
 
-# What REQUIRE can ask for.
-REQUIREMENTS = ("ca", "qdisc", "tool", "kernel", "hosts")
-
 # Words that begin or end a block; they must be written out, a variable cannot bring them.
 STRUCTURE = (
     "BEGIN", "FOR", "IF", "IF_DEF", "ELSE", "SWEEP", "DONE", "BEGIN_COMMENT", "END_COMMENT",

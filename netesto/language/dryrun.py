@@ -90,7 +90,7 @@ class DryRun(ExperimentCounter):
         self._commands: dict[Hashable, ports.RemoteCommand] = {}
         self._experiments = 0
         self._flows = 0
-        self.requirements: list[ports.Requirement] = []
+        self._requirements: dict[ports.Requirement, None] = {}
         self.lab_request: ports.LabRequest | None = None
         self.warnings: list[Warned] = []
         # The names of the columns that OTHER and SWEEP fill.
@@ -101,6 +101,10 @@ class DryRun(ExperimentCounter):
     @property
     def commands(self) -> tuple[ports.RemoteCommand, ...]:
         return tuple(self._commands.values())
+
+    @property
+    def requirements(self) -> tuple[ports.Requirement, ...]:
+        return tuple(self._requirements)
 
     def totals(self) -> Totals:
         """Experiments processed, flows started, seconds passed on both clocks."""
@@ -139,7 +143,7 @@ class DryRun(ExperimentCounter):
             timeline.lab()
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
-        self.requirements += requirements
+        self._requirements.update(dict.fromkeys(requirements))
 
     def wait(self, seconds: float) -> None:
         for timeline in self._timelines:

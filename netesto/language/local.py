@@ -10,18 +10,17 @@ from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.claims import check_kinds, claim, holds
-from netesto.language.commands import LOCAL, LOCAL_KEYED, REQUIREMENTS
+from netesto.language.commands import LOCAL, LOCAL_KEYED
 from netesto.language.expressions import Arithmetic
 from netesto.language.machine import EndOfScript, Machine
-from netesto.language.nearest import hint
 from netesto.language.ports import REPETITION
+from netesto.language.requirements import requirement
 from netesto.language.scope import MisuseError, check_name, needed, plain
 from netesto.language.values import Count, values_of
 
 Words: TypeAlias = tuple[str, ...]
 Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
 
-_REQUIREMENT = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.+)")
 _COLUMN = re.compile(r"[\w./%-]+")
 
 
@@ -169,25 +168,7 @@ def end(_: Machine, __: Words, ___: ast.Row) -> None:
 
 
 def require(machine: Machine, words: Words, row: ast.Row) -> None:
-    machine.port.require([_requirement(needed(word), row) for word in words])
-
-
-def _requirement(word: str, row: ast.Row) -> ports.Requirement:
-    match = _REQUIREMENT.fullmatch(word)
-    if match is None:
-        raise MisuseError(
-            f"{word!r} is no condition", near=(word,), remedy=f"Write: {LOCAL['REQUIRE'].text}"
-        )
-    if match[1] not in REQUIREMENTS:
-        listed = f"It knows {', '.join(REQUIREMENTS)}."
-        raise MisuseError(
-            f"REQUIRE does not know {match[1]}",
-            near=(word,),
-            remedy=hint(match[1], REQUIREMENTS, otherwise=listed),
-        )
-    return ports.Requirement(
-        what=match[1], operator=match[2], value=match[3], place=row.place(word)
-    )
+    machine.port.require([requirement(needed(word), row) for word in words])
 
 
 def assert_claim(machine: Machine, words: Words, row: ast.Row) -> None:

@@ -57,8 +57,8 @@ def test_check_tells_what_a_script_would_lack(tmp_path, capsys, agent):
     script = tmp_path / "s.nts"
     script.write_text("REQUIRE hosts=7\n")
     assert cli.main(["hosts", "check", hosts_file(tmp_path, agent), str(script)]) == 3
-    told = capsys.readouterr().err
-    assert told == f"netesto: REQUIRE hosts=7: there are 1 hosts (needed at {script}:1:9)\n"
+    told = f"netesto: REQUIRE hosts=7: there is 1 host (needed at {script}:1:9)\n"
+    assert capsys.readouterr().err == told
 
 
 def test_check_tells_that_a_script_can_be_run(tmp_path, capsys, agent):

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from netesto import model
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import QDISCS, Boot, Capabilities, Modules
 from netesto.errors import ProcessError
@@ -124,3 +125,7 @@ def test_a_tc_that_did_not_run_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProcessError, match="failed to execute tc"):
         capabilities.try_qdiscs(["tbf"])
+
+
+def test_the_language_knows_the_qdiscs_that_are_tried():
+    assert model.QDISCS == QDISCS

@@ -4,6 +4,7 @@ from language_asked import Asked, run
 
 from netesto.errors import Place
 from netesto.language import ports
+from netesto.language.dryrun import DryRun
 from netesto.language.interpreter import Facts, SourceFile
 
 
@@ -413,6 +414,48 @@ def test_unknown_requirement_is_an_error(asked):
     REQUIRE kernal>=6.1
     """
     assert asked.error.remedy == "Did you mean kernel?"
+
+
+def test_a_requirement_that_must_not_be_met(asked):
+    """
+    REQUIRE ca!=cubic,reno
+    """
+    assert asked.required == [("ca", "!=", "cubic,reno")]
+
+
+def test_requirements_that_make_no_sense_are_found_before_a_run(findings):
+    """
+    BEGIN never
+    REQUIRE hosts=four kernel>=foo tool=netpref
+    REQUIRE qdisc=nosuch
+    REQUIRE qdisc=fqcodel
+    REQUIRE ca>cubic
+    REQUIRE ca=
+    END never
+    """
+    assert findings == [
+        "2:9: error: REQUIRE hosts=four: 'four' is not a number of hosts: 4",
+        "3:9: error: REQUIRE qdisc=nosuch: there is no qdisc nosuch",
+        "4:9: error: REQUIRE qdisc=fqcodel: there is no qdisc fqcodel",
+        "5:9: error: REQUIRE ca>cubic: a host has several cas, and none is greater than another",
+        "6:12: error: REQUIRE ca=: '' is not the name of a ca",
+    ]
+
+
+def test_a_tool_that_is_required_must_be_one_that_there_is(asked):
+    """
+    REQUIRE tool=netpref
+    """
+    assert (asked.message, asked.error.remedy) == (
+        "1:9: REQUIRE tool=netpref: there is no tool netpref",
+        "Did you mean netperf?",
+    )
+
+
+def test_a_requirement_in_a_loop_is_looked_at_once():
+    port = DryRun()
+    run("FOR i IN 1..3 DO\nREQUIRE ca=bbr\nDONE\n", port)
+    assert [each.value for each in port.requirements] == ["bbr"]
 
 
 def test_lab(asked):

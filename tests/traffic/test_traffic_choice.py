@@ -4,6 +4,7 @@ import pytest
 
 from netesto import traffic
 from netesto.errors import MissingError
+from netesto.model import TRAFFIC_TOOLS
 
 BOTH = ("iperf3", "netperf")
 
@@ -74,3 +75,7 @@ def test_options_of_a_request_are_told_in_words(ask):
 
 def test_tools_are_registered_under_their_names():
     assert [tool.name for tool in traffic.TOOLS.values()] == list(traffic.TOOLS)
+
+
+def test_the_language_knows_the_tools_that_there_are_drivers_for():
+    assert tuple(traffic.TOOLS) == TRAFFIC_TOOLS
