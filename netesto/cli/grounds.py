@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import interrupts
-from netesto.cli import behindlinks, labs, status
+from netesto.cli import behindlinks, labs, printing, status
 from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
@@ -20,6 +20,7 @@ from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
+from netesto.lab.watch import STALL_S
 from netesto.language import ports
 from netesto.language.dryrun import DryRun, Warned
 from netesto.model import Endpoint
@@ -179,6 +180,8 @@ def run_inside(
                 env=again.env,
                 stdin=script.encode() if options.script == "-" else b"",
                 max_wall_s=options.max_wall,
+                stall_s=options.max_stall or STALL_S,
+                warn=lambda text: printing.err(f"warning: {text}"),
                 seed=seed if part is None else part_seed(seed, part),
                 meanwhile=drawer.look if draws_beside else None,
             )

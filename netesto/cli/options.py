@@ -75,6 +75,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (0 < seconds < math.inf):
+        raise ValueError
+    return seconds
+
+
 def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
     command = commands.add_parser(
         name,
@@ -170,9 +177,15 @@ def _run(commands: _Commands) -> None:
     )
     run.add_argument(
         "--max-wall",
-        type=float,
+        type=_seconds,
         metavar="S",
         help="end a run on uml or sim that takes longer than S seconds of real time",
+    )
+    run.add_argument(
+        "--max-stall",
+        type=_seconds,
+        metavar="S",
+        help="on sim, end a program that computes for S seconds and never waits (default: 120)",
     )
     run.add_argument("--plain", action="store_true", help="no live display: lines with times")
     run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")

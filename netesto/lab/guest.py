@@ -105,6 +105,7 @@ def run(
     stdin: bytes = b"",
     max_wall_s: float | None = None,
     stall_s: float = STALL_S,
+    warn: Callable[[str], None] | None = None,
     seed: int = 0,
     stdout: int = 1,
     stderr: int = 2,
@@ -117,7 +118,9 @@ def run(
     `stdout` and `stderr` are file descriptors; a terminal there is one inside, too. `seed` sets
     every random number of a guest in simulated time. `memory_mb` is the guest's memory; pages are
     taken from the machine when they are used. `meanwhile` is called again and again while the guest
-    runs, some times a second; it must not raise.
+    runs, some times a second; it must not raise. `warn` is told when a program was ended that
+    computed for `stall_s` in simulated time and never waited; without it, or if it is the command
+    itself, the guest is ended.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second
     Ctrl-C ends the guest and is raised as one. LabError if the guest cannot start, crashes (with
@@ -151,7 +154,15 @@ def run(
     owned.remove_abandoned(base)
     with owned.folder(base) as folder, _booted(job, kernel, memory_mb, folder, stdin) as guest:
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
-        watch = Watch(guest, outputs, max_wall_s=max_wall_s, stall_s=stall_s, meanwhile=meanwhile)
+        watch = Watch(
+            guest,
+            outputs,
+            max_wall_s=max_wall_s,
+            stall_s=stall_s,
+            meanwhile=meanwhile,
+            argv=argv,
+            warn=warn,
+        )
         watch.run()
         return _status(folder, guest.child)
 

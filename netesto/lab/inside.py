@@ -8,7 +8,7 @@ written, but only what is written under `Job.writable` reaches the machine.
     outside                                 inside (this file)
     job.json, stdin          ──────────►    read once, before anything else
     stdout, stderr (files)   ◄──────────    what the command writes, as it writes it
-    clock (a file)           ◄──────────    guest time: that it still moves is the sign of life
+    clock (a file)           ◄──────────    guest time, and how much of it nobody computed
     orders (a pipe)          ──────────►    `signal N`, `size R C`, `close X`
     status (a file)          ◄──────────    the exit status, last of all
 
@@ -315,6 +315,7 @@ class _Guest:
         self._streams = {stream.our_end: stream for stream in streams}
         self._orders = orders
         self._clock = clock
+        self._uptime = os.open("/proc/uptime", os.O_RDONLY | os.O_CLOEXEC)
         self._heard = b""
         self._woken, wake = os.pipe()
         for end in (self._woken, wake):
@@ -365,7 +366,9 @@ class _Guest:
         os.close(number)
 
     def _say_time(self) -> None:
-        os.pwrite(self._clock, b"%.3f" % time.monotonic(), 0)
+        # proc(5): its second number is the time without any work.
+        idle = os.pread(self._uptime, CHUNK_BYTES, 0).split()[1]
+        os.pwrite(self._clock, b"%.3f %s" % (time.monotonic(), idle), 0)
 
     def _obey(self) -> None:
         try:

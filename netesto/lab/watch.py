@@ -12,12 +12,14 @@ from pathlib import Path
 
 from netesto import interrupts, process
 from netesto.errors import LabError
-from netesto.lab import inside, mconsole
+from netesto.lab import inside, mconsole, spinner
 from netesto.lab.kernels import Kind
 
-# The most processor time that a guest may use without a sign of life. One that computes and never
-# waits (drawing a page of graphs, say) shows none in simulated time, so this must be longer than
-# any honest computation. Wall time says little: on a busy machine a guest may get a tenth of it.
+# The most processor time that a guest may use without a sign of life. In real time that is that its
+# clock moves. In simulated time it is that everything waited for a moment: while a program looks at
+# the clock until it is late enough, time goes on by nanoseconds. One that computes and never waits
+# (reads a large capture, say) gives no sign, so this must be longer than any honest computation.
+# Wall time says little: on a busy machine a guest may get a tenth of it.
 STALL_S = 120.0
 
 # But so many times as much wall time is too long in any case: then it waits for what never comes.
@@ -28,6 +30,15 @@ LULL_S = 1.0
 
 # After the wall-clock limit the command may still write what it has.
 LAST_WORDS_S = 20.0
+
+# What somebody can do about a program that never waits.
+NEVER_WAITS = (
+    "A loop that polls must sleep, or wait with a timeout; what sends must be slowed down by a path"
+    " with a rate. --max-stall allows more."
+)
+
+# Of a command line that is told.
+TOLD_CHARACTERS = 200
 
 # How soon what the command wrote is passed on: soon enough for the eye.
 LOOK_S = 0.05
@@ -53,26 +64,18 @@ class Guest:
         """The process that has its processor, "" if it does not say."""
         return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
 
-    def processor_s(self) -> float:
-        """The processor time that all its processes have used so far; 0 before it has any."""
+    @property
+    def leader(self) -> int:
+        """Its kernel's process on this machine; 0 before it has said so."""
         try:
-            leader = int((self.folder / "guest" / "pid").read_text(encoding="utf-8"))
+            return int((self.folder / "guest" / "pid").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return 0.0
-        return session_processor_s(leader)
+            return 0
 
-
-def session_processor_s(leader: int) -> float:
-    """The processor time of a session's processes and of those that they have waited for."""
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # proc(5): the name in parentheses may hold anything; behind it, the session is the
-            # fourth word, and the four times begin with the twelfth.
-            words = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
-            if int(words[3]) == leader:
-                ticks += sum(map(int, words[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    def clock(self) -> tuple[str, str]:
+        """Its time in seconds, and how much of it nobody computed; "" before its command runs."""
+        time_s, _, idle_s = (self.folder / "clock").read_text(encoding="utf-8").partition(" ")
+        return time_s, idle_s
 
 
 def size(terminal: int) -> tuple[int, int]:
@@ -126,7 +129,11 @@ class Watch:
         max_wall_s: float | None,
         stall_s: float,
         meanwhile: Callable[[], None] | None = None,
+        argv: Sequence[str] = (),
+        warn: Callable[[str], None] | None = None,
     ) -> None:
+        self._argv = tuple(argv)
+        self._warn = warn
         self._meanwhile = meanwhile
         self._guest = guest
         self._outputs = outputs
@@ -137,8 +144,10 @@ class Watch:
         self._is_over_time = False
         self._last_sign = started
         self._next_glance = started
-        self._used_s: float | None = None
-        self._guest_time = ""
+        # What its processes had computed when it was first found to be silent.
+        self._ticks: dict[int, int] | None = None
+        self._has_ended_spinner = False
+        self._guest_time = self._idle_s = self._sign_s = ""
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
 
@@ -168,12 +177,7 @@ class Watch:
         """Pass on what there is, then wait a moment; False when the guest has ended."""
         ended, _, _ = select.select([self._guest.end], [], [], LOOK_S)
         now = time.monotonic()
-        guest_time = (self._guest.folder / "clock").read_text(encoding="utf-8")
-        if guest_time != self._guest_time:
-            self._guest_time = guest_time
-            self._last_sign = now
-            self._used_s = None
-            self._order()
+        self._note_clock(now)
         self._pass_on()
         if ended:
             return False
@@ -181,6 +185,16 @@ class Watch:
         if self._meanwhile is not None:
             self._meanwhile()
         return True
+
+    def _note_clock(self, now: float) -> None:
+        time_s, idle_s = self._guest.clock()
+        lives = idle_s != self._idle_s if self._guest.kind == "sim" else time_s != self._guest_time
+        self._guest_time, self._idle_s = time_s, idle_s
+        if lives:
+            self._last_sign, self._sign_s = now, time_s
+            self._ticks = None
+            self._has_ended_spinner = False
+            self._order()
 
     def _order(self, *orders: str) -> None:
         """Pass orders in, once the guest has said that its command runs; before, it is deaf."""
@@ -195,7 +209,7 @@ class Watch:
 
     def _check_clock(self, now: float) -> None:
         if self._has_stalled(now):
-            raise self._stalled()
+            self._end_spinner(now)
         if self._deadline is None or now < self._deadline:
             return
         if self._is_over_time:
@@ -210,24 +224,41 @@ class Watch:
         if silent_s < LULL_S or now < self._next_glance:
             return False
         self._next_glance = now + LULL_S
-        used_s = self._guest.processor_s()
-        if self._used_s is None:
-            self._used_s = used_s
-        return used_s - self._used_s > self._stall_s or silent_s > STALL_WALL * self._stall_s
+        ticks = spinner.processor_ticks(self._guest.leader)
+        if self._ticks is None:
+            self._ticks = ticks
+        used_s = (sum(ticks.values()) - sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
+        return used_s > self._stall_s or silent_s > STALL_WALL * self._stall_s
 
-    def _stalled(self) -> LabError:
+    def _end_spinner(self, now: float) -> None:
+        """End the program that keeps all others waiting, so that the rest goes on. LabError if it
+        is not one that may be ended, or that did not help."""
         doing = self._guest.doing()
+        found = spinner.busiest(self._guest.leader, self._ticks or {})
+        argv = found.argv if found is not None else ()
+        is_guest_s_own = not argv or argv == self._argv
+        if found is None or self._warn is None or self._has_ended_spinner or is_guest_s_own:
+            raise self._stalled(doing, argv)
+        self._has_ended_spinner = True
+        self._last_sign, self._ticks = now, None
+        spinner.end(found)
+        self._warn(f"{told(doing, argv)} {self._stands_still()}; it was ended. {NEVER_WAITS}")
+
+    def _stalled(self, doing: str, argv: Sequence[str]) -> LabError:
         silent_s = time.monotonic() - self._last_sign
         message = f"the guest showed no sign of life for {silent_s:.0f} s of wall time"
         if not doing:
             return LabError(f"{message}; its last lines:\n{last_lines(self._guest.folder)}")
         if self._guest.kind == "sim":
             return LabError(
-                f"{message}: {doing} computes and never waits, so simulated time stands still "
-                f"(at {self._guest_time or 'its start'} s)",
-                remedy="a loop that polls must sleep, or wait with a timeout",
+                f"{message}: {told(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
             )
         return LabError(f"{message}; {doing} has its processor")
+
+    def _stands_still(self) -> str:
+        since = "its start" if not self._sign_s else f"{self._sign_s} s"
+        crept = "" if self._sign_s == self._guest_time else f", now {self._guest_time} s"
+        return f"computes and never waits, so simulated time stands still (at {since}{crept})"
 
     def _over_time(self, what: str) -> LabError:
         return LabError(
@@ -254,6 +285,15 @@ def _on_resize(action: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
+
+
+def told(doing: str, argv: Sequence[str]) -> str:
+    """A process by its name and number, and how it was started."""
+    line = " ".join(" ".join(argv).split())
+    shown = line if len(line) <= TOLD_CHARACTERS else f"{line[:TOLD_CHARACTERS]}…"
+    if not doing or not argv:
+        return doing or shown
+    return f"{doing.removesuffix(')')}: {shown})"
 
 
 def last_lines(folder: Path) -> str:

@@ -245,12 +245,47 @@ def test_a_processor_s_speed_is_told_instead_of_measured(sim_kernel, inside):
 
 @pytest.mark.sim
 def test_a_process_that_spins_is_named(sim_kernel, inside):
-    with pytest.raises(LabError, match=r"spinner \(process \d+\) computes and never waits"):
+    with pytest.raises(LabError, match=r"spinner \(process \d+: bash -c .*\) computes and never"):
         inside(
             sim_kernel,
             ["bash", "-c", "printf spinner > /proc/self/comm; while :; do :; done"],
             stall_s=2.0,
         )
+
+
+# What each does for ever. The second makes simulated time go on, by nanoseconds.
+BUSY = {
+    "computes": "while True: pass",
+    "looks at the clock": "import time\nwhile True: time.monotonic()",
+    "calls the kernel": "import os\nr, w = os.pipe()\nwhile os.write(w, b'x'): os.read(r, 1)",
+}
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("what", BUSY)
+def test_a_program_that_never_waits_is_ended_and_the_rest_goes_on(sim_kernel, inside, what):
+    told: list[str] = []
+    around = 'PYTHON=$0; "$PYTHON" -I -S -c "$1" word; echo status $?; sleep 1; echo goes on'
+    argv = ["sh", "-c", around, PYTHON[0], BUSY[what]]
+    ended = inside(sim_kernel, argv, stall_s=2.0, warn=told.append)
+    line = " ".join(f"{PYTHON[0]} -I -S -c {BUSY[what]} word".split())
+    shown = rf"python\S* \(process \d+: {re.escape(line)}\) computes and never waits, so "
+    pattern = rf"{shown}simulated time stands still \(at \d+\.\d+ s.*\); it was ended"
+    assert (ended.status, ended.stdout) == (0, b"status 136\ngoes on\n")
+    assert [re.match(pattern, text) is not None for text in told] == [True]
+
+
+@pytest.mark.sim
+def test_who_has_long_to_compute_but_waits_now_and_then_is_left_alone(sim_kernel, inside):
+    told: list[str] = []
+    program = """
+import time
+for _ in range(6):
+    sum(range(12_000_000))
+    time.sleep(0.05)
+print("done")"""
+    ended = inside(sim_kernel, [*PYTHON, program], stall_s=3.0, warn=told.append)
+    assert (ended.stdout, told) == (b"done\n", [])
 
 
 # Random numbers of the kernel, its memory, losses of a link, Python's hashes, the ports of TCP.

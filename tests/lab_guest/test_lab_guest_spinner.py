@@ -1,0 +1,59 @@
+"""What the memory of a guest's process tells from outside."""
+
+import platform
+
+from netesto.lab import spinner, watch
+
+MACHINE = platform.machine().encode()
+
+MAPS = """\
+40000000-40001000 r-xs 00001000 00:1a 1 /dev/shm/#5 (deleted)
+7fbfbf6000-7fbfbf7000 rwxs 00002000 00:1a 1 /dev/shm/#5 (deleted)
+7fbfbf8000-7fbfbf9000 rwxs 00004000 00:1a 1 /dev/shm/#5 (deleted)
+7fbfbf9000-7fbfbfa000 rwxs 00003000 00:1a 1 /dev/shm/#5 (deleted)
+7fbffff000-7fc0000000 r-xs 00000000 00:1a 1 /dev/shm/#5 (deleted)
+7fc0001000-7fc0002000 rw-s 00009000 00:1a 1 /dev/shm/#5 (deleted)
+7ffffffde000-7ffffffff000 rwxp 00000000 00:00 0 [stack]
+"""
+
+
+def test_the_stack_lies_beneath_the_kernel_s_own_code():
+    assert spinner.stack(MAPS) == (0x7FBFBF8000, 0x7FBFBFA000)
+
+
+def test_a_process_without_a_guest_s_memory_has_no_stack():
+    assert spinner.stack("7ffffffde000-7ffffffff000 rw-p 0 00:00 0 [stack]\n") == (0, 0)
+
+
+def test_arguments_stand_between_the_processor_s_kind_and_the_environment():
+    page = b"\x9c\0\0\xdaq" + MACHINE + b"\0netperf\0-H\x0010.0.1.2\0HOME=/\0A=b c\0/bin/netperf"
+    assert spinner.arguments(page + b"\0" * 9) == ("netperf", "-H", "10.0.1.2")
+
+
+def test_arguments_may_follow_a_gap():
+    page = b"x86\0\0\0\0sleep\x001\0HOME=/\0/bin/sleep"
+    assert spinner.arguments(page + b"\0" * 9) == ("sleep", "1")
+
+
+def test_what_is_no_stack_tells_no_arguments():
+    assert (
+        spinner.arguments(b""),
+        spinner.arguments(b"\0" * 4096),
+        spinner.arguments(b"code"),
+    ) == (
+        (),
+        (),
+        (),
+    )
+
+
+def test_a_process_is_told_with_how_it_was_started():
+    assert watch.told("sh (process 7)", ["sh", "-c", "a\n  b"]) == "sh (process 7: sh -c a b)"
+
+
+def test_a_process_of_which_only_its_start_is_known_is_told_by_that():
+    assert watch.told("", ["sh", "-c", "a"]) == "sh -c a"
+
+
+def test_a_long_command_line_is_cut():
+    assert watch.told("", ["a" * 300]) == "a" * watch.TOLD_CHARACTERS + "…"
