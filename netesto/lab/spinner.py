@@ -30,10 +30,11 @@ _VARIABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 @dataclass(frozen=True, slots=True)
 class Spinner:
     """The process of a guest that computes most: `pid` on this machine, and its command line, ()
-    if its memory does not tell."""
+    if its memory does not tell. `share` is what it computed of what all processes did."""
 
     pid: int
     argv: tuple[str, ...]
+    share: float
 
 
 def processor_ticks(leader: int) -> dict[int, int]:
@@ -59,8 +60,11 @@ def busiest(leader: int, before: Mapping[int, int]) -> Spinner | None:
         # It computes for all of them.
         if pid != leader
     }
-    pid = max(used, key=lambda each: used[each], default=None)
-    return Spinner(pid, _command_line(pid)) if pid is not None and used[pid] > 0 else None
+    total = sum(used.values())
+    if total <= 0:
+        return None
+    pid = max(used, key=lambda each: used[each])
+    return Spinner(pid, _command_line(pid), used[pid] / total)
 
 
 def end(spinner: Spinner) -> None:

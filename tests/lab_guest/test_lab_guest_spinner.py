@@ -55,5 +55,9 @@ def test_a_process_of_which_only_its_start_is_known_is_told_by_that():
     assert watch.told("", ["sh", "-c", "a"]) == "sh -c a"
 
 
+def test_a_name_that_is_another_process_s_is_left_out():
+    assert watch.told("netserver (process 94)", ["netperf", "-H"]) == "netperf -H"
+
+
 def test_a_long_command_line_is_cut():
     assert watch.told("", ["a" * 300]) == "a" * watch.TOLD_CHARACTERS + "…"
