@@ -12,7 +12,7 @@ from netesto import paths
 from netesto.errors import UsageError
 from netesto.language import ports
 from netesto.language.dryrun import Columns
-from netesto.language.interpreter import STANDARD_INPUT, Interpreter, decoded, read_script
+from netesto.language.interpreter import STANDARD_INPUT, Interpreter, read_script, read_stream
 from netesto.results import fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, Store
@@ -25,7 +25,7 @@ def standard_input() -> str:
     """The script on standard input. UsageError if it is closed, ScriptError if it is not UTF-8."""
     if sys.stdin is None:
         raise UsageError("standard input is closed: there is no script")
-    return decoded(sys.stdin.buffer.read(), file=STANDARD_INPUT)
+    return read_stream(sys.stdin.buffer, name=STANDARD_INPUT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Statements to steps: each line is taken apart once, and only filled in each time it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from netesto.language.scope import (
     MisuseError,
     check_name,
     is_undefined,
+    joined,
     needed,
     plain,
     undefined,
@@ -139,13 +140,13 @@ class Compiler:
         near = statement.values.text
 
         def step(frame: Frame) -> None:
-            values = values_of(" ".join([text(frame) for text in texts_of]), near=near)
+            values = values_of(joined([text(frame) for text in texts_of], " "), near=near)
+            machine.spend(len(values))
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}
             machine.stack.append(Level(statement.row, "FOR", name, shown))
             try:
                 for value in values:
-                    machine.spend()
                     variables[name] = shown[name] = str(value)
                     run(body, frame)
             finally:
@@ -160,9 +161,8 @@ class Compiler:
 
         def step(frame: Frame) -> None:
             cells = local.cells_of(machine, words_of(frame))
-            for name in cells[0] if cells else ():
-                if name != REPETITION:
-                    machine.port.need_column(name, statement.row.place(name), factor=True)
+            for name in cells.factors if cells.order else ():
+                machine.port.need_column(name, statement.row.place(name), factor=True)
             for cell in cells:
                 self._run_cell(statement.row, cell, body, frame)
 
@@ -229,12 +229,13 @@ class Compiler:
         if entry.steps is None:
             entry.steps = self.compile(entry.node.body)
         steps, name = entry.steps, entry.node.name
-        variants = [arguments]
+        controls: Sequence[str] = ()
         if "," in arguments.get("ca", "") or looks_like_range(arguments.get("ca", "")):
             controls = values_of(arguments["ca"], near="ca=")
-            variants = [{**arguments, "ca": ca} for ca in controls] or variants
+        machine.spend(repetitions * max(1, len(controls)))
 
         def run_once() -> None:
+            variants = ({**arguments, "ca": ca} for ca in controls) if controls else (arguments,)
             self._run_variants(steps, variants, row, name)
 
         if repetitions == 1:
@@ -260,11 +261,10 @@ class Compiler:
             self._machine.warn_once(key, f"{message}: RUN leaves it out", row, word)
 
     def _run_variants(
-        self, steps: Steps, variants: Sequence[Frame], row: ast.Row, name: str
+        self, steps: Steps, variants: Iterable[Frame], row: ast.Row, name: str
     ) -> None:
-        machine, stack, run = self._machine, self._machine.stack, self._machine.run
+        stack, run = self._machine.stack, self._machine.run
         for variant in variants:
-            machine.spend()
             stack.append(Level(row, "RUN", name, variant))
             try:
                 run(steps, variant)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ast, ports
@@ -22,6 +23,8 @@ from netesto.language.scope import MisuseError, check_name
 
 STANDARD_INPUT = "<standard input>"
 MAX_ITERATIONS = 1_000_000
+# No script is as long; /dev/zero is longer.
+MAX_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,20 @@ class Interpreter:
 
 
 def read_script(path: Path) -> str:
-    """The text of a script. OSError if it cannot be read, ScriptError if it is not UTF-8."""
-    return decoded(path.read_bytes(), file=str(path))
+    """The text of a script. OSError if it cannot be read, ScriptError if it is too long, or not
+    UTF-8."""
+    with path.open("rb") as file:
+        return read_stream(file, name=str(path))
+
+
+def read_stream(file: BinaryIO, *, name: str) -> str:
+    """The text of a script that is read from an open file; `name` is for messages."""
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ScriptError(
+            f"longer than {MAX_BYTES // 10**6} MB", place=Place(name, 1), remedy="Is this a script?"
+        )
+    return decoded(data, file=name)
 
 
 def decoded(data: bytes, *, file: str) -> str:

@@ -1,6 +1,7 @@
 """Text to logical lines: comments cut, continuations joined, lines cut into words."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,14 +10,21 @@ from netesto.errors import Place, ScriptError
 from netesto.language.ast import Break, Line, Piece, Row, Word
 
 # A quote opens at the start of a word or of a value, so that 5" and don't stay what they are.
+# (Repetitions are of runs and possessive: for each of their steps the matcher keeps a state.)
 _OPENING = re.compile(r'(?<![^\s=,(:])"|#')
-_CLOSING = re.compile(r'(?:\\.|[^"\\])*"')
-_WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\])*"|\S)+')
-_COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\])*"|:')
+_CLOSING = re.compile(r'(?:\\.|[^"\\]++)*+"')
+_WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|[^\s"]++|")++')
+_COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|:')
 
 # The brackets of a comment block; what stands behind them on their lines is comment, too.
 _BLOCK = re.compile(r"BEGIN_COMMENT(?!\w)")
 _END_OF_BLOCK = re.compile(r"END_COMMENT(?!\w)")
+
+# Longer lines, and more of them, nobody writes; a file that has them is no script.
+MAX_LINE = 100_000
+MAX_LINES = 100_000
+# Of a line that is too long, this much is shown.
+_SHOWN = 200
 
 # All that Unicode calls white space, but for the end of a line: a blank that was pasted from a page
 # looks like one, so it is one.
@@ -39,10 +47,12 @@ class Block:
 def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row | Block]:
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
-    A quote or a comment block that is never closed is a ScriptError: told to `report`, which leaves
-    its line out; raised without one.
+    A quote or a comment block that is never closed, and a line that is too long, is a ScriptError:
+    told to `report`, which leaves its line out; raised without one.
     """
-    physical = text.split("\n")
+    physical = text.split("\n", MAX_LINES)
+    if len(physical) > MAX_LINES and physical.pop():
+        _tell(_too_many(file), report)
     if physical[-1] == "":
         physical.pop()
     index = 0
@@ -56,6 +66,9 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
             inside = [line.rstrip(BLANKS) for line in physical[index + 1 : end]]
             yield Block((first, *inside, physical[end].strip(BLANKS)))
             index = end + 1
+        elif len(first) > MAX_LINE:
+            _tell(_too_long(physical[index], index, file), report)
+            index = _behind_continued(physical, index)
         elif '"' not in first and "\\" not in first:
             yield _plain_row(physical[index], index + 1, file)
             index += 1
@@ -79,6 +92,12 @@ def behind(row: Row, text: str) -> tuple[Row, ...]:
 def cut_words(text: str, start: int = 0) -> tuple[Word, ...]:
     """The words of a line from `start` on."""
     return tuple([Word(match[0], match.start()) for match in _WORD.finditer(text, start)])
+
+
+def first_word(text: str, start: int) -> Word | None:
+    """The first word of a line from `start` on, None without one."""
+    match = _WORD.search(text, start)
+    return Word(match[0], match.start()) if match else None
 
 
 def find_colon(text: str, start: int) -> int:
@@ -107,6 +126,22 @@ def _end_of_block(physical: list[str], index: int) -> int | None:
         if _END_OF_BLOCK.match(physical[end].strip(BLANKS)):
             return end
     return None
+
+
+def _too_many(file: str) -> ScriptError:
+    return ScriptError(
+        f"more than {MAX_LINES:,} lines",
+        place=Place(file, MAX_LINES + 1),
+        remedy="Is this a script? A loop repeats lines; SOURCE reads other files.",
+    )
+
+
+def _too_long(physical: str, index: int, file: str) -> ScriptError:
+    return ScriptError(
+        f"this line, with those that continue it, is longer than {MAX_LINE:,} characters",
+        place=Place(file, index + 1, 1, 1, physical[:_SHOWN]),
+        remedy="A list may be put together in a variable: SET hosts=$hosts,$more.",
+    )
 
 
 def _never_closed(physical: str, index: int, file: str) -> ScriptError:
@@ -169,7 +204,10 @@ def _joined_row(physical: list[str], index: int, file: str) -> tuple[Row, int]:
     text, pieces, notes = "", list[Piece](), list[tuple[int, str]]()
     comment: str | None = None
     quote: Place | None = None
+    first = index
     while True:
+        if len(text) + len(physical[index]) > MAX_LINE:
+            raise _too_long(physical[first], first, file)
         part = _take_apart(physical[index], in_quote=quote is not None)
         shown = physical[index].rstrip(BLANKS)
         if text and part.content:
@@ -202,7 +240,7 @@ def _breaks(
     breaks: dict[int, list[str]] = {}
     rest: list[str] = []
     for length, note in notes:
-        after = sum(word.start < length for word in words)
+        after = bisect_left(words, length, key=lambda word: word.start)
         if 0 < after < len(words):
             breaks.setdefault(after, []).append(note)
         else:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
+from netesto.language.cells import Cells
 from netesto.language.claims import check_kinds, claim, holds
 from netesto.language.commands import LOCAL, LOCAL_KEYED
 from netesto.language.expressions import Arithmetic
@@ -97,11 +98,11 @@ def describe(machine: Machine, words: Words, _: ast.Row) -> None:
 
 
 def other(machine: Machine, words: Words, row: ast.Row) -> None:
-    columns: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
     last = ""
     for piece in (piece for word in words for piece in word.split(",")):
         name, equals, value = piece.partition("=")
-        if equals and name in columns:
+        if equals and name in lists:
             raise MisuseError(f"OTHER: {name} is given twice", near=(piece, f"{name}="))
         if equals and name:
             if _COLUMN.fullmatch(needed(name)) is None:
@@ -110,16 +111,17 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
                     near=(name,),
                     remedy="Letters, digits, and _ - . / % in it.",
                 )
-            columns[name], last = needed(value, near=(f"{name}=",)), name
+            lists[name], last = [needed(value, near=(f"{name}=",))], name
         elif last:
             # A value may be a list itself: reqs=10K,1M.
-            columns[last] += f",{needed(piece)}"
+            lists[last].append(needed(piece))
         elif piece:
             raise MisuseError(
                 f"{plain(piece)!r} is not column=value",
                 near=(piece,),
                 remedy=f"Write: {LOCAL['OTHER'].text}",
             )
+    columns = {name: ",".join(values) for name, values in lists.items()}
     for name in columns:
         machine.port.need_column(name, row.place(name), factor=False)
     machine.notes.other = columns
@@ -285,8 +287,8 @@ def check_factors(words: Sequence[str]) -> None:
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
 
 
-def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
-    """The cells of a SWEEP in the order they run: each factor's value, and `rep`."""
+def cells_of(machine: Machine, words: Words) -> Cells:
+    """The cells of a SWEEP in the order they run."""
     check_factors(words)
     factors = dict(sweep_word(word) for word in words)
     repetitions = factors.pop("reps", range(1, 2))
@@ -295,14 +297,13 @@ def cells_of(machine: Machine, words: Words) -> list[dict[str, str]]:
     for values in factors.values():
         count *= len(values)
     machine.spend(count)
-    cells: list[dict[str, str]] = [{}]
-    for name, values in factors.items():
-        cells = [cell | {name: str(value)} for cell in cells for value in values]
-    cells = [cell | {REPETITION: str(rep)} for rep in repetitions for cell in cells]
+    places: Sequence[int] = range(count)
     if order == ["random"]:
+        shuffled = list(places)
         # A generator of its own: --resume finds the same order, whatever was drawn before.
-        random.Random(machine.seed).shuffle(cells)
-    return cells
+        random.Random(machine.seed).shuffle(shuffled)
+        places = shuffled
+    return Cells(factors, repetitions, places)
 
 
 def repetitions_of(text: str, *, near: str) -> int:

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from netesto.errors import Place, ScriptError
@@ -49,7 +50,7 @@ class Level:
     def __str__(self) -> str:
         shown = [
             f"{name}={value if len(value) <= SHOWN_LENGTH else value[:SHOWN_LENGTH] + '…'}"
-            for name, value in list(self.values.items())[:SHOWN_VALUES]
+            for name, value in islice(self.values.items(), SHOWN_VALUES)
         ]
         if len(self.values) > SHOWN_VALUES:
             shown.append("…")
@@ -183,8 +184,8 @@ class Machine:
         if self._depth > MAX_DEPTH:
             self._depth -= 1
             raise MisuseError(
-                f"more than {MAX_DEPTH} macros and loops within each other",
-                remedy="Does a macro RUN itself, directly or through another?",
+                f"more than {MAX_DEPTH} macros, loops and files within each other",
+                remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
             )
         try:
             for step, row in steps:

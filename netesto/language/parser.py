@@ -19,6 +19,7 @@ Form: TypeAlias = Literal["condition", "arithmetic", "claim"]
 # Trees this deep are accidents; the limits keep them away from Python's own recursion limit.
 MAX_NESTING = 50
 MAX_OPERATORS = 100
+MAX_EXPRESSION = 10_000
 
 _OPERATOR = re.compile(r"[-+*/%(<>=,]|\b(?:AND|OR|NOT)\b")
 _NAME = re.compile(r"\w+", re.ASCII)
@@ -70,6 +71,9 @@ class _Tree(Transformer[Token, ast.Expression]):
         return expression
 
 
+_APART = "Compute parts of it before, with SET_EXP."
+
+
 @functools.cache
 def _lark(form: Form) -> Lark:
     grammar = resources.files(__package__).joinpath("nts.lark").read_text(encoding="utf-8")
@@ -79,9 +83,16 @@ def _lark(form: Form) -> Lark:
 @functools.lru_cache(maxsize=4096)
 def parse_expression(form: Form, text: str) -> ast.Expression:
     """The tree of a condition, an arithmetic expression or a claim. UnreadableError if none."""
+    if len(text) > MAX_EXPRESSION:
+        raise UnreadableError(
+            f"there are more than {MAX_EXPRESSION:,} characters", position=0, remedy=_APART
+        )
     if len(_OPERATOR.findall(text)) > MAX_OPERATORS:
         raise UnreadableError(
-            f"more than {MAX_OPERATORS} operators in one expression", position=0, length=len(text)
+            f"there are more than {MAX_OPERATORS} operators and parentheses",
+            position=0,
+            length=len(text),
+            remedy=_APART,
         )
     try:
         tree = _lark(form).parse(text)
@@ -431,14 +442,16 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
     if depth == MAX_NESTING:
         raise ScriptError(f"more than {MAX_NESTING} IFs in one line", place=_place(row, keyword))
     condition = _condition(row, keyword, colon)
-    words = lines.cut_words(text, colon + 1)
-    if not words:
+    first = lines.first_word(text, colon + 1)
+    if first is None:
         raise ScriptError(
-            "a command is missing after the `:`", place=row.line.place(colon, colon + 1)
+            "a command is missing after the `:`",
+            place=row.line.place(colon, colon + 1),
+            remedy=f"Write `{keyword.text} …: command`.",
         )
-    first = words[0]
     if first.text in {"IF", "IF_DEF"}:
         return ast.If(row, condition, _one_line_if(row, first, depth + 1))
+    words = lines.cut_words(text, first.start)
     if first.text in _STARTERS and (first.text != "END" or len(words) > 1):
         raise ScriptError(
             f"{first.text} cannot stand in a one-line IF",

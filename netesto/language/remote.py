@@ -43,6 +43,7 @@ class Begun:
 
     name: str
     groups: set[int] = field(default_factory=set)
+    last_group: int = 0
     flows: ports.DoClient | None = None
     notes: ports.ExperimentNotes = field(default_factory=ports.ExperimentNotes)
     has_waited: bool = False
@@ -217,6 +218,7 @@ class Remote:
         if isinstance(command, ports.DoClient):
             begun.flows, begun.notes = command, replace(notes, exp_name=begun.name)
             begun.groups.add(command.group)
+            begun.last_group = max(begun.last_group, command.group)
             begun.has_waited = False
             self.has_flows_since_process = True
 
@@ -229,10 +231,9 @@ class Remote:
         return self._host
 
     def _next_group(self, exp: int, asked: int) -> int:
-        begun = self._begun.get(exp)
-        used = begun.groups if begun is not None else set()
-        group = asked or max(used, default=0) + 1
-        if group in used:
+        begun = self._begun.get(exp) or Begun("")
+        group = asked or begun.last_group + 1
+        if group in begun.groups:
             raise MisuseError(
                 f"group {group} of experiment {exp} is taken by an earlier DO_CLIENT",
                 near=("group=",),

@@ -4,7 +4,8 @@ Blanks that an unquoted variable brings in separate words; quotes and `#` in a v
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,10 +20,14 @@ WordsOf: TypeAlias = Callable[[Frame], tuple[str, ...]]
 # characters have no meaning of their own, so no script needs this one.
 DOLLAR = "\ue000"
 
-# A value this long is a doubling loop, not a host list; and so is a value of so many parts.
+# A value this long is a doubling loop, not a host list; and so is a line that looks up so many
+# variables by way of others, or becomes so many words.
 MAX_TEXT = 1_000_000
 MAX_LOOKUPS = 100_000
+MAX_WORDS = 100_000
 MAX_DEPTH = 100
+# So few texts are never too long together.
+_FEW = 8
 
 REFERENCE = re.compile(r"\$(?:(\$)|\{(\w+)\}|(\w+))", re.ASCII)
 _UNDEFINED = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
@@ -141,18 +146,45 @@ def check_name(name: str) -> str:
     return name
 
 
+def joined(texts: Sequence[str], separator: str = "") -> str:
+    """The texts in one. MisuseError, before it is made, if it would be longer than a text may be:
+    a short line may name a long variable a thousand times."""
+    if len(texts) > _FEW:
+        _check_length(sum(map(len, texts)))
+    return separator.join(texts)
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_TEXT:
+        raise MisuseError(
+            f"a text here would be longer than {MAX_TEXT:,} characters",
+            remedy="Does a loop append to a variable, or a variable hold others that do?",
+        )
+
+
+def _check_count(words: Sequence[str]) -> None:
+    if len(words) > MAX_WORDS:
+        raise MisuseError(
+            f"this line would have more than {MAX_WORDS:,} words",
+            remedy='In quotes, "$variable", a value with blanks is one word.',
+        )
+
+
 class Scope:
     """The global variables, and how a text is filled in from them and a frame."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str] = {}
         self._lookups = 0
+        self._is_counting = False
 
     def set(self, name: str, value: str) -> None:
         """Set a global. MisuseError if the value has grown beyond reason."""
         if len(value) > MAX_TEXT:
             raise MisuseError(
-                f"the value of {name} would be longer than {MAX_TEXT} characters", near=(name,)
+                f"the value of {name} would be longer than {MAX_TEXT:,} characters",
+                near=(name,),
+                remedy="Does a loop append to it without an end?",
             )
         self.variables[name] = value
 
@@ -167,10 +199,12 @@ class Scope:
 
     def fill(self, text: str, frame: Frame, active: tuple[str, ...] = ()) -> str:
         """`text` with its variables replaced; `active` are the ones being replaced already."""
-        if len(active) <= 1:
+        length = 0
+        if len(active) <= 1 and not self._is_counting:
             self._lookups = 0
 
         def replace(match: re.Match[str]) -> str:
+            nonlocal length
             if match[1]:
                 return DOLLAR
             name = match[2] or match[3]
@@ -180,22 +214,45 @@ class Scope:
                 raise MisuseError(
                     f"variable ${name} refers to itself"
                     + (f": {circle}" if len(round_trip) > 2 else ""),
-                    near=(f"${active[0]}", f"${{{active[0]}}}"),
+                    near=references(active[0]),
+                    remedy="A value is looked at when it is used, and not when it is set: give it"
+                    " another name.",
                 )
             self._lookups += 1
             if self._lookups > MAX_LOOKUPS or len(active) > MAX_DEPTH:
-                raise MisuseError(f"${active[0]} refers to too many other variables")
+                first = active[0] if active else name
+                most = MAX_DEPTH if len(active) > MAX_DEPTH else MAX_LOOKUPS
+                raise MisuseError(
+                    f"${first} refers to more than {most:,} other variables",
+                    near=references(first),
+                    remedy="Does a loop put a variable into its own value, or into the next one's?",
+                )
             value = frame.get(name)
             if value is None:
                 value = self.variables.get(name)
             if value is None:
                 return match[0]
-            return self.fill(value, frame, (*active, name)) if "$" in value else value
+            if "$" in value:
+                value = self.fill(value, frame, (*active, name))
+            # Counted as it grows: the whole of it may not fit into memory.
+            length += len(value)
+            _check_length(length)
+            return value
 
         filled = REFERENCE.sub(replace, text)
-        if len(filled) > MAX_TEXT:
-            raise MisuseError(f"a text here would be longer than {MAX_TEXT} characters")
+        _check_length(len(filled))
         return filled
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count the lookups of a line that has many variables together, and not for each anew."""
+        was, self._is_counting = self._is_counting, True
+        if not was:
+            self._lookups = 0
+        try:
+            yield
+        finally:
+            self._is_counting = was
 
     # ---- compiled once, filled in each time a line runs -----------------------------------
 
@@ -211,7 +268,14 @@ class Scope:
             prefix, last = pieces[0].text, self._variable(pieces[1])
             return lambda frame: prefix + last(frame)
         fillers = [self._part(piece) for piece in pieces]
-        return lambda frame: "".join([filler(frame) for filler in fillers])
+        if len(fillers) <= _FEW:
+            return lambda frame: "".join([filler(frame) for filler in fillers])
+
+        def text(frame: Frame) -> str:
+            with self._counting():
+                return joined([filler(frame) for filler in fillers])
+
+        return text
 
     def words_of(self, raws: Sequence[str]) -> WordsOf:
         """Fills in words; blanks that unquoted variables bring in separate words."""
@@ -228,9 +292,19 @@ class Scope:
                     filled.append(word)
                 else:
                     filled += self._split(pieces, frame)
+                    _check_count(filled)
             return tuple(filled)
 
-        return words
+        if len(fillers) <= _FEW:
+            return words
+
+        def many_words(frame: Frame) -> tuple[str, ...]:
+            with self._counting():
+                filled = words(frame)
+            _check_length(sum(map(len, filled)))
+            return filled
+
+        return many_words
 
     def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
         """The words that one written word becomes."""

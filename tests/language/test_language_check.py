@@ -345,7 +345,7 @@ def test_a_macro_that_runs_itself_twice_ends_the_dry_run(findings):
     END m
     RUN m
     """
-    assert findings == ["2:1: error: more than 100 macros and loops within each other"]
+    assert findings == ["2:1: error: more than 100 macros, loops and files within each other"]
 
 
 def test_mistakes_in_every_definition_of_a_macro_are_found(findings):

@@ -329,7 +329,7 @@ def test_macro_that_runs_itself_is_stopped(asked):
     END m
     RUN m
     """
-    assert asked.message == "2:1: more than 100 macros and loops within each other"
+    assert asked.message == "2:1: more than 100 macros, loops and files within each other"
 
 
 def test_end_stops_the_script_within_macros_and_starts_a_new_ten(run_with):
