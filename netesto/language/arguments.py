@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from netesto import units
-from netesto.language.commands import Argument, Kind, Specification
+from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Argument, Kind, Specification
 from netesto.language.nearest import hint, nearest
 from netesto.language.scope import MisuseError, needed, plain
 from netesto.language.values import looks_like_range
@@ -86,6 +86,12 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
         if not equals:
             raise not_keyed(word, specification)
         argument = by_name.get(key)
+        if len(text) > MAX_VALUE:
+            raise MisuseError(
+                f"{key} is longer than {MAX_VALUE:,} characters",
+                near=(f"{key}=",),
+                remedy="Does a loop append to the variable in it?",
+            )
         if argument is not None:
             texts[argument.name] = needed(text, near=(f"{key}=",))
         elif is_open(specification, key):
@@ -143,6 +149,11 @@ def check_once(
     command: str, words: Sequence[str], *, aliases: Mapping[str, str] | None = None
 ) -> None:
     """MisuseError if two of the words of a command give the same name a value."""
+    if len(words) > MAX_ARGUMENTS:
+        raise MisuseError(
+            f"{command}: more than {MAX_ARGUMENTS:,} arguments",
+            remedy="Does a variable hold more words than it should?",
+        )
     given: dict[str, str] = {}
     for word in words:
         key, equals, _ = word.partition("=")

@@ -22,6 +22,7 @@ from netesto.language.interpreter import (
     find_source,
     read_script,
 )
+from netesto.language.machine import MAX_DEPTH
 from netesto.language.macros import Macros
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.nearest import hint, nearest
@@ -37,6 +38,11 @@ from netesto.language.scope import (
 )
 from netesto.language.survey import Call, Definition, Survey, Use, survey
 from netesto.language.values import values_of
+
+# Who reads more of them? What makes so many is most often one mistake, or no script at all.
+MAX_FINDINGS = 1000
+# Names of variables with variables in them: of so many, one may be any.
+MAX_COMPUTED = 200
 
 # What is in a line with values that only a run computes.
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
@@ -81,6 +87,10 @@ def check(
     return list(findings)
 
 
+class _EnoughError(Exception):
+    """There are MAX_FINDINGS."""
+
+
 class _Checker:
     """The check of one script."""
 
@@ -100,7 +110,8 @@ class _Checker:
         self._top: list[Survey] = []
         self._main = ""
         self._assigned: set[str] = set(definitions)
-        self._computed: set[str] = set()
+        # Names that only the run knows, as written, and what they may be.
+        self._computed: dict[str, tuple[str, ...]] = {}
         self._loaded: set[Path] = set()
         # Macros that the dry run ran: `RUN $macro` tells nobody else which. And those of files that
         # are sourced, until something is found to run them.
@@ -127,6 +138,22 @@ class _Checker:
     ) -> None:
         """Find what is wrong in a script and what it needs."""
         self._main = STANDARD_INPUT if path == Path("-") else str(path)
+        try:
+            self._find_all(path, text, hosts=hosts, lab_hosts=lab_hosts, refuse=refuse)
+        except _EnoughError:
+            place = self.sorted()[-1].place
+            said = f"more than {MAX_FINDINGS:,} things are wrong; the others are not told"
+            self._findings[Finding(said, place)] = None
+
+    def _find_all(
+        self,
+        path: Path,
+        text: str,
+        *,
+        hosts: Collection[str] | None,
+        lab_hosts: LabHosts | None,
+        refuse: Callable[[ports.RemoteCommand], None],
+    ) -> None:
         port, errors, files = self._dry_run(path, text)
         self._load(self._main, text, ())
         # What `SOURCE $library` meant, only the run knew.
@@ -158,12 +185,17 @@ class _Checker:
     def _report(
         self, message: str, place: Place, severity: Severity = "error", remedy: str = ""
     ) -> None:
-        self._findings[Finding(message, place, severity, remedy)] = None
+        self._add(Finding(message, place, severity, remedy))
 
     def _report_error(self, error: ScriptError, row: ast.Row | None = None) -> None:
         near = error.near if isinstance(error, MisuseError) else ()
         place = error.place or (row.place(*near) if row is not None else Place(self._main, 1))
-        self._findings[Finding(error.message, place, "error", error.remedy, error.chain)] = None
+        self._add(Finding(error.message, place, "error", error.remedy, error.chain))
+
+    def _add(self, finding: Finding) -> None:
+        if len(self._findings) >= MAX_FINDINGS and finding not in self._findings:
+            raise _EnoughError
+        self._findings[finding] = None
 
     # ---- files ---------------------------------------------------------------------------
 
@@ -225,7 +257,7 @@ class _Checker:
 
     def _learn(self, found: Survey) -> None:
         self._assigned |= found.assigned
-        self._computed |= found.computed
+        self._computed |= {raw: _fixed_parts(raw) for raw in found.computed}
 
     def _define(self, definition: Definition) -> None:
         self._learn(definition.inside)
@@ -257,7 +289,7 @@ class _Checker:
                 "warning",
                 "It does no harm: each file is read once.",
             )
-        else:
+        elif len(active) < MAX_DEPTH:
             self._load_file(path, active)
 
     def _find(self, name: str, row: ast.Row) -> Path | None:
@@ -330,9 +362,9 @@ class _Checker:
 
     def _is_set(self, name: str) -> bool:
         """Whether something may set a variable; `SET flow$i=…` may set flow1."""
-        return name in self._assigned or any(
-            re.fullmatch(_pattern(raw), name) for raw in self._computed
-        )
+        if name in self._assigned or len(self._computed) > MAX_COMPUTED:
+            return True
+        return any(_may_be(name, fixed) for fixed in self._computed.values())
 
     def _need_global(self, use: Use) -> None:
         """An error if nothing sets a variable; a warning if the line that needs it may not run."""
@@ -489,12 +521,32 @@ class _Checker:
                 remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
                 place = command.place_of_host(name)
                 finding = Finding(f"there is no host {name}", place, "error", remedy, command.chain)
-                self._findings.setdefault(finding)
+                self._add(finding)
 
 
-def _pattern(raw: str) -> str:
-    """The names that a name with variables in it may be."""
-    return "".join(r"\w*" if part.name else re.escape(part.text) for part in parts(raw))
+def _fixed_parts(raw: str) -> tuple[str, ...]:
+    """What is always so in a name with variables in it: the texts before, between and behind."""
+    fixed = [""]
+    for part in parts(raw):
+        if part.name:
+            fixed.append("")
+        else:
+            fixed[-1] += part.text
+    return tuple(fixed)
+
+
+def _may_be(name: str, fixed: Sequence[str]) -> bool:
+    """Whether some values of the variables make this name."""
+    first, *between, last = fixed
+    if len(name) < sum(map(len, fixed)) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    position = len(first)
+    for text in between:
+        position = name.find(text, position, len(name) - len(last))
+        if position < 0:
+            return False
+        position += len(text)
+    return True
 
 
 __all__ = ["Finding", "check"]

@@ -69,6 +69,9 @@ COMMON = (
 )
 SERVER = Argument(name="server", kind=Kind.HOST, required=True)
 
+# More arguments than this, or longer ones, come from a loop that went wrong.
+MAX_ARGUMENTS = 1000
+MAX_VALUE = 10_000
 # Port numbers, and the memory of one host, end long before this many flows in one command.
 MAX_INSTANCES = 10_000
 # A week: longer than any experiment, shorter than a slip of milliseconds for seconds.

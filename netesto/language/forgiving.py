@@ -8,7 +8,7 @@ from netesto.language.machine import MAX_DEPTH, Machine, Steps
 from netesto.language.scope import Frame, MisuseError
 
 # A loop repeats the mistakes in it; after so many, what follows is seldom worth the wait.
-MAX_MISTAKES = 10_000
+MAX_MISTAKES = 1000
 
 
 class ForgivingMachine(Machine):

@@ -116,7 +116,7 @@ def _tell(error: ScriptError, report: Report | None) -> None:
 
 def _behind_continued(physical: list[str], index: int) -> int:
     """The index behind a line and those that continue it, whatever quotes are in them."""
-    while index < len(physical) - 1 and physical[index].rstrip(BLANKS).endswith("\\"):
+    while index < len(physical) - 1 and _take_apart(physical[index], in_quote=False).continues:
         index += 1
     return index + 1
 

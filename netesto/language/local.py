@@ -11,7 +11,7 @@ from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.cells import Cells
 from netesto.language.claims import check_kinds, claim, holds
-from netesto.language.commands import LOCAL, LOCAL_KEYED
+from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.expressions import Arithmetic
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.ports import REPETITION
@@ -121,6 +121,11 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
                 near=(piece,),
                 remedy=f"Write: {LOCAL['OTHER'].text}",
             )
+    if len(lists) > MAX_ARGUMENTS:
+        raise MisuseError(
+            f"OTHER: more than {MAX_ARGUMENTS:,} columns",
+            remedy="Does a variable hold more words than it should?",
+        )
     columns = {name: ",".join(values) for name, values in lists.items()}
     for name in columns:
         machine.port.need_column(name, row.place(name), factor=False)

@@ -204,7 +204,7 @@ class Machine:
         self.iterations += iterations
         if self.iterations > self._max_iterations:
             raise MisuseError(
-                f"loops ran more than {self._max_iterations:,} times in this script",
+                f"loops would run more than {self._max_iterations:,} times in this script",
                 remedy="Is a range or a number of repetitions larger than it was meant to be? "
                 "If not: --max-iterations.",
             )

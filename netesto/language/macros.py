@@ -1,5 +1,6 @@
 """The macros of a script: their spelling, which are run, what each cannot do without. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
@@ -15,12 +16,18 @@ class Macros:
     def __init__(self, is_set: Callable[[str], bool]) -> None:
         self._is_set = is_set
         self._by_name: dict[str, list[Definition]] = {}
+        self._by_folded: dict[str, list[str]] = {}
+        self._mentioned: dict[str, set[str]] = {}
         self._needs: dict[str, dict[str, Use]] = {}
 
     def add(self, definition: Definition) -> Definition | None:
         """Add a definition; the one before it of the same name."""
-        known = self._by_name.setdefault(definition.macro.name, [])
+        name = definition.macro.name
+        known = self._by_name.setdefault(name, [])
+        if not known:
+            self._by_folded.setdefault(name.casefold(), []).append(name)
         known.append(definition)
+        self._mentioned.setdefault(name, set()).update(definition.inside.mentioned)
         return known[-2] if len(known) > 1 else None
 
     def definitions(self) -> Iterator[Definition]:
@@ -34,12 +41,12 @@ class Macros:
         """The macro that a RUN means, letter case aside if there is only one."""
         if name in self._by_name:
             return name
-        alike = [each for each in self._by_name if each.casefold() == name.casefold()]
+        alike = self._by_folded.get(name.casefold(), [])
         return alike[0] if len(alike) == 1 else None
 
     def mentioned(self, name: str) -> set[str]:
         """All variables in a macro."""
-        return {key for each in self._by_name[name] for key in each.inside.mentioned}
+        return self._mentioned[name]
 
     def reached(self, names: Iterable[str]) -> set[str]:
         """The macros that RUNs of `names` run, directly or through others."""
@@ -56,18 +63,39 @@ class Macros:
 
     def needs_of(self, name: str) -> dict[str, Use]:
         """The arguments that a macro cannot do without, each with the line that needs it."""
-        if name not in self._needs:
-            # A macro that runs itself needs no more than it needs.
-            self._needs[name] = {}
-            each_needs = [self._needs_inside(each.inside) for each in self._by_name[name]]
-            needs: dict[str, Use] = {}
-            for found in each_needs:
-                for key, use in found.items():
-                    # What one of several definitions needs, another may do without.
-                    is_optional = use.is_optional or any(key not in other for other in each_needs)
-                    _add(needs, [replace(use, is_optional=is_optional)])
-            self._needs[name] = needs
+        # Those that it runs come before it. A stack, for they may run others without an end.
+        waiting = [] if name in self._needs else [(name, self._callees(name))]
+        self._needs.setdefault(name, {})
+        while waiting:
+            current, callees = waiting[-1]
+            callee = next((each for each in callees if each not in self._needs), None)
+            if callee is None:
+                self._needs[current] = self._needs_of_all(current)
+                waiting.pop()
+            else:
+                # A macro that runs itself needs no more than it needs.
+                self._needs[callee] = {}
+                waiting.append((callee, self._callees(callee)))
         return self._needs[name]
+
+    def _callees(self, name: str) -> Iterator[str]:
+        """The macros that a macro runs and takes the needs of."""
+        for each in self._by_name[name]:
+            for call in each.inside.calls:
+                callee = self.spelled(call.macro)
+                if callee is not None and not call.is_guarded:
+                    yield callee
+
+    def _needs_of_all(self, name: str) -> dict[str, Use]:
+        each_needs = [self._needs_inside(each.inside) for each in self._by_name[name]]
+        how_many = Counter(key for found in each_needs for key in found)
+        needs: dict[str, Use] = {}
+        for found in each_needs:
+            for key, use in found.items():
+                # What one of several definitions needs, another may do without.
+                is_optional = use.is_optional or how_many[key] < len(each_needs)
+                _add(needs, [replace(use, is_optional=is_optional)])
+        return needs
 
     def _needs_inside(self, found: Survey) -> dict[str, Use]:
         needs: dict[str, Use] = {}
@@ -84,7 +112,7 @@ class Macros:
 
     def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
         """What the caller needs because of a RUN: what it passes, and globals that it may set."""
-        for key, use in self.needs_of(callee).items():
+        for key, use in self._needs[callee].items():
             for variable in call.passed.get(key, ()):
                 yield Use(variable, call.row, use.is_optional or call.is_conditional)
             if key not in call.passed and self._is_set(key):

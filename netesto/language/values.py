@@ -15,6 +15,8 @@ _AMOUNT = re.compile(r"(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?)([A-Za-z%]*)")
 _DIGITS = re.compile(r"([0-9]{1,15})")
 # `..` as a part of a path: ../a, a/../b.
 _PARENT = re.compile(r"(?:^|(?<=/))\.\.(?=/)|(?<=/)\.\.$")
+# A longer text is no range.
+_LONGEST = 200
 # More than this is no range that anybody meant, and than Python counts.
 _MOST_VALUES = 10**15
 
@@ -63,7 +65,7 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
     that cannot end, and anything with `..` that is no range.
     """
     text = needed(text, near=(near,)).strip()
-    match = _RANGE.fullmatch(text)
+    match = _RANGE.fullmatch(text) if len(text) <= _LONGEST else None
     if match is not None and not _PARENT.search(text):
         return _range(text, match[1], match[2], match[3], near=near)
     values = [value.strip() for value in text.split(",")]

@@ -302,24 +302,24 @@ def test_list_with_blanks_is_an_error(asked):
 
 def test_loops_have_a_budget(run_with):
     asked = run_with("FOR x IN 1..100 DO\nSET a=1\nDONE", max_iterations=99)
-    assert asked.message == "1:1: loops ran more than 99 times in this script"
+    assert asked.message == "1:1: loops would run more than 99 times in this script"
 
 
 def test_empty_loops_have_a_budget_too(run_with):
     asked = run_with("FOR x IN 1..1000000000 DO\nDONE", max_iterations=99)
-    assert asked.message == "1:1: loops ran more than 99 times in this script"
+    assert asked.message == "1:1: loops would run more than 99 times in this script"
 
 
 def test_repetitions_of_a_macro_count_as_passes_of_a_loop(run_with):
     asked = run_with("BEGIN m\nEND m\nRUN m,999999999", max_iterations=99)
-    assert asked.message == "3:1: loops ran more than 99 times in this script"
+    assert asked.message == "3:1: loops would run more than 99 times in this script"
 
 
 def test_budget_is_of_the_whole_run(run_with):
     text = "BEGIN m\nFOR x IN 1..10 DO\nDONE\nEND m\nRUN m,9"
     enough, short = run_with(text, max_iterations=99), run_with(text, max_iterations=98)
     assert enough.error is None
-    assert short.message == "2:1: loops ran more than 98 times in this script"
+    assert short.message == "2:1: loops would run more than 98 times in this script"
 
 
 def test_macro_that_runs_itself_is_stopped(asked):
