@@ -32,6 +32,10 @@ GUEST_FEATURES = frozenset(
 )
 
 
+# What no tool can do where computing takes no time.
+NOT_SIMULATED = frozenset({"UDP_STREAM"})
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A ground, and in words why; the reason is empty where the user named the ground. `kernel` is
@@ -135,6 +139,22 @@ def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRu
     """UsageError or ScriptError if the command line or the script names a host that the lab, which
     need not be there yet, will not have."""
     preflight.check_hosts(rehearsal.commands, _named(network, options, rehearsal))
+
+
+def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
+    """MissingError if one of these cannot be had in simulated time, where computing takes none."""
+    places = {
+        f"{command.place.file}:{command.place.line}": None
+        for command in commands
+        if isinstance(command, ports.DoClient) and command.test in NOT_SIMULATED
+    }
+    if places:
+        raise MissingError(
+            f"UDP_STREAM: not in simulated time (needed at {', '.join(places)})",
+            remedy="Tools count on computing to take time: here iperf3 sends all its datagrams in"
+            " the first moment, and netperf never stops. --ground uml can do it, and --ground lab;"
+            " UDP_RR works here, too.",
+        )
 
 
 def warnings(options: argparse.Namespace, rehearsal: DryRun, script: str) -> list[Warned]:

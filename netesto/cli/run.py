@@ -34,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
         shown = DryRun(printing.out, form=options.dry_run, counter=counter, known=known(fields))
         script.run(settings.interpreter(shown))
         grounds.check_script(options, shown, script.file)
+        if options.ground == "sim":
+            grounds.check_tests(shown.commands)
         shown.finish()
         if not are_ours(fields):
             printing.err(f"columns of exp.csv: {fields.source}")
@@ -68,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
             remedy="What was measured is kept; --resume runs the cells that are left.",
         )
     choice = grounds.choose(options, rehearsal, script.file)
+    if choice.ground == "sim":
+        grounds.check_tests(rehearsal.commands)
     if part is None and guest.ground_inside() is None:
         _warn(grounds.warnings(options, rehearsal, script.file))
     in_guests = choice.ground in {"uml", "sim"} and guest.ground_inside() is None

@@ -1,0 +1,45 @@
+"""What cannot be had in simulated time is refused before anything is there."""
+
+import pytest
+
+from netesto import cli
+
+SCRIPT = """\
+LAB pair rate=50mbit
+DO_SERVER host=b exp=COUNTER start=1
+DO_CLIENT host=a server=b test={} dur=1
+WAIT_FLOWS
+GET_DATA host=a
+GET_DATA host=b
+PROCESS_EXP
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("tool", ["auto", "iperf3 bitrate=5mbit", "netperf"])
+def test_datagrams_without_end_are_refused_with_their_place(folder, capsys, tool):
+    (folder / "a.nts").write_text(SCRIPT.format(f"UDP_STREAM tool={tool}"))
+    status = cli.main(["run", "--ground", "sim", "a.nts"])
+    told = capsys.readouterr().err
+    assert (status, [path.name for path in folder.iterdir()]) == (3, ["a.nts"])
+    assert "UDP_STREAM: not in simulated time (needed at a.nts:3)\n" in told
+
+
+def test_a_dry_run_refuses_them_too(folder):
+    (folder / "a.nts").write_text(SCRIPT.format("UDP_STREAM"))
+    assert cli.main(["run", "-n", "--ground", "sim", "a.nts"]) == 3
+
+
+def test_other_grounds_can_do_them(folder):
+    (folder / "a.nts").write_text(SCRIPT.format("UDP_STREAM"))
+    assert cli.main(["run", "-n", "--ground", "uml", "a.nts"]) == 0
+
+
+def test_requests_and_replies_in_datagrams_are_fine(folder):
+    (folder / "a.nts").write_text(SCRIPT.format("UDP_RR"))
+    assert cli.main(["run", "-n", "--ground", "sim", "a.nts"]) == 0
