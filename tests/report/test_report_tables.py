@@ -53,6 +53,7 @@ def evaluate(code: str) -> object:
         ("ca=bbr rate!=0", ["2.0", "10.0"]),
         ("Rate=8000", ["10.0"]),
         ("speed>1", []),
+        ("ca>5", []),
     ],
 )
 def test_a_filter_keeps(filter_text, exps):

@@ -198,9 +198,8 @@ class Dataset:
         own = self.columns[name].decimals
         return self.decimals if own is None else own
 
-    def shown(self, name: str, row: int) -> str:
-        """A cell as a table shows it."""
-        text = self.columns[name].texts[row]
+    def shown(self, name: str, text: str) -> str:
+        """A cell of a column as a table shows it."""
         if name == EXP and self.ids.mislead:
             # With two decimals 12.1 would be shown as the tenth group.
             return text

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from netesto.report import embed, rendering
 from netesto.report.expscript.blocks import Block, Heading, PlotBlock, TableBlock
@@ -11,6 +11,8 @@ from netesto.report.expscript.tables import Cell, Table
 
 # A page of nothing has a title all the same.
 UNTITLED = "Experiments"
+# A browser takes seconds for the elements of some ten thousand rows.
+ROWS_MAX = 1000
 
 
 def render(title: str, blocks: Sequence[Block]) -> str:
@@ -21,7 +23,11 @@ def render(title: str, blocks: Sequence[Block]) -> str:
         headings=[block for block in blocks if isinstance(block, Heading)],
         blocks=[(type(block).__name__, _ready(block)) for block in blocks],
         has_table=any(isinstance(block, TableBlock) for block in blocks),
-        cell_class=_cell_class,
+        has_large=any(isinstance(block, TableBlock) and is_large(block.table) for block in blocks),
+        is_large=is_large,
+        rows=_rows,
+        widest=_widest,
+        numeric_columns=_numeric_columns,
         hint=_hint,
         light_colors=Markup(embed.variables(dark=False)),  # noqa: S704 - our own colours
         dark_colors=Markup(embed.variables(dark=True)),  # noqa: S704 - our own colours
@@ -42,13 +48,51 @@ def _ready(block: Block) -> object:
     }
 
 
-def _cell_class(table: Table, place: int, cell: Cell) -> Markup:
-    classes = ["number"] if table.headings[place].is_numeric else []
-    if cell.mark:
-        classes.append(f"c-{cell.mark}")
-    if not classes:
-        return Markup("")
-    return Markup(' class="{}"').format(" ".join(classes))
+def _rows(table: Table) -> Markup:
+    """The rows as HTML, one on each line. Not in the template: a table may have a million cells.
+
+    Of many rows it is the shortest form that HTML allows, with no tags that end a cell or a row.
+    """
+    brief = is_large(table)
+    numeric = [heading.is_numeric and not brief for heading in table.headings]
+    known: dict[tuple[Cell, bool], str] = {}
+    lines: list[str] = []
+    for row in table.rows:
+        parts = [f'<tr class="m-{row.mark}">' if row.mark else "<tr>"]
+        for key in zip(row.cells, numeric, strict=True):
+            html = known.get(key)
+            if html is None:
+                html = known[key] = _cell(*key)
+            parts.append(html if brief else f"{html}</td>")
+        lines.append("".join(parts) if brief else "".join((*parts, "</tr>")))
+    return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
+
+
+def _cell(cell: Cell, is_numeric: bool) -> str:
+    """Without its end. An end of a line in a text is no end of a row of the page."""
+    classes = ["number"] * is_numeric + [f"c-{cell.mark}"] * bool(cell.mark)
+    text = str(escape(cell.text)).replace("\n", "&#10;")
+    if cell.link:
+        text = f'<a href="{escape(cell.link)}">{text}</a>'
+    return f'<td class="{" ".join(classes)}">{text}' if classes else f"<td>{text}"
+
+
+def is_large(table: Table) -> bool:
+    """Whether the page makes elements of the rows in view only."""
+    return len(table.rows) > ROWS_MAX
+
+
+def _widest(table: Table) -> str:
+    """For each column the row with its longest text, which keeps the column as wide as it needs."""
+    return " ".join(
+        str(max(range(len(table.rows)), key=lambda row: len(table.rows[row].cells[place].text)))
+        for place in range(len(table.headings))
+    )
+
+
+def _numeric_columns(table: Table) -> list[int]:
+    """The places of columns of numbers, from 1."""
+    return [place for place, one in enumerate(table.headings, start=1) if one.is_numeric]
 
 
 def _hint(table: Table) -> str:

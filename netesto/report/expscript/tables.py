@@ -102,13 +102,16 @@ def build(
     """The selected rows and visible columns. `link` tells where the page of a row is."""
     data = view.data
     shown = view.shown_columns
-    rows: list[Row] = []
     watched = [column for column in (change_column, VERSION) if column in data.columns]
-    for row in view.rows.tolist():
-        painted = [changes.differs(column, data.columns[column].texts[row]) for column in watched]
-        mark = CHANGED if any(painted) else _variant(view, row)
-        cells = tuple(_cell(view, column, row, link) for column in shown)
-        rows.append(Row(cells, mark))
+    marks = _variants(view)
+    if watched:
+        read = [(column, data.columns[column].texts) for column in watched]
+        for place, row in enumerate(view.rows.tolist()):
+            painted = [changes.differs(column, texts[row]) for column, texts in read]
+            marks[place] = CHANGED if any(painted) else marks[place]
+    columns = [_cells(view, column, link) for column in shown]
+    cells = zip(*columns, strict=True) if columns else [()] * len(view.rows)
+    rows = tuple(Row(one, mark) for one, mark in zip(cells, marks, strict=True))
     headings = tuple(
         Heading(
             column,
@@ -118,7 +121,7 @@ def build(
         )
         for column in shown
     )
-    return Table(headings, tuple(rows), name)
+    return Table(headings, rows, name)
 
 
 def _is_numeric(view: View, name: str) -> bool:
@@ -132,18 +135,25 @@ def _is_numeric(view: View, name: str) -> bool:
     return bool(numeric.any()) and all(text.strip() in signs for text in texts)
 
 
-def _variant(view: View, row: int) -> str:
+def _variants(view: View) -> list[str]:
+    """What marks each row, as far as its congestion control does."""
     if "ca" not in view.data.columns:
-        return OTHER_VARIANT
-    variant = view.data.columns["ca"].texts[row]
-    return variant if variant in VARIANTS else OTHER_VARIANT
+        return [OTHER_VARIANT] * len(view.rows)
+    texts = view.data.columns["ca"].take(view.rows).texts
+    return [text if text in VARIANTS else OTHER_VARIANT for text in texts]
 
 
-def _cell(view: View, name: str, row: int, link: Callable[[int], str]) -> Cell:
-    text = view.data.shown(name, row)
+def _cells(view: View, name: str, link: Callable[[int], str]) -> list[Cell]:
+    """The selected cells of a column; equal ones are one."""
+    texts = view.data.columns[name].take(view.rows).texts
     if name == EXP:
-        return Cell(text, link(row))
-    return Cell(text, mark=_cell_mark(name, text))
+        shown = (view.data.shown(name, text) for text in texts)
+        return [Cell(text, link(row)) for text, row in zip(shown, view.rows.tolist(), strict=True)]
+    known: dict[str, Cell] = {}
+    for written in dict.fromkeys(texts):
+        text = view.data.shown(name, written)
+        known[written] = Cell(text, mark=_cell_mark(name, text))
+    return [known[text] for text in texts]
 
 
 def _cell_mark(name: str, text: str) -> str:

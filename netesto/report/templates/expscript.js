@@ -1,34 +1,49 @@
 // Sorting, filtering and saving of each table. Without this script the tables are there as they are.
 for (const section of document.querySelectorAll(".shown")) {
-  const table = section.querySelector("table");
-  const body = table.tBodies[0];
+  const scroll = section.querySelector(".scroll");
+  const holder = scroll.querySelector(".large");
+  const large = holder && virtual.open(holder);
+  const table = large ? large.table : scroll.querySelector("table");
   const heads = [...table.tHead.rows[0].cells];
   const names = heads.map((head) => head.dataset.name);
-  const rows = [...body.rows].map((row) => ({ row, texts: [...row.cells].map((cell) => cell.textContent.trim()) }));
+
+  const body = table.tBodies[0];
+  const rows = large
+    ? large.lines.map((line) => ({ line }))
+    : [...body.rows].map((row) => ({ row, texts: [...row.cells].map((cell) => cell.textContent.trim()) }));
+  const textsOf = (row) => row.texts ??= virtual.textsOf(row.line);
+  const showLines = large && virtual.shower(scroll, table);
+  let kept = rows;
+  const show = () => {
+    if (large) showLines(kept.map(({ line }) => line));
+    else body.replaceChildren(...kept.map(({ row }) => row));
+  };
+  if (large) show();
+
   tables.sortable(heads, (column, order) => {
-    rows.sort((one, other) => order(one.texts[column], other.texts[column]));
-    body.append(...rows.map(({ row }) => row));
+    const one = new Map(rows.map((row) => [row, textsOf(row)[column]]));
+    rows.sort((a, b) => order(one.get(a), one.get(b)));
+    keep();
   });
 
   const tools = section.querySelector(".tools");
   const filter = tools.querySelector("input");
   const shown = tools.querySelector("output");
-  filter.addEventListener("input", () => {
+  const count = (number) => number.toLocaleString("en");
+  const keep = () => {
     const conditions = tables.conditions(filter.value, heads);
-    let count = 0;
-    for (const { row, texts } of rows) {
-      const found = conditions.every((each) => each(texts));
-      row.classList.toggle("filtered", !found);
-      count += found;
-    }
-    shown.textContent = conditions.length ? `${count} of ${rows.length} rows` : "";
-  });
+    kept = conditions.length ? rows.filter((row) => conditions.every((each) => each(textsOf(row)))) : rows;
+    show();
+    shown.textContent = conditions.length ? `${count(kept.length)} of ${count(rows.length)} rows`
+      : large ? `${count(rows.length)} rows; the browser's own search sees those in view only` : "";
+  };
+  filter.addEventListener("input", () => { keep(); scroll.scrollTop = 0; });
   tools.addEventListener("submit", (event) => event.preventDefault());
+  keep();
 
   tools.querySelector(".save").addEventListener("click", (event) => {
     const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const kept = rows.filter(({ row }) => !row.classList.contains("filtered")).map(({ texts }) => texts);
-    const csv = [names, ...kept].map((cells) => cells.map(quoted).join(",") + "\n").join("");
+    const csv = [names, ...kept.map(textsOf)].map((cells) => cells.map(quoted).join(",") + "\n").join("");
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
     link.download = `${event.target.dataset.name}.csv`;

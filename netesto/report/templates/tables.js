@@ -19,12 +19,22 @@ const tables = (() => {
     return match ? Number(match[1]) * units[kind][match[2].toLowerCase()] : NaN;
   };
   const measures = [numberOf, (text) => quantityOf(text, "rate"), (text) => quantityOf(text, "time")];
-  const compare = (one, other) => {
-    for (const measure of measures) {
-      const difference = measure(one) - measure(other);
-      if (!Number.isNaN(difference)) return difference;
+  // What a text is to be ordered by: its kind, its size, itself. Most texts come again and again.
+  const known = new Map();
+  const keyOf = (text) => {
+    let key = known.get(text);
+    if (!key) {
+      const sizes = measures.map((measure) => measure(text));
+      const kind = sizes.findIndex((size) => !Number.isNaN(size));
+      known.set(text, key = kind < 0 ? { kind: measures.length, size: 0 } : { kind, size: sizes[kind] });
     }
-    return one.localeCompare(other, "en", { numeric: true });
+    return key;
+  };
+  const collator = new Intl.Collator("en", { numeric: true });
+  const compare = (one, other) => {
+    const [a, b] = [keyOf(one), keyOf(other)];
+    if (a.kind === b.kind && a.kind < measures.length) return a.size - b.size;
+    return a.kind - b.kind || collator.compare(one, other);
   };
 
   // 12.10 behind 12.9: numbers of an experiment and of a group. 12 is 12.0.
@@ -60,7 +70,11 @@ const tables = (() => {
     const match = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.+)$/.exec(word);
     const column = match ? heads.findIndex((head) => head.dataset.name.toLowerCase() === match[1].toLowerCase()) : -1;
     if (column >= 0) {
-      return (texts) => (!isMissing(texts[column]) || match[2] === "!=") && tests[match[2]](orderOf(heads[column])(texts[column], match[3]));
+      // A text is neither above nor below a number.
+      const orders = match[2].includes("<") || match[2].includes(">");
+      return (texts) => (!isMissing(texts[column]) || match[2] === "!=")
+        && (!orders || keyOf(texts[column]).kind === keyOf(match[3]).kind)
+        && tests[match[2]](orderOf(heads[column])(texts[column], match[3]));
     }
     const wanted = word.toLowerCase();
     return (texts) => texts.some((text) => text.toLowerCase().includes(wanted));
