@@ -132,7 +132,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     status = overall_status(statuses, asked.reasons)
     found = replace(asked, groups=groups, status=status)
     warnings = (*asked.warnings, *_flow_warnings(found), *doubts(evidence))
-    warnings = (*warnings, *_host_warnings(evidence))
+    warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
 
 
@@ -191,7 +191,8 @@ def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
     return f"{text}: {arrived / 1e6:.4g} MB of its request of {size} bytes arrived"
 
 
-def _host_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterator[str]:
+    """Hosts of a lab have the same CPUs: the busiest of them tells for all."""
     busiest: dict[str, float] = {}
     for group in evidence.groups:
         for host, samples in (
@@ -201,6 +202,8 @@ def _host_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             by_core = zip(*(sample.busy_percent for sample in samples), strict=False)
             cores = [statistics.fmean(core) for core in by_core]
             busiest[host] = max([busiest.get(host, 0.0), *cores])
+    if one_machine:
+        busiest = {"this machine": max(busiest.values(), default=0.0)}
     for host, percent in sorted(busiest.items()):
         if percent > BUSY_CPU_PERCENT:
             yield f"{host}: a CPU was {percent:.0f} % busy; it may have limited the flows"

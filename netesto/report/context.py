@@ -55,7 +55,7 @@ def of(manifest: Manifest) -> Context:
     return Context(
         capacities=_references(paths, _capacity_mbit_per_s, _rate_label),
         base_rtts=_references(paths, lambda path: path.measured_rtt_ms, _rtt_label),
-        one_machine=manifest.ground in {"lab", "uml", "sim"},
+        one_machine=manifest.on_one_machine,
         simulated=manifest.simulated_time,
     )
 

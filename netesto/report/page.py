@@ -137,7 +137,7 @@ def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
     for name, key in (("RTT in TCP", "rtt"), ("RTT of ping", "pingRtt")):
         found.append(Tile(name, table.milliseconds(whole.get(key, "")), "ms"))
     again = table.figure(whole.get("retransSegs%", ""), 3)
-    found.append(Tile("Sent again", again, "% of segments"))
+    found.append(Tile("Retransmitted", again, "% of segments"))
     return [tile for tile in found if tile.value != table.UNKNOWN]
 
 

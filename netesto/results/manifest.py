@@ -109,6 +109,11 @@ class Manifest:
     speed_up: float | None = None
     format: int = FORMAT
 
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether all hosts are namespaces of one machine, whose CPUs they share."""
+        return self.ground in {"lab", "uml", "sim"}
+
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(omit_if_default=False)

@@ -49,12 +49,22 @@ def test_another_congestion_control_than_asked_is_warned_of():
     assert "congestion control reno, asked was" in " ".join(found(evidence).warnings)
 
 
-def test_a_busy_processor_is_warned_of():
+def with_a_busy_client():
     evidence = samples.two_flows()
     busy = (CpuSample(evidence.started_s + 1, (10.0, 97.0)),)
     groups = (replace(evidence.groups[0], client_cpu=busy), evidence.groups[1])
-    assert found(replace(evidence, groups=groups)).warnings == (
+    return replace(evidence, groups=groups)
+
+
+def test_a_busy_processor_is_warned_of():
+    assert found(with_a_busy_client(), ground="hosts").warnings == (
         "client1: a CPU was 97 % busy; it may have limited the flows",
+    )
+
+
+def test_a_busy_processor_of_a_lab_is_that_of_all_hosts():
+    assert found(with_a_busy_client(), ground="lab").warnings == (
+        "this machine: a CPU was 97 % busy; it may have limited the flows",
     )
 
 
