@@ -7,7 +7,7 @@ from pathlib import Path
 from netesto import process
 from netesto.cli import grounds, sidebyside, status
 from netesto.cli.session import End, Session
-from netesto.cli.settings import Script
+from netesto.cli.settings import Script, Settings
 from netesto.cli.sidebyside import SideBySide, Task
 from netesto.controller.onfailure import OnFailure
 from netesto.lab import drawing
@@ -31,19 +31,25 @@ class Parted(Session):
         out: Path,
         kernel: Kernel,
         script: Script,
+        settings: Settings,
         jobs: int,
         counter: int,
     ) -> None:
         super().__init__(
-            options, rehearsal=rehearsal, run_record=run_record, fields=fields, out=out
+            options,
+            rehearsal=rehearsal,
+            run_record=run_record,
+            fields=fields,
+            out=out,
+            script=script,
+            settings=settings,
         )
         self._kernel = kernel
-        self._script = script
         self._jobs = jobs
         self._counter = counter
 
     def carry_out(self, results: Store) -> End:
-        network = grounds.network(self.options, self.rehearsal, self._script.file)
+        network = grounds.network(self.options, self.rehearsal, self.script.file)
         results.reserve(self._counter, self.rehearsal.last_number)
         tasks = sidebyside.tasks(
             self.rehearsal,
@@ -53,7 +59,7 @@ class Parted(Session):
             is_done=lambda part: (
                 self.options.resume
                 and bool(part.cell)
-                and results.is_cell_done(self._script.name, part.cell)
+                and results.finished_cell(self.script.name, part.cell) is not None
             ),
         )
         self.display.say(drawing.draw(network))
@@ -70,7 +76,7 @@ class Parted(Session):
         return SideBySide(
             tasks,
             command=self._command,
-            script=self._script.text.encode() if self._script.path is None else b"",
+            script=self.script.text.encode() if self.script.path is None else b"",
             run=self.record.name,
             results=results,
             display=self.display,

@@ -101,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
             out=out,
             kernel=kernel,
             script=script,
+            settings=settings,
             jobs=jobs,
             counter=counter,
         ).run()

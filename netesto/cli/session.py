@@ -6,18 +6,20 @@ import logging
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netesto import log
 from netesto.cli import console, partfolders, printing, settings, status, tables
 from netesto.cli.display import Display
-from netesto.controller import wallclock
+from netesto.cli.settings import Script, Settings
+from netesto.controller import resume, wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError
 from netesto.lab import guest
 from netesto.language.parts import Rehearsal
+from netesto.language.resume import PassedOver
 from netesto.results import runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
@@ -33,6 +35,13 @@ class End:
     ground: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
 
+    def with_failures(self, failures: Sequence[str]) -> "End":
+        """The same end, with what had failed before."""
+        if not failures:
+            return self
+        outcome = status.FAILED if self.status == status.OK else self.status
+        return replace(self, status=outcome, failures=(*failures, *self.failures))
+
 
 class Session(ABC):
     """One real run, from the results folder to the exit status."""
@@ -45,8 +54,12 @@ class Session(ABC):
         run_record: RunRecord,
         fields: Fields,
         out: Path,
+        script: Script,
+        settings: Settings,
     ) -> None:
         self.options = options
+        self.script = script
+        self.settings = settings
         self.rehearsal = rehearsal
         self.record = run_record
         self.out = out
@@ -70,7 +83,8 @@ class Session(ABC):
             self._tell_columns(wanted)
             try:
                 with self.display:
-                    end = self.carry_out(results)
+                    passed = self._pass_over(results)
+                    end = self.carry_out(results).with_failures(passed)
             except KeyboardInterrupt:
                 end = End(status.INTERRUPTED)
                 raise
@@ -95,6 +109,21 @@ class Session(ABC):
                 f"experiments without rows in exp.csv: {numbers};"
                 f" netesto report {results.folder} adds them"
             )
+
+    def _pass_over(self, results: Store) -> list[str]:
+        """Say which cells `--resume` passes over; what is claimed of them and false."""
+        if not self.options.resume or self.options.part:
+            return []
+        claimable = settings.claimable(self.fields)
+        passed = PassedOver(resume.earlier(results, self.script.name, claimable))
+        self.script.run(self.settings.interpreter(passed))
+        failures = []
+        for each in passed.cells:
+            self.display.say(f"passed over {each.name}: finished by an earlier run")
+            failures += [f"{each.name}, of an earlier run: {text}" for text in each.failures]
+        for failure in failures:
+            self.display.warn(f"assertion failed: {failure}")
+        return failures
 
     def tell_warnings(self) -> None:
         """What looks wrong in the script, before it takes time. A part's was told by the run."""

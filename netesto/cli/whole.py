@@ -54,10 +54,14 @@ class Whole(Session):
         part: Assignment | None,
     ) -> None:
         super().__init__(
-            options, rehearsal=rehearsal, run_record=run_record, fields=fields, out=out
+            options,
+            rehearsal=rehearsal,
+            run_record=run_record,
+            fields=fields,
+            out=out,
+            script=script,
+            settings=settings,
         )
-        self._script = script
-        self._settings = settings
         self._choice = choice
         self._part = part
         self._starter: Starter | None = None
@@ -91,7 +95,7 @@ class Whole(Session):
                 index=write_index,
                 name=self.record.name,
                 ground=ground,
-                script=self._script.name,
+                script=self.script.name,
                 resume=self.options.resume,
                 family=self.options.family,
                 on_failure=self._on_failure,
@@ -114,7 +118,7 @@ class Whole(Session):
                 self._ask(inventory)
             yield inventory, Ground(kind="hosts")
             return
-        network = grounds.network(self.options, self.rehearsal, self._script.file)
+        network = grounds.network(self.options, self.rehearsal, self.script.file)
         self.display.doing("building the lab")
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
@@ -202,15 +206,15 @@ class Whole(Session):
     def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> End:
         outcome = status.OK
         failures: tuple[str, ...] = ()
-        self.display.say(f"seed {self._settings.seed}")
+        self.display.say(f"seed {self.settings.seed}")
         self.tell_warnings()
         port: ports.Port = controller
         if self._part is not None:
             part = self._part
             port = OnePart(controller, index=part.index, start=part.start, before=part.before)
-        interpreter = self._settings.interpreter(port)
+        interpreter = self.settings.interpreter(port)
         try:
-            self._script.run(interpreter)
+            self.script.run(interpreter)
         except StoppedError as error:
             self.display.say(error.message)
             controller.interrupt("the run was stopped", interpreter.notes())

@@ -77,7 +77,8 @@ class Controller:
         self._name = name
         self._script = script
         self._resume = resume
-        self._cell_failed = False
+        # The experiments of the part that runs: number, SWEEP cell, and whether all was well.
+        self._measured: list[tuple[int, Mapping[str, str], bool]] = []
         self._family = family
         self._inventory = inventory
         self._ground = ground
@@ -189,15 +190,17 @@ class Controller:
             raise StoppedError(f"the run ends here: {self.failures[-1]}")
 
     def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        return self._resume and self._store.is_cell_done(self._script, cell)
+        return self._resume and self._store.finished_cell(self._script, cell) is not None
 
     def cell_finished(self, cell: Mapping[str, str]) -> None:
-        if not self._cell_failed:
-            self._store.note_cell(self._script, cell)
-        self._cell_failed = False
+        # Those of cells within this one are its own, too.
+        own = [each for each in self._measured if cell.items() <= each[1].items()]
+        if all(is_well for _, _, is_well in own):
+            self._store.note_cell(self._script, cell, [exp for exp, _, _ in own])
 
     def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
         del cell
+        self._measured.clear()
         self._part, self._failures_before = name, len(self.failures)
 
     def leave_part(self, *, whole: bool) -> bool:
@@ -259,8 +262,8 @@ class Controller:
         whole = self._store.complete(experiment.exp)
         self._store.append(rows)
         self._index(self._store.folder)
+        self._measured.append((experiment.exp, notes.cell, found.status == OK))
         if found.status != OK:
-            self._cell_failed = True
             self.failures.append(f"experiment {experiment.exp}: {found.status}")
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         if self._claimable.names == self._fields.names:

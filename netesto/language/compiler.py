@@ -191,6 +191,9 @@ class Compiler:
                     machine.port.cell_finished(whole)
 
                 machine.run_part(named, whole, run)
+            else:
+                # What is claimed of it is judged elsewhere, see language.resume.
+                machine.columns = {}
         finally:
             machine.stack.pop()
             notes.cells.pop()

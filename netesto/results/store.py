@@ -35,7 +35,7 @@ class Store:
         self.folder = folder
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
-        self._cells: frozenset[str] | None = None
+        self._cells: dict[str, tuple[int, ...]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -180,17 +180,23 @@ class Store:
 
     # ---- SWEEP cells -----------------------------------------------------------------------
 
-    def note_cell(self, script: str, cell: Mapping[str, str]) -> None:
-        """A script's SWEEP cell was finished well; a later run may pass it over."""
-        durable.append(self.folder / _CELLS, _cell_line(script, cell))
+    def note_cell(
+        self, script: str, cell: Mapping[str, str], experiments: Sequence[int] = ()
+    ) -> None:
+        """A script's SWEEP cell was finished well with these experiments; a later run may pass it
+        over."""
+        entry = {"script": script, "cell": dict(cell), "experiments": list(experiments)}
+        durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
-    def is_cell_done(self, script: str, cell: Mapping[str, str]) -> bool:
-        """True if `note_cell` was told of the cell, in whatever run."""
+    def finished_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
+        """The experiments that a cell was last finished well with, in whatever run; None if it
+        never was, or one of them is not here any more."""
         if self._cells is None:
-            path = self.folder / _CELLS
-            text = path.read_text(encoding="utf-8") if path.is_file() else ""
-            self._cells = frozenset(text.splitlines(keepends=True))
-        return _cell_line(script, cell) in self._cells
+            self._cells = _read_cells(self.folder / _CELLS)
+        found = self._cells.get(_cell_key(script, cell))
+        if found is None or not all(self.whole(exp).is_dir() for exp in found):
+            return None
+        return found
 
     # ---- tables and runs -------------------------------------------------------------------
 
@@ -284,8 +290,22 @@ def counter(folder: Path) -> int:
     return int(text)
 
 
-def _cell_line(script: str, cell: Mapping[str, str]) -> str:
-    return json.dumps({"script": script, "cell": dict(cell)}, sort_keys=True) + "\n"
+def _cell_key(script: str, cell: object) -> str:
+    return json.dumps([script, cell], sort_keys=True)
+
+
+def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
+    """The experiments of each finished cell; of several lines about a cell the last one holds. A
+    line that was cut short by the end of a machine counts for nothing."""
+    found: dict[str, tuple[int, ...]] = {}
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+            found[_cell_key(entry["script"], entry["cell"])] = tuple(entry["experiments"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 def experiments(folder: Path) -> list[int]:

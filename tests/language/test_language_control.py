@@ -516,6 +516,13 @@ def test_finished_cells_are_skipped_and_others_reported_finished(run_with):
     assert (port.echoed, port.finished) == (["2"], [{"n": "2", "rep": "1"}])
 
 
+def test_a_claim_behind_cells_that_are_all_passed_over_is_judged_elsewhere():
+    port = Asked()
+    port.done = [{"n": "1", "rep": "1"}]
+    run("SWEEP n=1 DO\nDO_SERVER host=a\nPROCESS_EXP\nDONE\nASSERT rate > 1\n", port)
+    assert (port.error, port.failed) == (None, [])
+
+
 def test_sweeps_within_each_other_have_cells_of_their_own(asked):
     """
     SWEEP a=1 reps=2 DO

@@ -268,3 +268,30 @@ def ended_run() -> RunRecord:
 
 def test_name_of_a_run_sorts_by_its_time():
     assert name_at(1795176900.25) == "2026-11-20T121500.250Z"
+
+
+# ---- SWEEP cells -------------------------------------------------------------------------------
+
+
+def test_a_finished_cell_has_the_experiments_that_it_was_last_finished_with(store):
+    for exp in (1, 2):
+        store.begin(exp)
+        store.complete(exp)
+    store.note_cell("a", {"ca": "bbr", "rep": "1"}, [1])
+    store.note_cell("a", {"rep": "1", "ca": "bbr"}, [2])
+    assert store.finished_cell("a", {"ca": "bbr", "rep": "1"}) == (2,)
+
+
+def test_a_cell_of_another_script_is_not_finished(store):
+    store.note_cell("a", {"ca": "bbr"})
+    assert store.finished_cell("b", {"ca": "bbr"}) is None
+
+
+def test_a_cell_is_not_finished_when_its_experiment_is_gone(store):
+    store.note_cell("a", {"ca": "bbr"}, [7])
+    assert store.finished_cell("a", {"ca": "bbr"}) is None
+
+
+def test_a_cell_of_which_half_a_line_was_written_is_not_finished(store, folder):
+    (folder / "cells.jsonl").write_text('{"cell": {"ca": "bbr"}, "exp')
+    assert store.finished_cell("a", {"ca": "bbr"}) is None

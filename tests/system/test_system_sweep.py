@@ -27,3 +27,54 @@ def test_a_sweep_fills_its_columns_and_is_not_run_twice(tmp_path: Path):
         ("3.0", "reno", "2"),
         ("4.0", "cubic", "2"),
     ]
+
+
+CLAIMED = """\
+LAB pair rate=50mbit
+SOURCE inlib
+SWEEP outer=1 DO
+    SWEEP ca=reno,cubic DO
+        RUN OneFlowStream server=b client=a ca=$ca dur=1
+        ASSERT ca == reno: only reno
+    DONE
+DONE
+"""
+
+
+def test_a_claim_that_was_false_keeps_its_status_until_it_holds(tmp_path: Path):
+    words = ("run", "--plain", "--resume", "--out", "out", "script.nts")
+    first = run_script(tmp_path, CLAIMED)
+    again = netesto(tmp_path, *words)
+    (tmp_path / "script.nts").write_text(CLAIMED.replace("== reno", "!= bbr"))
+    mended = netesto(tmp_path, *words)
+    told = "netesto: outer=1 rep=1, of an earlier run: script.nts:6: only reno"
+    assert (first.status, again.status, mended.status, again.stderr.splitlines()[-1]) == (
+        1,
+        1,
+        0,
+        told,
+    )
+
+
+def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path: Path):
+    script = CLAIMED.replace("        ASSERT ca == reno: only reno\n", "")
+    failing = script.replace("RUN OneFlowStream", "RUN Two").replace(
+        "SWEEP outer",
+        "BEGIN Two\n"
+        "    DO_SERVER host=b exp=COUNTER start=1\n"
+        "    DO_CLIENT host=a server=b exp=PREV ca=$ca dur=1 req=S\n"
+        "    IF $ca == reno: WAIT_FLOWS timeout=0.2\n"
+        "    PROCESS_EXP\n"
+        "END Two\n"
+        "SWEEP outer",
+        1,
+    )
+    first = run_script(tmp_path, failing)
+    (tmp_path / "script.nts").write_text(failing.replace("timeout=0.2", "timeout=9"))
+    again = netesto(tmp_path, "run", "--plain", "--resume", "--out", "out", "script.nts")
+    passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
+    assert (first.status, again.status, passed) == (
+        1,
+        0,
+        ["passed over outer=1 rep=1 ca=cubic rep2=1: finished by an earlier run"],
+    )
