@@ -537,6 +537,8 @@ def _fixed_parts(raw: str) -> tuple[str, ...]:
 
 def _may_be(name: str, fixed: Sequence[str]) -> bool:
     """Whether some values of the variables make this name."""
+    if len(fixed) == 1:
+        return name == fixed[0]
     first, *between, last = fixed
     if len(name) < sum(map(len, fixed)) or not (name.startswith(first) and name.endswith(last)):
         return False

@@ -188,7 +188,8 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
     if "$" in name:
         # It may be any command, a SET or a SET_EXP among them.
         found.mentioned.update(_bare_names(" ".join(word.text for word in row.words[1:])))
-        _assign(row.words[1].text.partition("=")[0] if len(row.words) > 1 else name, found)
+        if len(row.words) > 1:
+            _assign(row.words[1].text.partition("=")[0], found)
     if name == "SET_EXP":
         names += _bare_names(" ".join(word.text for word in row.words[1:]))
     if name == "RUN" and len(row.words) > 1:

@@ -546,6 +546,15 @@ def test_sources_in_a_circle_are_a_warning(tmp_path):
     ]
 
 
+def test_a_dollar_that_begins_no_variable_sets_none(findings):
+    """
+    SET ${a=1
+    ECHO x
+    WAIT $b
+    """
+    assert findings[-1] == "3:6: error: undefined variable $b: nothing sets it"
+
+
 def test_hosts_must_be_in_the_inventory(tmp_path):
     path = tmp_path / "x.nts"
     path.write_text(
