@@ -26,6 +26,8 @@ _Ranks: TypeAlias = NDArray[np.int64]
 
 # Up to so many values all arrangements are counted; beyond, the sums are as good as normal.
 EXACT_MAX = 100
+# So many ratios are kept and sorted at most.
+RATIOS_MAX = 1_000_000
 # Log ratios nearer than this are equal: the last digits of a quotient mean nothing.
 _DECIMALS = 12
 # Two groups so many standard deviations of a difference apart hardly ever overlap.
@@ -55,7 +57,7 @@ def unpaired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     ranks = _doubled_ranks(np.concatenate((base, new)))
     chosen = len(new)
     p, least, direction = _of_sum(ranks, chosen, int(ranks[len(base) :].sum()))
-    apart = np.sort(_ratios(base[:, None], new[None, :]), axis=None)
+    apart = _Ratios(base, new)
     below = _untied_tail(len(base), chosen, (1 - confidence) / 2)
     return Change(_median(apart), _between(apart, below), p, least, direction)
 
@@ -77,6 +79,51 @@ def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     return Change(_median(means), _between(means, below), p, least, direction)
 
 
+class _Ratios:
+    """All log ratios in their order, without keeping them where they are too many.
+
+    Then one of them is found by bisection: how many are at or below a number, the sorted runs tell.
+    """
+
+    def __init__(self, base: Floats, new: Floats) -> None:
+        self._count = len(base) * len(new)
+        self._ordered: Floats | None = None
+        if self._count <= RATIOS_MAX:
+            self._ordered = np.sort(_ratios(base[:, None], new[None, :]), axis=None)
+            return
+        self._base, self._new = np.sort(_logarithms(base)), np.sort(_logarithms(new))
+        self._zeros = int((base == 0).sum()) * int((new == 0).sum())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: int) -> float:
+        if self._ordered is not None:
+            return float(self._ordered[place])
+        wanted = place % self._count + 1
+        finite = np.concatenate((self._base, self._new))
+        finite = finite[np.isfinite(finite)]
+        reach = float(np.ptp(finite)) + 1 if len(finite) else 1.0
+        low, high = -reach, reach
+        if self._at_or_below(low) >= wanted:
+            return -math.inf
+        if self._at_or_below(high) < wanted:
+            return math.inf
+        while high - low > 10**-_DECIMALS:
+            middle = (low + high) / 2
+            if self._at_or_below(middle) >= wanted:
+                high = middle
+            else:
+                low = middle
+        return round(high, _DECIMALS)
+
+    def _at_or_below(self, ratio: float) -> int:
+        # Those of 0 to 0 are 0, and not what a difference of infinities is.
+        greater = np.searchsorted(self._base, self._new - ratio, side="left")
+        found = self._count - int(greater.sum())
+        return found if ratio >= 0 else found - self._zeros
+
+
 def _ratios(base: Floats, new: Floats) -> Floats:
     """Logarithms of new to base."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,8 +133,8 @@ def _ratios(base: Floats, new: Floats) -> Floats:
     return rounded
 
 
-def _median(ordered: Floats) -> float:
-    middle = ordered[[(len(ordered) - 1) // 2, len(ordered) // 2]].tolist()
+def _median(ordered: Floats | _Ratios) -> float:
+    middle = [float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])]
     if middle[0] == -math.inf and middle[1] == math.inf:
         return 0.0
     return _part(sum(middle) / 2)
@@ -97,7 +144,7 @@ def _part(logarithm: float) -> float:
     return math.expm1(min(logarithm, 700.0)) if logarithm < math.inf else math.inf
 
 
-def _between(ordered: Floats, below: int) -> Interval | None:
+def _between(ordered: Floats | _Ratios, below: int) -> Interval | None:
     """From the value with `below` others under it to the one with as many above it."""
     if below < 0:
         return None

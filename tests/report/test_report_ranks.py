@@ -158,3 +158,18 @@ def test_one_run_tells_only_how_many_a_test_needs():
 def test_a_probability_is_never_0():
     assert 0 < ranks.unpaired(np.arange(1.0, 101), np.arange(1.0, 101) + 1000).p < 1e-30
     assert 0 < ranks.unpaired(np.arange(1.0, 51), np.arange(1.0, 51) + 1000).p < 1e-25
+
+
+@pytest.mark.parametrize("zeros", [0, 7])
+def test_ratios_that_are_too_many_to_keep_are_found_all_the_same(monkeypatch, zeros):
+    draw = np.random.default_rng(12)
+    base, new = draw.lognormal(size=(2, 30))
+    base[:zeros] = new[:zeros] = 0
+    kept = ranks.unpaired(base, new)
+    monkeypatch.setattr(ranks, "RATIOS_MAX", 0)
+    found = ranks.unpaired(base, new)
+    assert kept.interval is not None
+    assert found.interval is not None
+    assert (found.part, found.interval.low, found.interval.high, found.p) == pytest.approx(
+        (kept.part, kept.interval.low, kept.interval.high, kept.p), abs=1e-9
+    )
