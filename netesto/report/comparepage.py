@@ -13,6 +13,8 @@ from netesto.report.compareplots import Point
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Paragraph, TableBlock
 from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.results.columns import UNITS
+from netesto.results.fields import canonical
 
 # Floats end near here; a p below is shown as such.
 SMALLEST_P = 1e-300
@@ -62,7 +64,7 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
     is_failures = one.measure == FAILED_RUNS
     texts = [
         *factors,
-        one.measure,
+        _with_unit(one.measure),
         _median(one.base),
         _median(one.new),
         "" if change is None else percent(change.part),
@@ -74,6 +76,11 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
     ]
     last = Cell(texts[-1], mark=_MARKS.get(one.verdict, ""))
     return Row((*(Cell(text) for text in texts[:-1]), last), mark="cubic")
+
+
+def _with_unit(measure: str) -> str:
+    unit = UNITS.get(canonical(measure), "")
+    return f"{measure} ({unit})" if unit else measure
 
 
 def _median(values: Sequence[float]) -> str:
@@ -160,8 +167,8 @@ def render(comparison: Comparison) -> str:
     *sentences, verdict = summary(comparison)
     blocks: list[Block] = [
         Paragraph(verdict),
+        *(Paragraph(sentence) for sentence in reversed(sentences)),
         Paragraph(f"Base: {comparison.base}. New: {comparison.new}."),
-        *(Paragraph(sentence) for sentence in sentences),
     ]
     for title, verdicts in (
         ("Worse", [Verdict.WORSE]),

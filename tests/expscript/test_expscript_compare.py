@@ -407,8 +407,9 @@ def test_the_terminal_shows_a_table(folders):
         "failed", "verdict",
     ]  # fmt: skip
     assert [[cell.text for cell in row.cells] for row in shown.rows] == [
-        ["bbr", "rate", "92.5", "80", "-13.5 %", "-15.8 % … -11.1 %", "0.0022", "6/6", "", "worse"],
-        ["cubic", "rate", "92.5", "91", "-1.6 %", "", "1", "6/1", "",
+        ["bbr", "rate (Mbit/s)", "92.5", "80", "-13.5 %", "-15.8 % … -11.1 %", "0.0022", "6/6",
+         "", "worse"],
+        ["cubic", "rate (Mbit/s)", "92.5", "91", "-1.6 %", "", "1", "6/1", "",
          "cannot tell: about 8 runs on each side would tell"],
     ]  # fmt: skip
 

@@ -1,5 +1,7 @@
 """exp is a pair of whole numbers: 1.10 is group 10 of experiment 1, and not its group 1."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,19 @@ def test_ids_along_x_are_categories_in_their_order(run):
     svg = outcome.plots[0].svg
     places = [svg.index(f">{exp}<") for exp in NUMBERS]
     assert places == sorted(places)
+
+
+def test_a_series_of_the_first_group_has_not_the_tenth(run):
+    csv = "exp,note,rate\n" + "".join(f"{exp},at {exp},5\n" for exp in NUMBERS)
+    script = "File=exp\nplotX=note\nplotY1=rate\nplotSeries=exp;1.1=first,1.12\ndoPlot"
+    svg = run(script, csv=csv).plots[0].svg
+    assert re.findall(r">at ([^<]+)</text>", svg) == ["1.1", "1.12"]
+
+
+def test_small_multiples_are_in_the_order_of_groups(run):
+    script = "File=exp\nplotX=rate\nplotY1=rate\nplotFacet=exp\nSelect=exp>1.8,exp<2\ndoPlot"
+    svg = run(script, csv=CSV).plots[0].svg
+    assert re.findall(r">(?:exp *[=:] *)?(1\.\d+)</text>", svg) == ["1.9", "1.10", "1.11", "1.12"]
 
 
 def test_the_page_sorts_ids_as_pairs(run):

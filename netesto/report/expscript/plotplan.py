@@ -60,7 +60,8 @@ def plan(view: View, request: Request) -> Plot | None:
             f"{', '.join((*wanted.lefts, *wanted.rights))}; there is no plot"
         )
         return None
-    frame = Frame(request, kind, wanted, found, samples.labels(wanted), _panels(found))
+    panels = samples.panels(found, are_pairs=wanted.facet == EXP and view.data.ids.mislead)
+    frame = Frame(request, kind, wanted, found, samples.labels(wanted), panels)
     frame = _with_repeats(frame)
     match kind:
         case "cdf":
@@ -95,14 +96,6 @@ def _rights(request: Request, view: View) -> tuple[str, ...]:
         more = ", ".join(names[RIGHT_COLUMNS_MAX:])
         request.warn(f"plotY2: the first is drawn as diamonds, the second as lines; not {more}")
     return names[:RIGHT_COLUMNS_MAX]
-
-
-def _panels(found: Sequence[Sample]) -> tuple[str, ...]:
-    texts = tuple(dict.fromkeys(sample.panel for sample in found if sample.is_drawn))
-    numbers = [numerals.drawable(text) for text in texts]
-    if None in numbers:
-        return texts
-    return tuple(sorted(texts, key=lambda text: numerals.drawable(text) or 0.0))
 
 
 def _with_repeats(frame: Frame) -> Frame:

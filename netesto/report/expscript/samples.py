@@ -9,7 +9,7 @@ import numpy as np
 from netesto.errors import ScriptError
 from netesto.report.expscript import estimates, ids, numerals
 from netesto.report.expscript.csvcells import Warn
-from netesto.report.expscript.dataset import View, nearest
+from netesto.report.expscript.dataset import EXP, View, nearest
 from netesto.report.expscript.lines import items
 
 
@@ -58,7 +58,8 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
     if labels:
         there = dict.fromkeys(texts[row] for row in view.rows.tolist())
         # 1M in the script is 1000000.0 in the data, where the text itself is not listed.
-        for cell in [cell for cell in there if cell not in labels]:
+        are_pairs = column == EXP and view.data.ids.mislead
+        for cell in [cell for cell in there if cell not in labels and not are_pairs]:
             same = next((value for value in labels if numerals.same(value, cell)), None)
             labels |= {} if same is None else {cell: labels[same]}
         return SeriesChoice(column, labels, listed=True)
@@ -226,6 +227,16 @@ def _natural(text: str) -> list[tuple[int, float, str]]:
         else:
             found.append((0, quantity.value if number is None and quantity else number or 0.0, ""))
     return found
+
+
+def panels(samples: Sequence[Sample], *, are_pairs: bool = False) -> tuple[str, ...]:
+    """The titles of small multiples: by number if all are numbers, else in their order."""
+    texts = tuple(dict.fromkeys(sample.panel for sample in samples if sample.is_drawn))
+    if None in [numerals.drawable(text) for text in texts]:
+        return texts
+    if are_pairs:
+        return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
+    return tuple(sorted(texts, key=lambda text: numerals.drawable(text) or 0.0))
 
 
 def check_errors(errors: Sequence[str]) -> None:
