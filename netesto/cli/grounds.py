@@ -15,7 +15,7 @@ from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import Inventory, load
+from netesto.controller.inventory import load
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
@@ -23,7 +23,6 @@ from netesto.lab.topology import Topology
 from netesto.lab.watch import STALL_S
 from netesto.language import ports
 from netesto.language.dryrun import DryRun, Warned
-from netesto.model import Endpoint
 from netesto.results.store import Store
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
@@ -138,7 +137,9 @@ def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) ->
 def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> None:
     """UsageError or ScriptError if the command line or the script names a host that the lab, which
     need not be there yet, will not have."""
-    preflight.check_hosts(rehearsal.commands, _named(network, options, rehearsal))
+    aliases = labs.parse_map(options.map)
+    named = labs.inventory(network, rehearsal.commands, aliases=aliases)
+    preflight.check_hosts(rehearsal.commands, named)
 
 
 def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
@@ -162,14 +163,9 @@ def warnings(options: argparse.Namespace, rehearsal: DryRun, script: str) -> lis
     if options.hosts is not None or not (options.lab or rehearsal.lab_request):
         return []
     asked = network(options, rehearsal, script)
-    return behindlinks.warnings(asked, rehearsal.commands, _named(asked, options, rehearsal))
-
-
-def _named(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> Inventory:
-    """The hosts of a lab that need not be there yet, by the names that the script has for them."""
-    hosts = [Endpoint(host=name, agent="") for name in network.hosts]
-    suffixes = preflight.suffixes(rehearsal.commands)
-    return Inventory(hosts, aliases=labs.parse_map(options.map), suffixes=suffixes)
+    aliases = labs.parse_map(options.map)
+    named = labs.inventory(asked, rehearsal.commands, aliases=aliases)
+    return behindlinks.warnings(asked, rehearsal.commands, named)
 
 
 def run_inside(

@@ -3,18 +3,21 @@
 import argparse
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import process
 from netesto.cli import printing, status
+from netesto.controller import preflight
+from netesto.controller.inventory import Inventory
 from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology, ways
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Starter
 from netesto.lab.topology import Topology
 from netesto.lab.ways import Flow
-from netesto.model import Address
+from netesto.language.ports import RemoteCommand
+from netesto.model import Address, Endpoint
 
 # Flows of any source port that `lab path` asks for: enough to meet each of sixteen equal paths.
 SAMPLE_FLOWS = 256
@@ -59,6 +62,14 @@ def plan_of(network: Topology) -> plan.Plan:
     """The plan of a new lab on this machine."""
     burst_s = queueing.burst_s(guest.ground_inside())
     return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
+
+
+def inventory(
+    network: Topology, commands: Sequence[RemoteCommand], *, aliases: Mapping[str, str]
+) -> Inventory:
+    """The hosts of a lab that need not be there yet, by the names that commands have for them."""
+    hosts = [Endpoint(host=name, agent="") for name in network.hosts]
+    return Inventory(hosts, aliases=aliases, suffixes=preflight.suffixes(commands))
 
 
 def parse_map(text: str) -> Mapping[str, str]:

@@ -6,16 +6,19 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from netesto.cli import printing, settings, status
+from netesto.cli import behindlinks, labs, printing, settings, status
 from netesto.controller import requests
 from netesto.controller.inventory import load
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.lab import topology
+from netesto.lab.topology import Topology
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.ports import LabRequest
+from netesto.language.dryrun import Warned
+from netesto.language.ports import LabRequest, RemoteCommand
 
 _STANDARD_INPUT = Path("-")
 
@@ -29,6 +32,7 @@ def check(options: argparse.Namespace) -> int:
         definitions=settings.parse_definitions(options.definitions),
         hosts=hosts,
         lab_hosts=_lab_hosts,
+        lab_warnings=_lab_warnings,
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         refuse=requests.check_possible,
         max_iterations=options.max_iterations,
@@ -46,7 +50,17 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
-    return topology.build(request.topology, request.settings, script=request.place.file).hosts
+    return _network(request).hosts
+
+
+def _lab_warnings(request: LabRequest, commands: Sequence[RemoteCommand]) -> list[Warned]:
+    network = _network(request)
+    named = labs.inventory(network, commands, aliases={})
+    return behindlinks.warnings(network, commands, named)
+
+
+def _network(request: LabRequest) -> Topology:
+    return topology.build(request.topology, request.settings, script=request.place.file)
 
 
 def _count(number: int, noun: str) -> str:

@@ -48,6 +48,9 @@ MAX_COMPUTED = 200
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
 
 LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
+LabWarnings: TypeAlias = Callable[
+    [ports.LabRequest, Sequence[ports.RemoteCommand]], Sequence[Warned]
+]
 KnownColumns: TypeAlias = Callable[[Path | None], Columns | None]
 
 
@@ -58,6 +61,7 @@ def check(
     definitions: Mapping[str, str],
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
+    lab_warnings: LabWarnings = lambda _, __: (),
     known: KnownColumns = lambda _: None,
     refuse: Callable[[ports.RemoteCommand], None] = lambda _: None,
     max_iterations: int = MAX_ITERATIONS,
@@ -67,6 +71,7 @@ def check(
 
     `hosts` are the names of an inventory: hosts of commands, and of LAB, must be among them.
     `lab_hosts` tells the hosts that a LAB makes; without an inventory, commands must name those.
+    `lab_warnings` tells what commands will not do in such a LAB.
     `known` tells the columns that experiments of a script have (None: standard input).
     `refuse` raises a ScriptError for a command that could not be carried out anywhere.
     `read` gives the text of a script; the path `-` is called standard input in findings.
@@ -76,7 +81,14 @@ def check(
         columns = known(None if path == Path("-") else path)
         checker = _Checker(library_path, definitions, max_iterations, columns)
         try:
-            checker.check(path, read(path), hosts=hosts, lab_hosts=lab_hosts, refuse=refuse)
+            checker.check(
+                path,
+                read(path),
+                hosts=hosts,
+                lab_hosts=lab_hosts,
+                lab_warnings=lab_warnings,
+                refuse=refuse,
+            )
         except OSError as error:
             place = Place(str(path), 1)
             findings[Finding(f"cannot be read: {error.strerror or error}", place)] = None
@@ -134,12 +146,20 @@ class _Checker:
         *,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
+        lab_warnings: LabWarnings,
         refuse: Callable[[ports.RemoteCommand], None],
     ) -> None:
         """Find what is wrong in a script and what it needs."""
         self._main = STANDARD_INPUT if path == Path("-") else str(path)
         try:
-            self._find_all(path, text, hosts=hosts, lab_hosts=lab_hosts, refuse=refuse)
+            self._find_all(
+                path,
+                text,
+                hosts=hosts,
+                lab_hosts=lab_hosts,
+                lab_warnings=lab_warnings,
+                refuse=refuse,
+            )
         except _EnoughError:
             place = self.sorted()[-1].place
             said = f"more than {MAX_FINDINGS:,} things are wrong; the others are not told"
@@ -152,6 +172,7 @@ class _Checker:
         *,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
+        lab_warnings: LabWarnings,
         refuse: Callable[[ports.RemoteCommand], None],
     ) -> None:
         port, errors, files = self._dry_run(path, text)
@@ -168,6 +189,8 @@ class _Checker:
         known = set(hosts) if hosts is not None else None
         if port.lab_request is not None and lab_hosts is not None:
             known = self._check_lab(port.lab_request, known, lab_hosts)
+            if hosts is None and known is not None:
+                self._add_warnings(lab_warnings(port.lab_request, port.commands))
         if known is not None:
             for command in port.commands:
                 self._check_hosts(command, known)

@@ -80,3 +80,12 @@ def test_names_that_are_mapped_are_found(told):
     text = "LAB dumbbell rate=50mbit\nSET_QDISC host=kernel1 qdisc=fq_codel\n"
     [warning] = told(text, "--map", "kernel1=router")
     assert "SET_QDISC host=kernel1 qdisc=fq_codel: the bottleneck stays the link" in warning
+
+
+def test_check_tells_it_too_and_is_content(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.nts").write_text("LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=sfq\n")
+    status = cli.main(["check", "a.nts"])
+    told = capsys.readouterr().err
+    assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck stays the link" in told
+    assert (status, told.splitlines()[-1]) == (0, "0 errors, 1 warning")
