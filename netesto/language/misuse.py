@@ -20,12 +20,13 @@ from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
 from netesto.language.nearest import nearest
 from netesto.language.remote import Common, setting
+from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, parts
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.
-_TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "REQUIRE", "WAIT"})
+_TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
 _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
-_TRIED_BY_WORD = frozenset({"LAB", "REQUIRE"})
+_TRIED_BY_WORD = frozenset({"LAB"})
 
 
 def misuses(row: ast.Row) -> Iterator[MisuseError]:
@@ -39,6 +40,9 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
     if specification is not None:
         yield from _keyed(specification, raws)
         return
+    if name == "REQUIRE" and raws:
+        yield from _conditions(raws, row)
+        return
     try:
         if name not in ALL_NAMES:
             raise unknown_command(name, raws)
@@ -47,6 +51,16 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
         _local(name, raws, row)
     except MisuseError as error:
         yield error
+
+
+def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
+    """What is wrong in each condition of a REQUIRE."""
+    for raw in raws:
+        try:
+            if "$" not in raw:
+                requirement(_unquoted(raw), row)
+        except MisuseError as error:
+            yield error
 
 
 def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:

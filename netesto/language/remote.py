@@ -147,6 +147,7 @@ class Remote:
                 f"experiment {exp} is processed already"
                 if exp in self._processed
                 else f"there is no experiment {exp} to process",
+                near=("exp=",),
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment.",
             )
         self._processed.add(exp)

@@ -435,6 +435,8 @@ def test_requirements_that_make_no_sense_are_found_before_a_run(findings):
     """
     assert findings == [
         "2:9: error: REQUIRE hosts=four: 'four' is not a number of hosts: 4",
+        "2:20: error: REQUIRE kernel>=foo: 'foo' is not the number of a kernel: 6.1",
+        "2:32: error: REQUIRE tool=netpref: there is no tool netpref",
         "3:9: error: REQUIRE qdisc=nosuch: there is no qdisc nosuch",
         "4:9: error: REQUIRE qdisc=fqcodel: there is no qdisc fqcodel",
         "5:9: error: REQUIRE ca>cubic: a host has several cas, and none is greater than another",

@@ -160,7 +160,7 @@ def test_what_has_not_begun_is_not_processed(asked):
     DO_SERVER host=a exp=COUNTER
     PROCESS_EXP exp=9
     """
-    assert asked.message == "2:1: there is no experiment 9 to process"
+    assert asked.message == "2:17: there is no experiment 9 to process"
 
 
 def test_writing_to_a_processed_experiment_is_a_warning(asked):
