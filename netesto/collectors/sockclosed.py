@@ -24,6 +24,8 @@ _LOAD, _AT_LEAST, _MORE_THAN, _RETURN = 0x28, 0x35, 0x25, 0x06
 _INSTRUCTION = struct.Struct("=HBBI")
 # The ports of an inet_diag_msg, behind the header of netlink.
 _PORT_OFFSETS = (20, 22)
+# ... and the peer's in the message itself.
+_PEER_PORT, _NO_PORT = slice(6, 8), b"\0\0"
 # Two looks at each range, three instructions each, of 4096 that the kernel takes.
 _RANGES_MAX = 600
 
@@ -76,7 +78,12 @@ class ClosedSockets:
                 data = self._netlink.recv(sockdiag.BUFFER_BYTES)
             except BlockingIOError:
                 return
-            yield from map(sockdiag.line, sockdiag.bodies(data))
+            # A socket that listened has no peer.
+            yield from (
+                sockdiag.line(body)
+                for body in sockdiag.bodies(data)
+                if body[_PEER_PORT] != _NO_PORT
+            )
 
 
 def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:

@@ -1,0 +1,149 @@
+"""What a socket had counted when it ceased to be."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.collectors import sockclosed, sockets
+from netesto.collectors.clock import Clock
+from netesto.collectors.sockclosed import ClosedSockets
+from netesto.model import SocketSample
+
+SIZE = 100_000
+# The kernel counts a FIN with the bytes received.
+FIN = 1
+# Long enough that no tick comes between the end of a connection and the collector's.
+NEVER_S = 3600.0
+
+
+@pytest.fixture
+def closed() -> Iterator[ClosedSockets]:
+    with contextlib.closing(ClosedSockets()) as listening:
+        yield listening
+
+
+@contextlib.contextmanager
+def carried(address: str = "127.0.0.1") -> Iterator[int]:
+    """A connection over loopback that has carried some data; its server's port. At the end both of
+    its sockets are gone."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((address, port)) as client:
+            accepted, _ = server.accept()
+            with accepted:
+                client.sendall(b"x" * SIZE)
+                left = SIZE
+                while left:
+                    left -= len(accepted.recv(left))
+                yield port
+                client.shutdown(socket.SHUT_WR)
+                assert accepted.recv(1) == b""
+
+
+def both(closed: ClosedSockets) -> list[SocketSample]:
+    """The two sockets of a connection; the kernel tells of them a moment after their end."""
+    found: list[str] = []
+    while len(found) < 2:
+        closed_socket = socket.socket(fileno=socket.dup(closed.fileno()))
+        with closed_socket:
+            closed_socket.settimeout(10)
+            closed_socket.recv(1, socket.MSG_PEEK)
+        found += closed.heard()
+    return sockets.parse("".join(f"{line}\n" for line in found), 1.0)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_ends_of_a_connection_tell_all_that_it_carried(closed, address):
+    with carried(address) as port:
+        closed.listen_to([(port, port)])
+    found = {(each.peer_port == port, each.state, each.bytes_received) for each in both(closed)}
+    assert found == {(True, "CLOSE", FIN), (False, "CLOSE", SIZE + FIN)}
+
+
+def test_of_the_sender_segments_are_known(closed):
+    with carried() as port:
+        closed.listen_to([(port, port)])
+    (sender,) = [each for each in both(closed) if each.peer_port == port]
+    assert sender.total_retransmits == 0
+    assert 0 < (sender.data_segments_out or 0) < (sender.segments_out or 0)
+
+
+def test_other_ports_are_not_heard_of(closed):
+    with carried() as port:
+        closed.listen_to([(port + 1, port + 1)])
+        with carried() as other:
+            closed.listen_to([(other, other)])
+    assert {other in (each.local_port, each.peer_port) for each in both(closed)} == {True}
+    assert list(closed.heard()) == []
+
+
+def passes(ranges: Sequence[tuple[int, int]], *, local: int, peer: int) -> bool:
+    """What the filter's instructions do, as the kernel would run them."""
+    code = sockclosed._filter(ranges)
+    program = list(sockclosed._INSTRUCTION.iter_unpack(code))
+    message = {20: local, 22: peer}
+    loaded, place = 0, 0
+    while True:
+        kind, on_true, on_false, value = program[place]
+        place += 1
+        match kind:
+            case sockclosed._LOAD:
+                loaded = message[value]
+            case sockclosed._AT_LEAST:
+                place += on_true if loaded >= value else on_false
+            case sockclosed._MORE_THAN:
+                place += on_true if loaded > value else on_false
+            case _:
+                return bool(value)
+
+
+PORTS = st.integers(1, 65535)
+
+
+@given(st.lists(st.tuples(PORTS, PORTS).map(sorted).map(tuple), max_size=4), PORTS, PORTS)
+def test_the_filter_passes_what_has_a_port_of_a_range_at_either_end(ranges, local, peer):
+    within = any(first <= port <= last for first, last in ranges for port in (local, peer))
+    assert passes(ranges, local=local, peer=peer) is within
+
+
+def test_more_ranges_than_a_filter_holds_are_one(closed):
+    with carried() as port:
+        closed.listen_to([*((at, at) for at in range(2, 2002, 2)), (port, port)])
+    assert len(both(closed)) == 2
+
+
+# ---- the collector ---------------------------------------------------------------------------
+
+
+def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]:
+    """What a collector without a tick in between keeps of a connection that ends meanwhile."""
+
+    async def run() -> None:
+        collector = sockets.SocketCollector(path, Clock(), NEVER_S)
+        await collector.start()
+        with carried() as port:
+            closed.listen_to([(port, port)])
+            collector.watch([port], to_the_end=to_the_end)
+            collector.unwatch([port])
+        # Who listened first hears last: what we have heard the collector has.
+        both(closed)
+        await collector.stop()
+
+    asyncio.run(run())
+    return sockets.read(path)
+
+
+def test_the_file_holds_what_ended_between_ticks(tmp_path, closed):
+    found = kept(tmp_path / "sockets.ss", closed, to_the_end=True)
+    assert [each.state for each in found] == ["CLOSE", "CLOSE"]
+    assert max(each.bytes_received or 0 for each in found) == SIZE + FIN
+
+
+def test_connections_of_single_transactions_are_not_listened_to(tmp_path, closed):
+    assert kept(tmp_path / "sockets.ss", closed, to_the_end=False) == []
