@@ -20,7 +20,7 @@ SHOWN = (
     ("rate", "rate Mbit/s", True),
     ("rtt", "rtt ms", True),
     ("cwnd", "cwnd", True),
-    ("retrans_total", "retrans", True),
+    ("retransSegs%", "retrans %", True),
     ("status", "status", False),
 )
 

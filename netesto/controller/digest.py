@@ -246,9 +246,17 @@ def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
     return f"no data: 0 {what} in {result.elapsed_s:.3g} s"
 
 
+# States in which the kernel may have counted the other's FIN as a byte received, or its own as one
+# acknowledged.
+_FIN_RECEIVED = frozenset({"CLOSE-WAIT", "LAST-ACK", "CLOSING", "CLOSE"})
+_FIN_ACKNOWLEDGED = frozenset({"FIN-WAIT-2", "CLOSE"})
+
+
 def _has_carried(sample: SocketSample) -> bool:
-    """True if bytes came in, or were acknowledged; the kernel counts its SYN among these."""
-    return bool(sample.bytes_received) or (sample.bytes_acked or 0) > 1
+    """True if bytes came in, or were acknowledged; the kernel counts SYN and FIN among these."""
+    received = (sample.bytes_received or 0) - (sample.state in _FIN_RECEIVED)
+    acknowledged = (sample.bytes_acked or 0) - 1 - (sample.state in _FIN_ACKNOWLEDGED)
+    return received > 0 or acknowledged > 0
 
 
 def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:

@@ -64,7 +64,9 @@ def _durations(group: GroupEvidence) -> Iterator[str]:
     request, good = group.request, flows.good(group)
     asked_s = request.duration_s
     took_s = [flow.result.elapsed_s for flow in good if flow.result is not None]
-    most_s = asked_s + max(LATE_END_S, asked_s * TOLERANCE)
+    # Tools run for whole seconds: a part of one is no waiting, but what they make of it.
+    waiting_s = LATE_END_S if asked_s.is_integer() else 0.0
+    most_s = asked_s + max(waiting_s, asked_s * TOLERANCE)
     early = [each for each in took_s if each < asked_s * (1 - TOLERANCE)]
     late = [each for each in took_s if each > most_s]
     for found, furthest_s in ((early, min(early, default=0)), (late, max(late, default=0))):

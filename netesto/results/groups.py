@@ -4,9 +4,9 @@ Measurements are over the flows that ended well. Unknown is the empty text, neve
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from netesto.model import CpuSample, SocketSample, TransferResult
+from netesto.model import CpuSample, PingSample, SocketSample, TransferResult
 from netesto.results import flows, numbers, packets
 from netesto.results.columns import MEASURED
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence, Source
@@ -159,7 +159,7 @@ def _measured(evidence: GroupEvidence) -> dict[str, str]:
     row = _rates(told) | _latencies(told) | _sockets(evidence, good) | _processors(evidence, told)
     row |= {
         "pingRtt": numbers.short(
-            numbers.mean(ping.rtt_ms * 1000 for ping in evidence.pings), TIME_DECIMALS
+            numbers.mean(ping.rtt_ms * 1000 for ping in _pings(evidence, good)), TIME_DECIMALS
         ),
         "startSkew": numbers.short(_start_skew_ms(good), TIME_DECIMALS),
         **{key: evidence.features.get(key, "") for key in _FEATURES},
@@ -168,6 +168,18 @@ def _measured(evidence: GroupEvidence) -> dict[str, str]:
     row |= _packets(evidence)
     row["retransSegs%"] = retransmitted_segments_percent([row])
     return row if good else dict.fromkeys(row, "")
+
+
+def _pings(evidence: GroupEvidence, good: Sequence[InstanceEvidence]) -> Iterator[PingSample]:
+    """The pings sent while flows were to run: not before the first, nor while a tool only waits
+    (4 s at the end of a TCP_CRR)."""
+    request = evidence.request
+    starts = [flow.started_s for flow in good if flow.started_s is not None]
+    first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
+    last_s += request.omit_s + request.duration_s
+    return (
+        ping for ping in evidence.pings if first_s <= ping.time_s - ping.rtt_ms / 1000 <= last_s
+    )
 
 
 def _packets(evidence: GroupEvidence) -> dict[str, str]:

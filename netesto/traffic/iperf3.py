@@ -11,7 +11,8 @@ Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
   end used is told. An unknown one is an error.
 - A sender's intervals count what its socket took in. `--get-server-output` adds the intervals of a
   server that runs with `-J`: what arrived. These are goodput.
-- CPU is the share of one core that the iperf3 process itself used, not the host's load.
+- CPU is the share of one core that the iperf3 process itself used, not the host's load; it is not
+  taken for it.
 - 3.12 with `-J` exits with 0 though it was refused; the JSON says "error".
 - `-b` is the rate of each of the parallel streams.
 - From 3.17 on `--json-stream` prints an event a line as things happen, flushed.
@@ -136,8 +137,6 @@ class Iperf3:
             rate_bps=received.number("bits_per_second"),
             elapsed_s=received.number("seconds"),
             intervals=_intervals(document, request, started_s=started_s),
-            local_cpu_percent=document.number("end.cpu_utilization_percent.host_total"),
-            remote_cpu_percent=document.number("end.cpu_utilization_percent.remote_total"),
             local_retransmits=None if is_reverse else sender_retransmits,
             remote_retransmits=sender_retransmits if is_reverse else None,
             local_congestion_control=receiver_control if is_reverse else sender_control,

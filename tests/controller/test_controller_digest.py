@@ -95,6 +95,11 @@ def test_a_stream_of_which_no_byte_arrived_is_no_data():
     assert silence(STREAM, flow(NOTHING, sample(0))) == "no data: 0 bytes in 2 s"
 
 
+def test_what_only_shook_hands_and_closed_has_carried_nothing():
+    ended = replace(sample(1, acked=2), state="CLOSE")
+    assert silence(REQUESTS, flow(NOTHING, sample(0), ended)) == "no data: 0 transactions in 2 s"
+
+
 def test_a_flow_with_a_rate_is_a_measurement():
     assert silence(STREAM, flow(replace(NOTHING, rate_bps=8.0))) == ""
 

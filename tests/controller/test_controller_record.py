@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from netesto.controller import record
-from netesto.model import CpuSample
+from netesto.model import CpuSample, TransferResult
 from netesto.results.manifest import PathRecord
 from results import samples
 
@@ -75,6 +75,35 @@ def test_a_path_away_from_what_was_asked_is_warned_of():
     assert found(samples.two_flows(), paths=(path,)).warnings == (
         "path client1→server1: 44 ms RTT, asked was 40",
     )
+
+
+def unfinished(**asked):
+    """A TCP_RR that completed nothing, while 9 MB of its request arrived."""
+    request = samples.request(test="TCP_RR", request_bytes=100_000_000, duration_s=1.0, **asked)
+    arrived = samples.sample(samples.BEGIN_S + 1.0, bytes_received=9_115_161)
+    flow = samples.instance(
+        result=TransferResult(rate_bps=0.0, elapsed_s=1.16),
+        server_samples=(arrived,),
+        ended_s=samples.BEGIN_S + 2.4,
+    )
+    return samples.experiment(samples.group(flow, asked=request))
+
+
+def test_requests_that_were_not_completed_are_warned_of():
+    assert found(unfinished()).warnings == (
+        (
+            "group 1, flow 1: no transaction was completed in 1.16 s: 9.115 MB of its request of 100M "
+            "bytes arrived"
+        ),
+    )
+
+
+def test_two_sources_that_disagree_are_warned_of():
+    evidence = samples.two_flows()
+    result = replace(evidence.groups[0].instances[0].result, rate_bps=36_543e6)
+    wrong = replace(evidence.groups[0].instances[0], result=result)
+    groups = (replace(evidence.groups[0], instances=(wrong,)), evidence.groups[1])
+    assert "36543 Mbit/s as netperf tells" in found(replace(evidence, groups=groups)).warnings[0]
 
 
 def test_an_experiment_with_a_failed_flow_is_partial():

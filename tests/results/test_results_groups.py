@@ -164,9 +164,18 @@ def test_cpu_is_sampled_where_the_tool_does_not_measure_it():
 
 
 def test_ping_is_the_mean_in_microseconds():
-    assert pick(
-        group(instance(), pings=(PingSample(1.0, 40.0), PingSample(2.0, 41.0))), "pingRtt"
-    ) == ["40500"]
+    pings = (PingSample(START_S + 1.0, 40.0), PingSample(START_S + 2.0, 41.0))
+    assert pick(group(instance(), pings=pings), "pingRtt") == ["40500"]
+
+
+def test_pings_sent_before_the_flows_or_after_their_time_are_not_in_the_mean():
+    waited = instance(started_s=START_S, ended_s=START_S + 6.0)
+    pings = tuple(
+        PingSample(START_S + at_s, rtt_ms)
+        for at_s, rtt_ms in ((-0.1, 1.0), (0.01, 20.0), (1.0, 40.0), (2.03, 50.0), (4.0, 1.0))
+    )
+    evidence = group(waited, asked=request(test="TCP_CRR", duration_s=2.0), pings=pings)
+    assert pick(evidence, "pingRtt") == ["45000"]
 
 
 def test_packet_length_is_bytes_over_packets():
