@@ -111,7 +111,7 @@ def show(options: argparse.Namespace) -> int:
     """The table of a results folder, in the terminal."""
     _must_be_results(options.folder)
     rows = csvfile.read(options.folder / store.TABLE)
-    warn_of_altered(options.folder, rows)
+    warn_of_altered(options.folder)
     if options.experiment is not None:
         number = str(options.experiment)
         rows = [row for row in rows if row["exp"].split(".", 1)[0] == number]
@@ -120,9 +120,9 @@ def show(options: argparse.Namespace) -> int:
     return status.OK
 
 
-def warn_of_altered(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+def warn_of_altered(folder: Path) -> None:
     """Say of which experiments exp.csv does not hold what was derived from their data."""
-    for exp in store.altered(folder, rows):
+    for exp in store.altered(folder, csvfile.salvage(folder / store.TABLE)):
         _say(
             f"{folder / store.TABLE}: the rows of experiment {exp} are not what was derived from "
             f"its data; `netesto report {folder}` makes them anew"

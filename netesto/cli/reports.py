@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from netesto.cli import printing, status
+from netesto.cli import folders, printing, status
 from netesto.errors import UsageError
 from netesto.report import compare as comparing
 from netesto.report import comparepage, expscript
@@ -57,6 +57,8 @@ def compare(options: argparse.Namespace) -> int:
         threshold_percent=options.threshold,
         is_paired=options.paired,
     )
+    for folder in (options.base, options.new):
+        folders.warn_of_altered(folder)
     found = comparing.compare(options.base, options.new, asked)
     printing.out(tables.as_text(comparepage.table(found, found.judged)))
     *sentences, verdict = comparepage.summary(found)

@@ -83,8 +83,12 @@ class SocketCollector(Sampler):
 
     def _listen(self, ports: set[int]) -> None:
         self._ending_ports = ports
-        if self._closed is not None:
+        if self._closed is None:
+            return
+        try:
             self._closed.listen_to(_ranges(ports))
+        except OSError as error:
+            self._warn(f"the last state of some sockets is missing: {error.strerror}")
 
     def _hear(self) -> None:
         if self._closed is None:

@@ -27,6 +27,7 @@ from netesto.results import csvfile, numbers, store
 from netesto.results.columns import MEASURED
 from netesto.results.evidence import OK
 from netesto.results.fields import canonical
+from netesto.results.groups import DAMAGED
 
 # What can be compared; True where more is better.
 MEASURES: Mapping[str, bool] = {
@@ -150,6 +151,8 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
             "there is nothing to compare: the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
+    damaged = tuple(sum(map(_is_damaged, rows)) for rows in (base, new))
+    base, new = ([row for row in rows if not _is_damaged(row)] for rows in (base, new))
     cells = _cells(base, factors), _cells(new, factors)
     judged: list[Finding] = []
     told: list[Finding] = []
@@ -172,7 +175,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         tuple(_with_verdicts(judged, asked)),
         tuple(one for _, part in by_measure for one in _with_verdicts(list(part), asked)),
         tuple(cell for cell in cells[1] if cell not in cells[0]),
-        tuple(_remarks(cells, factors, (base, new), asked)),
+        (*_remarks_on_damage(damaged), *_remarks(cells, factors, (base, new), asked)),
     )
 
 
@@ -297,6 +300,11 @@ def _is_well(row: Row) -> bool:
     return row.get("status", OK) in {OK, ""}
 
 
+def _is_damaged(row: Row) -> bool:
+    """Neither measured nor failed: its raw data are not what they were."""
+    return row.get("status") == DAMAGED
+
+
 def _failures(rows: Sequence[Row]) -> int:
     return sum(not _is_well(row) for row in rows)
 
@@ -416,6 +424,15 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 
 
 # ---- what must be known besides ----------------------------------------------------------
+
+
+def _remarks_on_damage(counts: Iterable[int]) -> Iterable[str]:
+    for name, count in zip(("base", "new"), counts, strict=True):
+        if count:
+            yield (
+                f"{count} run{'s' if count > 1 else ''} of {name} left out: raw data damaged, as "
+                "`netesto report` tells."
+            )
 
 
 def _remarks(

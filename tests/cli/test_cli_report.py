@@ -338,3 +338,10 @@ def test_show_of_a_torn_table_tells_how_to_mend_it(results, capsys):
     torn(results / "exp.csv")
     assert cli.main(["show", str(results)]) == 3
     assert f"`netesto report {results}` makes it anew" in capsys.readouterr().err
+
+
+def test_compare_tells_of_rows_that_are_not_what_was_derived(results, rebuilt, capsys):
+    text = (results / "exp.csv").read_text()
+    (results / "exp.csv").write_text(text.replace("1.0,netperf-stream-1", "1.0,another", 1))
+    cli.main(["compare", str(rebuilt), str(results)])
+    assert capsys.readouterr().err.count("not what was derived") == 1

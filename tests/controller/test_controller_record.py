@@ -92,8 +92,8 @@ def unfinished(**asked):
 def test_requests_that_were_not_completed_are_warned_of():
     assert found(unfinished()).warnings == (
         (
-            "group 1, flow 1: no transaction was completed in 1.16 s: 9.115 MB of its request of 100M "
-            "bytes arrived"
+            "group 1, flow 1: no transaction was completed in 1.16 s: 9.115 MB of its request of "
+            "100M bytes arrived"
         ),
     )
 

@@ -495,3 +495,15 @@ def test_a_threshold_is_a_share(written, capsys, word):
     one, other = written({"bbr": BASE}, {"bbr": BASE})
     assert main(["compare", str(one), str(other), f"--threshold={word}"]) == 2
     assert f"{word!r} is not a share in percent; example: 5%" in capsys.readouterr().err
+
+
+def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_path):
+    whole = folders({"cubic": BASE}, {"cubic": BASE})
+    table = tmp_path / "new" / "exp.csv"
+    table.write_text(table.read_text() + "9.0,a,0,cubic,10mbit,new,,,damaged\n")
+    found = compare.compare(tmp_path / "base", tmp_path / "new", Asked())
+    assert found.judged == whole.judged
+    assert found.remarks == (
+        "1 run of new left out: raw data damaged, as `netesto report` tells.",
+        *whole.remarks,
+    )

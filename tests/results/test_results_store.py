@@ -295,3 +295,10 @@ def test_a_cell_is_not_finished_when_its_experiment_is_gone(store):
 def test_a_cell_of_which_half_a_line_was_written_is_not_finished(store, folder):
     (folder / "cells.jsonl").write_text('{"cell": {"ca": "bbr"}, "exp')
     assert store.finished_cell("a", {"ca": "bbr"}) is None
+
+
+def test_a_lost_counter_is_the_highest_number_that_an_experiment_bears(store):
+    store.begin(12)
+    store.complete(12)
+    store.begin(14)
+    assert (store.counter(), store.next_counter()) == (14, 15)
