@@ -467,6 +467,8 @@ def test_the_page_is_named_after_the_folders(folders):
     ("new", "words", "exit_status", "verdict"),
     [
         ({"bbr": BASE}, (), 0, "Equivalent: "),
+        ({"bbr": BASE}, ("--paired",), 0, "Equivalent: "),
+        ({"bbr": BASE[:5]}, ("--paired",), 5, "Not comparable: "),
         ({"bbr": [2 * rate for rate in BASE]}, (), 0, "Better: "),
         ({"bbr": [rate / 2 for rate in BASE]}, (), 1, "Worse: "),
         ({"bbr": [90, 91]}, (), 4, "Cannot tell: "),

@@ -13,6 +13,8 @@ from netesto.report.expscript.csvcells import Booleans, Floats
 # The column of files of ours that tells the experiment's number by itself.
 NUMBER = "expNumber"
 TENTH = 10
+# No experiment has more groups than these digits count.
+DIGITS_MAX = 6
 _PAIR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
 
@@ -48,9 +50,13 @@ class Ids:
 
     @cached_property
     def are_pairs(self) -> bool:
-        groups = [_groups(file.texts) for file in self.ours + self.others]
-        without_gap = map(_are_without_gap, groups[len(self.ours) :])
-        return None not in groups and all(without_gap)
+        """Whether all files have pairs."""
+        others = self._found[len(self.ours) :]
+        return all(one is not None for one in self._found) and all(map(_are_without_gap, others))
+
+    @cached_property
+    def _found(self) -> list[tuple[Floats, Floats] | None]:
+        return [_pairs(file) for file in self.ours + self.others]
 
     @property
     def mislead(self) -> bool:
@@ -59,35 +65,38 @@ class Ids:
 
     @cached_property
     def _groups_max(self) -> int:
-        files = self.ours + self.others
-        if not any(map(_may_have_tenth_group, files)) or not self.are_pairs:
+        if not any(map(_may_have_tenth_group, self.ours + self.others)) or not self.are_pairs:
             return 0
-        return max(int(text.strip().partition(".")[2]) for file in files for text in file.texts)
+        groups = [pairs[1] for pairs in self._found if pairs is not None]
+        return int(max((one.max() for one in groups if len(one)), default=0))
 
     def order(self, ids: Written) -> Floats:
         """Numbers in the order of these ids; nan where a cell is none."""
-        if not self.mislead:
-            return ids.numbers
-        return np.array([self.place(text) for text in ids.texts], dtype=np.float64)
+        pairs = _pairs(ids) if self.mislead else None
+        return ids.numbers if pairs is None else pairs[0] * self._room + pairs[1]
+
+    @property
+    def _room(self) -> int:
+        """Of each experiment in the order: for one group more than any has."""
+        return self._groups_max + 2
 
     def place(self, text: str) -> float:
         """Where `order` has what a script writes: 12.10 behind 12.9, and 12 at 12.0."""
-        pair = _PAIR.fullmatch(text.strip()) if self.mislead else None
+        written = pair(text) if self.mislead else None
+        if written is not None:
+            return written[0] * self._room + min(written[1], self._room - 1)
         number = numerals.parse(text)
-        if pair is None and not self.mislead:
-            return np.nan if number is None else number
-        # So that each experiment has room for one more group than any has.
-        room = self._groups_max + 2
-        if pair is not None:
-            return int(pair[1]) * room + min(int(pair[2]), room - 1)
-        return np.nan if number is None else number * room
+        if number is None:
+            return np.nan
+        return number * self._room if self.mislead else number
 
     def equal(self, ids: Written, value: str) -> Booleans | None:
         """Where an id is `value`, as pairs; None if these are to be compared as numbers."""
-        pair = _PAIR.fullmatch(value.strip())
-        if pair is None or not (len(pair[2]) > 1 or self.mislead) or not self.are_pairs:
+        written = pair(value)
+        if written is None or not (written[1] >= TENTH or self.mislead) or not self.are_pairs:
             return None
-        return np.array([text.strip() == pair[0] for text in ids.texts], dtype=np.bool_)
+        wanted = value.strip()
+        return np.array([text.strip() == wanted for text in ids.texts], dtype=np.bool_)
 
     def of_group(self, ids: Written, value: str) -> Booleans | None:
         """`.1`: where an id is of group 1, and not of 10; None for what is no group."""
@@ -110,18 +119,34 @@ def _may_have_tenth_group(file: Written) -> bool:
     return not has_one_digit or len(np.unique(file.numbers)) < len(file.numbers)
 
 
-def _groups(texts: Sequence[str]) -> dict[int, set[int]] | None:
-    """The numbers of the groups of each experiment; None if some id is no pair."""
-    groups: dict[int, set[int]] = {}
-    for text in texts:
-        numbers = pair(text)
-        if numbers is None:
-            return None
-        groups.setdefault(numbers[0], set()).add(numbers[1])
-    return groups
+def _pairs(file: Written) -> tuple[Floats, Floats] | None:
+    """The numbers of experiments and of groups, of all ids; None if one of them is no pair.
+
+    Of many at once: the number that an id looks like, and where in it the point stands.
+    """
+    texts = file.texts
+    points = np.array([text.find(".") for text in texts], dtype=np.int64)
+    digits = np.array([len(text) for text in texts], dtype=np.int64) - points - 1
+    numbers = file.numbers
+    if np.any((points < 1) | (digits < 1) | (digits > DIGITS_MAX) | ~(numbers >= 0)):
+        return None
+    whole = np.floor(numbers)
+    groups = np.rint((numbers - whole) * 10.0**digits)
+    # No sign, no blank and no zero in front of either.
+    is_written_so = (whole < 10.0**points) & ((points == 1) | (whole >= 10.0 ** (points - 1)))
+    is_written_so &= (digits == 1) | (groups >= 10.0 ** (digits - 1))
+    return (whole, groups) if np.all(is_written_so) else None
 
 
-def _are_without_gap(groups: dict[int, set[int]] | None) -> bool:
-    return groups is not None and all(
-        min(one) <= 1 and max(one) - min(one) == len(one) - 1 for one in groups.values()
-    )
+def _are_without_gap(pairs: tuple[Floats, Floats] | None) -> bool:
+    """Whether each experiment has groups 0, 1, 2 … or 1, 2 …"""
+    if pairs is None:
+        return False
+    room = 10.0**DIGITS_MAX
+    found = np.unique(pairs[0] * room + pairs[1])
+    whole = np.floor(found / room)
+    groups = found - whole * room
+    begins = np.flatnonzero(np.diff(whole, prepend=-1.0))
+    least, counts = groups[begins], np.diff(begins, append=len(found))
+    greatest = groups[begins + counts - 1]
+    return bool(np.all((least <= 1) & (greatest - least == counts - 1)))
