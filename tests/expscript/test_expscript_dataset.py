@@ -188,5 +188,6 @@ def test_long_cells_are_read_as_well(tmp_path):
 
 
 def test_a_file_of_headings_alone_is_read(run):
-    outcome = run("File=exp\nNewCol = x = a\nSort=a\nAverage=a\ndoTable", csv="exp,a\n")
+    script = "NewCol = x = a; y = a != 1\nSort=a\nAverage=a\nSelect=x>1\ndoTable"
+    outcome = run(f"File=exp\n{script}", csv="exp,a\n")
     assert outcome.notes == ["No rows are selected: there is no table."]

@@ -313,7 +313,8 @@ class _Merged:
             texts[group] = text
         # 1M in all of them stays 1M, as ever; only where they differ a mean tells more.
         firsts = self._column.take(self._groups.first).texts
-        shortened = np.flatnonzero(is_mean & np.array([t.endswith(_SHORTENED) for t in firsts]))
+        ends = np.array([text.endswith(_SHORTENED) for text in firsts], dtype=np.bool_)
+        shortened = np.flatnonzero(is_mean & ends)
         for group, text in zip(shortened.tolist(), self._texts_of(shortened), strict=True):
             texts[group] = texts[group] if text == numerals.DIFFERENT else text
         return texts

@@ -276,7 +276,8 @@ _COMPARISONS: Mapping[str, Callable[[Floats, Floats], Booleans]] = {
 def _compare_any(operator: str, cells: _Arguments) -> _Cells:
     """Equal as numbers where both are, else as texts; it always has an answer."""
     first, second = cells
-    same = np.array([a == b for a, b in zip(first.written(), second.written(), strict=True)])
+    pairs = zip(first.written(), second.written(), strict=True)
+    same = np.array([a == b for a, b in pairs], dtype=np.bool_)
     both = (first.marks == _FINE) & (second.marks == _FINE)
     equal = np.where(both, first.numbers == second.numbers, same)
     fine = np.zeros(len(equal), dtype=np.int8)
