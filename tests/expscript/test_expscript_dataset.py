@@ -49,6 +49,17 @@ def test_a_csv_file_in_utf_16_is_an_error_that_says_what_to_do(run, tmp_path):
     assert "iconv -f UTF-16" in caught.value.remedy
 
 
+def test_lines_may_end_as_on_a_macintosh(run):
+    assert run("File=exp\rdoTable\r", csv="exp,a\r1.0,2\r").table == [["1.0", "2"]]
+
+
+def test_a_quoted_cell_beyond_the_limit_is_told(run):
+    outcome = run("File=exp\nCols=exp\ndoTable", csv=f'exp,a\n1.0,"{"x" * 200_000}"\n')
+    assert outcome.warnings == [
+        "my.exp:1: exp.csv: a quoted cell holds more than 131072 characters: each comma ends a cell"
+    ]
+
+
 def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
     csv = 'exp,desc\n1.0,"a, ""b""\nc"\n'
     assert run("File=exp\ndoTable", csv=csv).table == [["1.0", 'a, "b"\nc']]

@@ -53,11 +53,17 @@ def read(path: Path, *, warn: Warn) -> CsvText:
     if b"\0" in data or not _is_utf8(data):
         data = textfile.decoded(data, path, warn=warn).encode()
     data = data.removeprefix(codecs.BOM_UTF8)
+    if NEWLINE not in data:
+        # Lines may end as they did on a Macintosh.
+        data = data.replace(b"\r", NEWLINE)
     if b'"' in data:
         try:
             return _quoted(data, path, warn=warn)
-        except csv.Error:
-            warn(f"{path}: its quotes are not in pairs: each comma ends a cell")
+        except csv.Error as error:
+            why = "its quotes are not in pairs"
+            if "limit" in str(error):
+                why = f"a quoted cell holds more than {csv.field_size_limit()} characters"
+            warn(f"{path}: {why}: each comma ends a cell")
     end = data.find(NEWLINE)
     first = data[: max(0, end)]
     if not first or first != first.strip() or first.startswith(b"#"):

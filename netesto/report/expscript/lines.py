@@ -60,8 +60,7 @@ def split(text: str, file: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     joined = ""
     place: Place | None = None
-    # The end of the last line begins no other, or it would end a continuation there.
-    for number, physical in enumerate(text.removesuffix("\n").split("\n"), start=1):
+    for number, physical in enumerate(textfile.lines_of(text), start=1):
         stripped = physical.strip()
         if place is None:
             place = _place(file, number, physical)

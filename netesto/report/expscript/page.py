@@ -79,7 +79,7 @@ def _cell(cell: Cell, is_numeric: bool) -> str:
 
 def is_large(table: Table) -> bool:
     """Whether the page makes elements of the rows in view only."""
-    return len(table.rows) > ROWS_MAX
+    return len(table.rows) > ROWS_MAX and bool(table.headings)
 
 
 def _widest(table: Table) -> str:

@@ -9,6 +9,13 @@ from netesto.errors import ScriptError
 OLDER_ENCODING = "latin-1"
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines, whether they end in \\n, \\r\\n, or in \\r as they did on a Macintosh."""
+    ends = "\n" if "\n" in text else "\r"
+    # The end of the last line begins no other.
+    return [line.removesuffix("\r") for line in text.removesuffix(ends).split(ends)]
+
+
 def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
     """The text of a file. Lines that are not UTF-8 are read as Latin-1, and that is told.
 
