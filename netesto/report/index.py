@@ -79,13 +79,17 @@ def write(folder: Path) -> None:
     rows = csvfile.read(folder / store.TABLE)
     found = columns(rows)
     cells = _Cells(found)
+    found_experiments = experiments(rows, folder)
     html = rendering.render(
         "index.html.j2",
         title=folder.resolve().name,
         columns=found,
         has_status=any(column.name == "status" for column in found),
-        experiments=experiments(rows, folder),
+        experiments=found_experiments,
         cells=cells.of,
+        line=_one_line,
+        is_large=len(rows) > rendering.ROWS_MAX,
+        widest=_widest(found, found_experiments, cells) if len(rows) > rendering.ROWS_MAX else "",
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
@@ -139,17 +143,36 @@ class _Cells:
         ]
         self._shown: dict[tuple[str, bool], str] = {}
 
+    def text(self, name: str, text: str) -> str:
+        """A cell of a column as HTML, on one line."""
+        key = text, name in _IN_MS
+        shown_text = self._shown.get(key)
+        if shown_text is None:
+            shown_text = self._shown[key] = _one_line(shown(text, name))
+        return shown_text
+
     def of(self, row: Row) -> Markup:
         """The cells of a row but for its number and its status."""
         parts = []
         for name, opening in self._columns:
-            text = row[name]
-            key = text, name in _IN_MS
-            shown_text = self._shown.get(key)
-            if shown_text is None:
-                shown_text = self._shown[key] = escape(shown(text, name))
+            shown_text = self.text(name, row[name])
             parts.append(f"{opening}{shown_text}</td>")
         return Markup("".join(parts))  # noqa: S704 - every text in it is escaped
+
+
+def _one_line(text: str) -> Markup:
+    """Escaped; each row of the index is one line of its page."""
+    return Markup(escape(text).replace("\n", "&#10;"))  # noqa: S704 - escaped here
+
+
+def _widest(columns: Sequence[Column], experiments: Sequence[Experiment], cells: "_Cells") -> str:
+    """For each column the row with its longest text, which keeps the column as wide as it needs."""
+    rows = [row for one in experiments for row in (one.whole, *one.groups)]
+    places = range(len(rows))
+    return " ".join(
+        str(max(places, key=lambda place: len(cells.text(name, rows[place][name]))))
+        for name in [column.name for column in columns]
+    )
 
 
 def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:

@@ -8,6 +8,9 @@ import jinja2
 from markupsafe import Markup
 
 _FOLDER = Path(__file__).with_name("templates")
+# Of a table of more rows a page makes elements for those in view only: a browser takes seconds for
+# the elements of some ten thousand.
+ROWS_MAX = 1000
 
 # Characters that no reader sees and that can change what is seen: controls but for tabs and ends of
 # lines, what turns the direction of writing, and bytes of file names that are no text.
@@ -27,11 +30,8 @@ def visible(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return (
-        match[0].encode("ascii", "backslashreplace").decode()
-        if match[0] > "\x7f"
-        else (f"\\x{ord(match[0]):02x}")
-    )
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 @functools.cache

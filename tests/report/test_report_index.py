@@ -1,9 +1,14 @@
+import shutil
+
 import pytest
 
+from netesto import process
 from netesto.report import index, neighbours
 from netesto.report.index import Column
 from netesto.report.neighbours import Neighbours
 from results import samples
+
+CHROMIUM = shutil.which("chromium") or ""
 
 
 def two_failed_groups():
@@ -25,7 +30,7 @@ def test_index_holds_every_row(store, publish, read):
     publish(two_failed_groups())
     index.write(store.folder)
     source = read(store.folder).source
-    assert (source.count('<tr class="whole">'), source.count('<tr class="group">')) == (1, 2)
+    assert (source.count('<tr class="whole bad">'), source.count('<tr class="group">')) == (1, 2)
 
 
 def test_failed_experiment_is_marked(store, publish, read):
@@ -144,3 +149,48 @@ def test_partial_experiment_is_nobodys_neighbour(store, publish, read):
 )
 def test_neighbours_of_a_number(exp, found):
     assert neighbours.of(exp, [1, 3, 8]) == found
+
+
+# ---- large folders -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(tmp_path):
+    """The index of 400 experiments of two groups each."""
+    rows = [
+        f'{number}.{group},{"failed" if number == 7 else "ok"},{number},"a\nb"\n'
+        for number in range(1, 401)
+        for group in range(3)
+    ]
+    (tmp_path / "exp.csv").write_text("exp,status,rate,desc\n" + "".join(rows))
+    index.write(tmp_path)
+    return (tmp_path / neighbours.PAGE).read_text()
+
+
+def test_a_large_index_is_whole_without_scripts(large):
+    inside = large.partition("<noscript")[2].partition("</noscript>")[0]
+    assert (inside.count("<tr class="), inside.count("<tbody>")) == (1200, 1)
+    assert large.replace(inside, "").count('<tr class="whole">') == 0
+
+
+def test_a_row_of_a_large_index_is_one_line(large):
+    (failed,) = [line for line in large.splitlines() if line.startswith('<tr class="whole bad">')]
+    assert failed.endswith('<td class="number">7</td><td class="more">a&#10;b</td></tr>')
+
+
+def test_a_large_index_knows_the_widest_row_of_each_column(large):
+    assert 'data-widest="298 18 297 0"' in large
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_browser_makes_elements_of_some_experiments_only(large, tmp_path):
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    page = tmp_path / neighbours.PAGE
+    shown = process.run(
+        [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}",
+         "--virtual-time-budget=5000", "--dump-dom", f"file://{page}"],
+        timeout=240,
+    ).stdout  # fmt: skip
+    assert 20 < shown.count("<tr class=") < 200
+    assert "400 experiments;" in shown
+    assert 'class="fold" aria-expanded="false" aria-label="groups of experiment 1"' in shown

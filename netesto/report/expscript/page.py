@@ -11,8 +11,6 @@ from netesto.report.expscript.tables import Cell, Table
 
 # A page of nothing has a title all the same.
 UNTITLED = "Experiments"
-# A browser takes seconds for the elements of some ten thousand rows.
-ROWS_MAX = 1000
 
 
 def render(title: str, blocks: Sequence[Block]) -> str:
@@ -79,7 +77,7 @@ def _cell(cell: Cell, is_numeric: bool) -> str:
 
 def is_large(table: Table) -> bool:
     """Whether the page makes elements of the rows in view only."""
-    return len(table.rows) > ROWS_MAX and bool(table.headings)
+    return len(table.rows) > rendering.ROWS_MAX and bool(table.headings)
 
 
 def _widest(table: Table) -> str:

@@ -1,46 +1,85 @@
 // Sorting, filtering, folding. Without this script the whole table is there, as it is.
 (() => {
-  const table = document.querySelector(".index");
-  if (!table) return;
+  const scroll = document.querySelector(".scroll");
+  if (!scroll) return;
+  const holder = scroll.querySelector(".large");
+  const large = holder && virtual.open(holder);
+  const table = large ? large.table : scroll.querySelector("table");
   const heads = [...table.tHead.rows[0].cells];
-  const textsOf = (row) => [...row.cells].map((cell, i) =>
-    (i === 0 ? cell.textContent.replace("▸", "") : cell.textContent).trim());
-  const experiments = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].map(textsOf) }));
+  const withoutFold = (text, column) => (column === 0 ? text.replace("▸", "").trim() : text.trim());
 
-  tables.sortable(heads, (column, order) => {
-    experiments.sort((one, other) => order(one.rows[0][column], other.rows[0][column]));
-    table.append(...experiments.map((experiment) => experiment.body));
-  });
+  // An experiment is its rows: elements, or in a large table lines of HTML.
+  const grouped = (lines) => {
+    const found = [];
+    for (const line of lines) {
+      if (line.startsWith('<tr class="whole')) found.push({ lines: [] });
+      found.at(-1).lines.push(line);
+    }
+    return found;
+  };
+  const experiments = large ? grouped(large.lines) : [...table.tBodies].map((body) => ({
+    body, texts: [...body.rows].map((row) => [...row.cells].map((cell) => cell.textContent).map(withoutFold)),
+  }));
+  for (const experiment of experiments) experiment.folded = true;
+  const textsOf = (experiment) =>
+    experiment.texts ??= experiment.lines.map((line) => virtual.textsOf(line).map(withoutFold));
+
+  const button = (experiment) => experiment.body.querySelector(".fold");
+  const linesOf = ({ lines, folded }) => [
+    lines[0].replace(' hidden aria-expanded="true"', ` aria-expanded="${!folded}"`), ...(folded ? [] : lines.slice(1)),
+  ];
+  let kept = experiments;
+  let owners = [];
+  const showLines = large && virtual.shower(scroll, table);
+  const show = () => {
+    if (large) {
+      const lines = kept.map(linesOf);
+      owners = kept.flatMap((experiment, i) => lines[i].map(() => experiment));
+      showLines(lines.flat());
+      return;
+    }
+    for (const body of [...table.tBodies]) body.remove();
+    for (const experiment of kept) {
+      experiment.body.classList.toggle("folded", experiment.folded);
+      button(experiment)?.setAttribute("aria-expanded", String(!experiment.folded));
+    }
+    table.append(...kept.map(({ body }) => body));
+  };
 
   const filter = document.getElementById("filter");
   const shown = document.getElementById("shown");
   const apply = () => {
     const conditions = tables.conditions(filter.value, heads);
-    let count = 0;
-    for (const { body, rows } of experiments) {
-      const found = rows.some((row) => conditions.every((each) => each(row)));
-      body.classList.toggle("filtered", !found);
-      count += found;
-    }
-    shown.textContent = conditions.length ? `${count} of ${experiments.length}` : "";
+    kept = conditions.length
+      ? experiments.filter((one) => textsOf(one).some((row) => conditions.every((each) => each(row)))) : experiments;
+    show();
+    const all = experiments.length.toLocaleString("en");
+    shown.textContent = conditions.length ? `${kept.length.toLocaleString("en")} of ${all}`
+      : large ? `${all} experiments; the browser's own search sees those in view only` : "";
   };
-  filter.addEventListener("input", apply);
+  filter.addEventListener("input", () => { apply(); scroll.scrollTop = 0; });
   filter.form.addEventListener("submit", (event) => event.preventDefault());
 
-  const fold = (body, folded) => {
-    body.classList.toggle("folded", folded);
-    body.querySelector(".fold")?.setAttribute("aria-expanded", String(!folded));
-  };
-  for (const { body } of experiments) {
-    const button = body.querySelector(".fold");
-    if (button) {
-      button.hidden = false;
-      button.addEventListener("click", () => fold(body, !body.classList.contains("folded")));
-    }
-    fold(body, true);
-  }
+  tables.sortable(heads, (column, order) => {
+    const text = new Map(experiments.map((one) => [one, textsOf(one)[0][column]]));
+    experiments.sort((one, other) => order(text.get(one), text.get(other)));
+    apply();
+  });
+
+  if (!large) for (const experiment of experiments) button(experiment)?.removeAttribute("hidden");
+  table.addEventListener("click", (event) => {
+    const row = event.target.closest(".fold")?.closest("tr");
+    if (!row) return;
+    const place = row.ariaRowIndex;
+    const experiment = large ? owners[place - 2] : experiments.find(({ body }) => body === row.parentElement);
+    experiment.folded = !experiment.folded;
+    show();
+    const again = large ? table.querySelector(`tr[aria-rowindex="${place}"] .fold`) : button(experiment);
+    again?.focus();
+  });
   document.getElementById("all-groups").addEventListener("change", (event) => {
-    for (const { body } of experiments) fold(body, !event.target.checked);
+    for (const experiment of experiments) experiment.folded = !event.target.checked;
+    show();
   });
   table.classList.add("brief");
   document.getElementById("all-columns").addEventListener("change", (event) => {

@@ -33,11 +33,14 @@ const virtual = (() => {
     holder.insertAdjacentHTML("beforebegin", html.slice(0, start) + html.slice(end));
     const table = holder.previousElementSibling;
     // The longest text of each column keeps its width while rows come and go.
-    const widths = table.createTHead().insertRow();
+    const heads = table.tHead.rows[0].cells;
+    const widths = table.tHead.insertRow();
     widths.className = "widths";
     widths.ariaHidden = "true";
     for (const [column, row] of holder.dataset.widest.split(" ").entries()) {
-      widths.insertCell().textContent = textsOf(lines[row])[column];
+      const cell = widths.insertCell();
+      cell.className = heads[column].className;
+      cell.textContent = textsOf(lines[row])[column];
     }
     return { table, lines };
   };
