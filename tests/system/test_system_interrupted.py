@@ -1,0 +1,178 @@
+"""Whoever tells a run to end, at whatever moment and however often: it ends soon, with status 130,
+what was measured is kept, and nothing is left behind. Nor do runs that share a machine disturb each
+other, whatever process numbers they see."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from places import GROUNDS, PATIENCE_S, Place, place_on, skip_unless_possible
+from whole_runs import command
+
+from netesto import process
+from netesto.lab import records
+
+# A whole story each, on a machine that may do much else.
+pytestmark = pytest.mark.timeout(1600)
+
+# Nobody waits for the ends of these flows.
+SCRIPT = """\
+LAB pair rate=2mbit
+SOURCE inlib
+RUN OneFlowStream server=b client=a expName=short ca=cubic dur=1
+RUN OneFlowStream server=b client=a expName=long ca=cubic dur=90000
+"""
+
+NEXT_SCRIPT = """\
+LAB pair rate=2mbit
+SOURCE inlib
+RUN OneFlowStream server=b client=a expName=next ca=cubic dur=1
+"""
+
+# What a run says as it goes; between two of them are a lab's building, its measuring, the start of
+# agents, experiments and flows, and results.
+SAID = ("a ══ b", "seed 1", "experiment 1 of 2", "#1.1: 1 s", "experiment 1: ok", "experiment 2 of")
+
+SECOND_FLOWS = "#1.1: 25 h 0 min"
+
+# How long after that: a flow is accepted within some hundredths of a second, paths are measured
+# within some tenths.
+DELAYS_S = (0.0, 0.1, 0.4)
+
+HANG_UP, TERMINATE, CTRL_C = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
+
+TWICE = [
+    pytest.param((HANG_UP, HANG_UP), id="HUP HUP"),
+    pytest.param((TERMINATE, HANG_UP), id="TERM HUP"),
+    pytest.param((TERMINATE, TERMINATE), id="TERM TERM"),
+    pytest.param((CTRL_C, CTRL_C), id="INT INT"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a run ended that was told to, and what is left of it."""
+
+    status: int
+    left: list[Path]
+    statuses: list[str]
+
+
+@pytest.fixture
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
+) -> Iterator[Place]:
+    skip_unless_possible(request.param, lab_obstacle)
+    with place_on(request.param, tmp_path_factory) as place:
+        yield place
+
+
+def told(place: Place, text: str, signals: Sequence[int], *, after_s: float = 0.0) -> Told:
+    """A run that is told to end by these signals, the first some time after it has said `text`,
+    each other as soon as the run is about to end."""
+    with place.running(SCRIPT, text) as run:
+        process.wait_until(lambda: run.poll() is not None, timeout=after_s)
+        os.kill(run.pid, signals[0])
+        for again in signals[1:]:
+            process.wait_until(lambda: is_ending(place, run), timeout=PATIENCE_S)
+            os.kill(run.pid, again)
+        status = run.wait(PATIENCE_S)
+    table = place.out / "exp.csv"
+    return Told(status, left_of(run.pid, place), place.statuses if table.exists() else [])
+
+
+def is_ending(place: Place, run: process.Child) -> bool:
+    return "interrupted" in place.output.read_text() or run.poll() is not None
+
+
+def left_of(run: int, place: Place) -> list[Path]:
+    """What there is of a run's lab, and of its temporary files."""
+    labs = [
+        records.path_of(records.STATE_FOLDER, record.lab)
+        for record in records.read_all(records.STATE_FOLDER)
+        if record.owner is not None and record.owner.pid == run
+    ]
+    return [*labs, *place.temporary.iterdir()]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("place", ["lab"], indirect=True)
+@pytest.mark.parametrize("after_s", DELAYS_S)
+@pytest.mark.parametrize("text", SAID)
+def test_a_run_ends_at_any_moment(place, text, after_s):
+    ended = told(place, text, [CTRL_C], after_s=after_s)
+    assert (ended.status, ended.left) == (130, [])
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("place", ["lab"], indirect=True)
+@pytest.mark.parametrize("signals", TWICE)
+def test_a_run_that_is_told_twice_leaves_nothing(place, signals):
+    ended = told(place, SECOND_FLOWS, signals)
+    assert (ended.status, ended.left, ended.statuses[:2]) == (130, [], ["ok", "ok"])
+
+
+@pytest.mark.parametrize("place", GROUNDS, indirect=True)
+def test_what_a_terminal_that_went_away_cut_off_is_kept(place):
+    ended = told(place, SECOND_FLOWS, [HANG_UP, HANG_UP])
+    assert ended == Told(130, [], ["ok", "ok", "failed", "interrupted"])
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("place", ["lab"], indirect=True)
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1])
+def test_a_run_killed_while_it_measures_leaves_nothing_that_clean_does_not_find(place, after_s):
+    with place.running(SCRIPT, "a ══ b") as run:
+        process.wait_until(lambda: run.poll() is not None, timeout=after_s)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait(PATIENCE_S)
+    assert (place.netesto(command("clean")), left_of(run.pid, place)) == (0, [])
+
+
+# ---- other PID namespaces ------------------------------------------------------------------------
+
+APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGTERM")
+
+
+@contextlib.contextmanager
+def running_apart(place: Place) -> Iterator[process.Child]:
+    """The script's run in a PID namespace of its own, in its second experiment."""
+    if process.run([*APART, "true"], timeout=10, check=False).status != 0:
+        pytest.skip("unshare: no PID namespace can be made here")
+    place.output.write_text("")
+    with process.background(
+        [*APART, *place.words(SCRIPT)],
+        stdout=place.output,
+        env=place.environment,
+        ready=lambda: SECOND_FLOWS in place.output.read_text(),
+        timeout=PATIENCE_S,
+    ) as run:
+        yield run
+
+
+@pytest.mark.parametrize("place", GROUNDS, indirect=True)
+def test_a_run_leaves_one_of_another_pid_namespace_alone(place, tmp_path):
+    next_one = Place(place.ground, tmp_path, place.temporary)
+    with running_apart(place) as run:
+        following = next_one.netesto(next_one.words(NEXT_SCRIPT))
+        cleaned = next_one.netesto(command("clean"))
+        lives = run.poll() is None and place.output.read_text().rstrip().endswith(SECOND_FLOWS)
+    assert (following, cleaned, lives) == (0, 0, True)
+
+
+# ---- one results folder --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", GROUNDS, indirect=True)
+def test_two_runs_do_not_write_to_one_results_folder(place, tmp_path):
+    other = Place(place.ground, tmp_path, place.temporary)
+    with place.running(SCRIPT, SECOND_FLOWS):
+        status = other.netesto([*other.words(NEXT_SCRIPT), "--out", str(place.out)])
+    assert (status, "another run is writing to this folder" in other.output.read_text()) == (
+        3,
+        True,
+    )
