@@ -170,20 +170,20 @@ def test_interrupted_twice_the_guest_ends(kernel, tmp_path):
     assert out.read_text().splitlines()[-1] == "KeyboardInterrupt"
 
 
-def test_a_killed_starter_leaves_no_process(kernel, tmp_path):
+def test_what_a_killed_starter_leaves_is_ended_by_who_cleans(kernel, tmp_path):
     out = tmp_path / "out"
     out.touch()
-    # It makes no process after `up`: one that is just being made may outlive its kernel, stopped.
     with started(kernel, [*PYTHON, POLITE], out) as child:
         [folder] = guest.base_folder().glob(f"{owned.PREFIX}{child.pid}-*")
         leader = int((folder / "guest" / "pid").read_text())
         before = session(leader)
         os.kill(child.pid, signal.SIGKILL)
-        gone = process.wait_until(lambda: session(leader) == [], timeout=PATIENCE_S)
-    assert (leader in before, gone) == (True, True)
-    # Any later guest of this user may have removed it before.
+        child.wait(PATIENCE_S)
+    # The guest ends by itself, as a rule. A kernel that is told to end just as it frees what a
+    # module needed to begin may compute for ever instead, or leave a process that it was making.
     guest.remove_leftovers()
-    assert not folder.exists()
+    gone = process.wait_until(lambda: session(leader) == [], timeout=PATIENCE_S)
+    assert (leader in before, gone, folder.exists()) == (True, True, False)
 
 
 def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
