@@ -76,7 +76,8 @@ class Finding:
     """One measure in one cell. `p` is corrected for what else is judged (Holm).
 
     `base` and `new` are the runs that ended well, in pairs if runs are paired; `runs` counts all
-    and `failed` those that did not end well. `reason`: why it cannot be told or compared.
+    whose data are not damaged, and `failed` those that did not end well. `reason`: why it cannot be
+    told or compared.
     """
 
     cell: tuple[str, ...]
@@ -151,8 +152,6 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
             "there is nothing to compare: the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
-    damaged = tuple(sum(map(_is_damaged, rows)) for rows in (base, new))
-    base, new = ([row for row in rows if not _is_damaged(row)] for rows in (base, new))
     cells = _cells(base, factors), _cells(new, factors)
     judged: list[Finding] = []
     told: list[Finding] = []
@@ -160,7 +159,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         sides = rows, cells[1].get(cell, ())
         chosen = _judged_measures(asked.measures, known, sides)
         judged += [_finding(cell, measure, sides, asked) for measure in chosen]
-        if any(map(_failures, sides)) and all(sides):
+        if any(map(_failures, sides)) and all(map(_undamaged, sides)):
             judged.append(_of_failures(cell, sides))
         others = [name for name in known if name not in chosen and _applies(name, sides)]
         told += [_finding(cell, measure, sides, asked) for measure in others]
@@ -175,7 +174,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         tuple(_with_verdicts(judged, asked)),
         tuple(one for _, part in by_measure for one in _with_verdicts(list(part), asked)),
         tuple(cell for cell in cells[1] if cell not in cells[0]),
-        (*_remarks_on_damage(damaged), *_remarks(cells, factors, (base, new), asked)),
+        (*_remarks_on_damage((base, new)), *_remarks(cells, factors, (base, new), asked)),
     )
 
 
@@ -256,7 +255,7 @@ def _finding(cell: tuple[str, ...], measure: str, sides: _Rows, asked: Asked) ->
         [(row, value) for row in rows if (value := _value(row, measure)) is not None]
         for rows in sides
     )
-    counts = len(sides[0]), len(sides[1])
+    counts = _undamaged(sides[0]), _undamaged(sides[1])
     found = Finding(
         cell,
         measure,
@@ -285,7 +284,9 @@ def _without_values(rows: Sequence[Row], name: str, measure: str) -> str:
     failed = _failures(rows)
     if not rows:
         return f"{name} has no such runs"
-    if failed == len(rows):
+    if not _undamaged(rows):
+        return f"the raw data of all runs of {name} are damaged"
+    if failed == _undamaged(rows):
         return f"{'all' if failed > 1 else 'the'} {failed} run{'s' * (failed > 1)} of {name} failed"
     return f"no run of {name} tells {measure}"
 
@@ -305,8 +306,12 @@ def _is_damaged(row: Row) -> bool:
     return row.get("status") == DAMAGED
 
 
+def _undamaged(rows: Sequence[Row]) -> int:
+    return sum(not _is_damaged(row) for row in rows)
+
+
 def _failures(rows: Sequence[Row]) -> int:
-    return sum(not _is_well(row) for row in rows)
+    return sum(not _is_well(row) and not _is_damaged(row) for row in rows)
 
 
 def _pairs(sides: _Rows, measure: str) -> list[tuple[float, float]] | str:
@@ -335,7 +340,7 @@ def _pairs(sides: _Rows, measure: str) -> list[tuple[float, float]] | str:
 
 
 def _of_failures(cell: tuple[str, ...], sides: _Rows) -> Finding:
-    runs = len(sides[0]), len(sides[1])
+    runs = _undamaged(sides[0]), _undamaged(sides[1])
     failed = _failures(sides[0]), _failures(sides[1])
     p, _ = ranks.fisher(failed, runs)
     return Finding(cell, FAILED_RUNS, (), (), runs, failed, p=p)
@@ -426,9 +431,9 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 # ---- what must be known besides ----------------------------------------------------------
 
 
-def _remarks_on_damage(counts: Iterable[int]) -> Iterable[str]:
-    for name, count in zip(("base", "new"), counts, strict=True):
-        if count:
+def _remarks_on_damage(sides: _Rows) -> Iterable[str]:
+    for name, rows in zip(("base", "new"), sides, strict=True):
+        if count := len(rows) - _undamaged(rows):
             yield (
                 f"{count} run{'s' if count > 1 else ''} of {name} left out: raw data damaged, as "
                 "`netesto report` tells."
@@ -442,7 +447,8 @@ def _remarks(
     if not common:
         yield "No experiment is in both folders: nothing was compared."
     for name, one, other in (("new", *cells), ("base", cells[1], cells[0])):
-        fewer = [(len(one[cell]), len(other[cell])) for cell in common]
+        # A damaged run is there, though it cannot be compared.
+        fewer = [(_undamaged(one[cell]), len(other[cell])) for cell in common]
         gone = sum(there - here for there, here in fewer if there > here)
         if gone:
             where = sum(there > here for there, here in fewer)

@@ -509,3 +509,22 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
         "1 run of new left out: raw data damaged, as `netesto report` tells.",
         *whole.remarks,
     )
+
+
+def test_where_all_runs_of_a_side_are_damaged_nothing_can_be_compared():
+    base = rows(PAIRED, *(f"{rep}.0,{rep},9{rep},ok" for rep in range(4)))
+    new = rows(PAIRED, *(f"{rep}.0,{rep},,damaged" for rep in range(4)))
+    comparison = compare.compare_rows(base, new, Asked())
+    assert [(one.measure, one.verdict, one.reason) for one in comparison.judged] == [
+        ("rate", Verdict.NOT_COMPARABLE, "the raw data of all runs of new are damaged")
+    ]
+
+
+def test_a_damaged_run_without_rep_does_not_shift_the_pairs():
+    statuses = ["damaged", *["ok"] * 6]
+    base = rows("exp,rate,status", *(f"1.0,{10 * run},{status}" for run, status in
+                                     enumerate(reversed(statuses), start=1)))  # fmt: skip
+    new = rows("exp,rate,status", *(f"1.0,{10 * run},{status}" for run, status in
+                                    enumerate(statuses, start=1)))  # fmt: skip
+    (one,) = compare.compare_rows(base, new, Asked(is_paired=True)).judged
+    assert (one.base, one.base) == ((20.0, 30.0, 40.0, 50.0, 60.0), one.new)
