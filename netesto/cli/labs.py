@@ -37,6 +37,8 @@ def parse_spec(spec: str) -> Topology:
         if not equals:
             # A comma inside a value, such as a list, belongs to the value.
             raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
+        if key in settings:
+            raise UsageError(f"--lab {spec}: {key} is given twice")
         settings[key] = value
     return topology.build(name, settings)
 

@@ -1,11 +1,32 @@
 """What an earlier run has measured in the SWEEP cells that `--resume` passes over."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 
 from netesto.controller import digest
 from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.store import Store
+
+
+class _Columns(Mapping[str, str]):
+    """Columns that are made when somebody looks at them: most cells claim nothing."""
+
+    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> str:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 def earlier(
@@ -25,6 +46,8 @@ def earlier(
 
     def of_cell(cell: Mapping[str, str]) -> Sequence[Mapping[str, str]] | None:
         experiments = results.finished_cell(script, cell)
-        return None if experiments is None else [columns_of(exp) for exp in experiments]
+        if experiments is None:
+            return None
+        return [_Columns(partial(columns_of, exp)) for exp in experiments]
 
     return of_cell

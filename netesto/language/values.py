@@ -95,6 +95,8 @@ def _no_range(text: str, near: str) -> MisuseError:
 
 
 def _range(text: str, first: str, last: str, step: str | None, *, near: str) -> Sequence[str]:
+    if step == "":
+        raise _no_range(text, near)
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(last) and _WHOLE.fullmatch(step or "1"):
         return Count(_numbers(text, int(first), int(last), int(step or 1), near=near))
     begin, end, by = (_AMOUNT.fullmatch(each) for each in (first, last, step or "1"))

@@ -239,3 +239,16 @@ def test_jobs_are_refused_where_repetitions_share_an_experiment(script, capsys):
         2,
         "netesto: --jobs 2: experiment 1 belongs to more than one repetition or cell",
     )
+
+
+def test_a_setting_of_the_lab_given_twice_is_refused(script, capsys):
+    words = ("run", "--lab", "pair,rate=1mbit,rate=2mbit", script("DO_SERVER host=a\n"))
+    assert run(capsys, *words) == (
+        2,
+        "netesto: --lab pair,rate=1mbit,rate=2mbit: rate is given twice\n",
+    )
+
+
+def test_a_host_mapped_twice_is_refused(script, capsys):
+    words = ("run", "--plain", "--map", "x=a,x=b", script("LAB pair\nDO_SERVER host=x\n"))
+    assert run(capsys, *words) == (2, "netesto: --map x=a,x=b: x is given twice\n")

@@ -104,6 +104,10 @@ def test_a_range_in_a_list_is_an_error():
     assert refusal("a,h1..h3") == "a,h1..h3 is neither a list nor a range"
 
 
+def test_a_range_with_a_comma_and_no_step_is_an_error():
+    assert refusal("1..3,") == "1..3, is neither a list nor a range"
+
+
 def test_a_range_without_an_end_is_an_error():
     assert refusal("h1..") == "h1.. is neither a list nor a range"
 
