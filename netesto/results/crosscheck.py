@@ -23,11 +23,16 @@ FEW_SEGMENTS = 10
 # A tool that waits for what is on its way takes longer than asked by what the path's buffers hold.
 LATE_END_S = 1.0
 
-# Ethernet, IPv6 and TCP with all of its options, for each segment; and what a tool's control
-# connection and neighbours asked for take besides.
+# Ethernet, IPv6 and TCP with all of its options, for each segment.
 SEGMENT_OVERHEAD_BYTES = 118
+# What goes over the interface besides: the tool's control connection, neighbours asked for, pings;
+# and, each second, what an agent and its controller tell each other, the more the more flows.
 OTHER_BYTES = 20_000
+OTHER_BYTES_PER_S, OTHER_BYTES_PER_S_AND_FLOW = 10_000, 5_000
 PING_BYTES = 98
+
+# Network cards may bring their counters up to date this much later.
+COUNTERS_LATE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,8 @@ def _interface(group: GroupEvidence, *, alone: bool) -> Iterator[str]:
     if carried is None or not good or len(results) < len(good):
         return
     size = math.fsum(result.rate_bps * result.elapsed_s / 8 for result in results)
-    if size > carried * (1 + TOLERANCE):
+    late = math.fsum(result.rate_bps * COUNTERS_LATE_S / 8 for result in results)
+    if size - late > carried * (1 + TOLERANCE):
         yield (
             f"{_megabytes(size)} as {request.tool} tells, but the client's interface carried "
             f"{_megabytes(carried)} ({way}_bytes)"
@@ -230,7 +236,9 @@ def _interface(group: GroupEvidence, *, alone: bool) -> Iterator[str]:
         return
     sent = sum(each or 0 for each in sizes)
     overhead = sum(each or 0 for each in counts) * SEGMENT_OVERHEAD_BYTES
-    besides = OTHER_BYTES + PING_BYTES * len(group.pings)
+    life = _life(group)
+    each_s = OTHER_BYTES_PER_S + OTHER_BYTES_PER_S_AND_FLOW * len(good)
+    besides = OTHER_BYTES + PING_BYTES * len(group.pings) + each_s * (life.most - life.least)
     if carried > (sent + overhead) * (1 + TOLERANCE) + besides:
         yield (
             f"the client's interface carried {_megabytes(carried)} ({way}_bytes), the flows' "

@@ -192,6 +192,19 @@ def test_more_than_the_interface_carried_is_told():
     ]
 
 
+def test_counters_that_a_card_tells_a_second_late_agree():
+    assert doubts(flow(), counters=CARRIED | {"tx_bytes": 30_000_000}) == []
+
+
+def test_what_agent_and_controller_tell_each_other_is_no_other_use():
+    slow = flow(
+        told(rate_bps=8.0, local_retransmits=0),
+        client=(sample(START_S + 4.0, state="CLOSE", bytes_sent=4, segments_out=4),),
+        server=(),
+    )
+    assert doubts(slow, counters=CARRIED | {"tx_bytes": 50_000}, test="TCP_RR") == []
+
+
 def test_datagrams_that_the_interface_never_sent_are_told():
     datagrams = flow(client=(), server=())
     counters = CARRIED | {"tx_bytes": 20_000_000}

@@ -65,6 +65,23 @@ async def test_damaged_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
     )
 
 
+async def test_files_that_came_are_told_also_if_a_later_one_does_not(wire: Wire, tmp_path: Path):
+    told: list[str] = []
+    liar = RecordingService(
+        files_by_path={"a": b"first", "b": b"content"},
+        announced=[entry("a", b"first"), entry("b", b"content", announced=b"CONTENT")],
+    )
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError):
+            await ship(
+                agent,
+                3,
+                lambda entry: tmp_path / entry.path,
+                on_arrival=lambda entry: told.append(entry.path),
+            )
+    assert told == ["a"]
+
+
 async def test_short_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
     liar = RecordingService(
         files_by_path={"cpu.jsonl": b"content"},
