@@ -55,6 +55,29 @@ def test_the_flows_fill_the_bottleneck_while_both_run(two_flows: Outcome):
     assert OVERLAP_MBPS <= sum(during) <= BOTTLENECK_MBPS
 
 
+def test_retransmissions_are_of_segments_where_interfaces_count_pieces(two_flows: Outcome):
+    whole = two_flows.rows[0]
+    share = 100 * float(whole["retrans_total"]) / float(whole["data_segs_out"])
+    assert (whole["retransPkts%"], float(whole["retransSegs%"])) == (
+        "",
+        pytest.approx(share, abs=1e-3),
+    )
+
+
+def test_sockets_tell_what_they_had_counted_at_their_end(two_flows: Outcome):
+    raw = two_flows.out / "1" / "raw"
+    ends = [
+        sum(line.startswith("CLOSE ") for line in (raw / host / "sockets.ss").open())
+        for host in ("client1", "client2", "server1")
+    ]
+    assert ends == [1, 1, 2]
+
+
+def test_tool_sockets_and_interfaces_agree(two_flows: Outcome):
+    warnings = two_flows.manifest(1)["warnings"]
+    assert [text for text in warnings if "tells" in text or "carried" in text] == []
+
+
 def test_the_second_flow_starts_where_it_was_asked_to(two_flows: Outcome):
     groups = two_flows.manifest(1)["groups"]
     skews = [flow["start_skew_ms"] for group in groups for flow in group["instances"]]
