@@ -117,8 +117,9 @@ def test_the_other_direction_of_the_bottleneck_is_shaped_alike(raise_lab, tmp_pa
 
 
 @pytest.mark.lab
-def test_the_first_packet_arrives(raise_lab):
-    lab = raise_lab("pair")
+@pytest.mark.parametrize("settings", [{}, {"rate": "10mbit"}])
+def test_the_first_packet_arrives(raise_lab, settings):
+    lab = raise_lab("pair", **settings)
     argv = ["ping", "-n", "-q", "-c", "1", "-W", "0.5", str(lab.endpoints["b"].addresses[6])]
     assert lab.exec("a", argv, timeout=5, check=False).status == 0
 
@@ -145,6 +146,16 @@ def test_two_labs_live_side_by_side(raise_lab):
 def test_a_command_on_a_host_that_is_not_there(raise_lab):
     with pytest.raises(UsageError, match=r"no host c\nThere are a, b\."):
         raise_lab("pair").command("c", ["true"])
+
+
+@pytest.mark.lab
+def test_what_a_host_does_at_its_interface_takes_nothing_from_its_link(raise_lab):
+    lab = raise_lab("pair", rate="10mbit")
+    before = lab.exec("links", ["tc", "qdisc", "show"], timeout=5).stdout
+    lab.exec("a", ["tc", "qdisc", "replace", "dev", "b", "root", "pfifo", "limit", "9"], timeout=5)
+    lab.exec("a", ["tc", "qdisc", "delete", "dev", "b", "root"], timeout=5)
+    assert before.count("qdisc tbf") == 2
+    assert lab.exec("links", ["tc", "qdisc", "show"], timeout=5).stdout == before
 
 
 # ---- agents ----------------------------------------------------------------------------------
