@@ -113,6 +113,13 @@ SYSCTLS: Mapping[str, Check] = {
     "net.ipv4.tcp_wmem": _BUFFERS,
 }
 
+# Those whose values the kernel looks up among its modules.
+NAMING_SYSCTLS: Mapping[str, str] = {
+    "net.core.default_qdisc": "qdisc",
+    "net.ipv4.tcp_allowed_congestion_control": "congestion control",
+    "net.ipv4.tcp_congestion_control": "congestion control",
+}
+
 MODULE_PARAMETERS: Mapping[str, Mapping[str, Check]] = {
     "tcp_cubic": {
         "fast_convergence": _switch,

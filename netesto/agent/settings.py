@@ -27,13 +27,6 @@ _TC_TIMEOUT_S = 5.0
 # What tc says of something that is not there; then there is nothing left to undo.
 _ALREADY_GONE = ("handle of zero", "No such file", "Cannot find device", "Invalid handle")
 
-# The sysctls whose values the kernel looks up among its modules.
-_NAMING_SYSCTLS = {
-    "net.core.default_qdisc": "qdisc",
-    "net.ipv4.tcp_allowed_congestion_control": "congestion control",
-    "net.ipv4.tcp_congestion_control": "congestion control",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -147,7 +140,7 @@ class Settings:
         try:
             await self._carry_out(plan)
         except OSError as error:
-            kind = _NAMING_SYSCTLS.get(setting.name)
+            kind = allowed.NAMING_SYSCTLS.get(setting.name)
             if kind is not None and error.errno in (errno.ENOENT, errno.EINVAL):
                 raise MissingError(
                     f"{kind} {setting.value}: not in this kernel ({platform.release()})"

@@ -16,6 +16,7 @@ from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
 from netesto.controller.inventory import load
+from netesto.controller.onfailure import OnFailure
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
@@ -112,7 +113,8 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """UsageError if the options name no ground, or two."""
+    """UsageError if the options name no ground, or two, or something else that is none."""
+    OnFailure.parse(options.on_failure)
     if options.hosts is None:
         if options.ground == "hosts":
             raise UsageError("--ground hosts needs --hosts FILE")

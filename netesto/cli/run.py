@@ -14,7 +14,7 @@ from netesto.cli import grounds, printing, sidebyside, status
 from netesto.cli.grounds import Choice
 from netesto.cli.settings import Script, Settings, are_ours, fields_for, known
 from netesto.cli.sidebyside import Assignment
-from netesto.errors import UsageError
+from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language.dryrun import DryRun, Warned
 from netesto.language.parts import Rehearsal
@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
     interpreter = settings.interpreter(rehearsal)
     script.run(interpreter)
     grounds.check_script(options, rehearsal, script.file)
+    if not options.part:
+        _check_numbers(rehearsal, out, resume=options.resume)
     fields = fields.with_names(rehearsal.columns)
     part = Assignment.parse(options.part) if options.part else None
     run_record = RunRecord(
@@ -126,6 +128,27 @@ def _warn(warnings: Iterable[Warned]) -> None:
     for warning in warnings:
         place = f"{warning.place.file}:{warning.place.line}"
         printing.err(f"warning: {place}: {warning.message}")
+
+
+def _check_numbers(rehearsal: Rehearsal, out: Path, *, resume: bool) -> None:
+    """ScriptError if the script gives an experiment the number of one that is there already: what
+    is measured is not written to again."""
+    found = {exp: f"experiment {exp} is processed already" for exp in rehearsal.rewriting}
+    # Cells that an earlier run has finished are passed over, and their numbers with them.
+    if not resume:
+        found |= {
+            exp: f"experiment {exp} exists already in {out}"
+            for exp in rehearsal.numbered
+            if store.bears(out, exp)
+        }
+    for exp, message in found.items():
+        command = rehearsal.rewriting.get(exp) or rehearsal.numbered[exp]
+        raise ScriptError(
+            f"{message}, and is not overwritten",
+            place=command.place.narrowed("exp="),
+            remedy="Take a new number with exp=COUNTER, or another folder with --out.",
+            chain=command.chain,
+        )
 
 
 def _jobs(options: argparse.Namespace, choice: Choice, rehearsal: Rehearsal) -> int | None:

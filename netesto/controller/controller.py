@@ -15,7 +15,7 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.controller.run import Run
-from netesto.errors import NetestoError, Place, ScriptError, StoppedError
+from netesto.errors import NetestoError, Place, ScriptError, StoppedError, WorldError
 from netesto.language import ports
 from netesto.results import derive, manifest
 from netesto.results.evidence import OK
@@ -142,7 +142,11 @@ class Controller:
         self._store.round_counter()
 
     def remote(self, command: ports.RemoteCommand) -> None:
-        self._background.call(self._run.carry_out(command))
+        try:
+            self._background.call(self._run.carry_out(command))
+        except WorldError as error:
+            error.message = f"{error.message} (asked at {command.place})"
+            raise
 
     def lab(self, request: ports.LabRequest) -> None:
         """The lab was built, or the inventory read, before the script began."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from netesto import traffic
+from netesto import allowed, traffic
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import (
@@ -62,10 +62,13 @@ def check_possible(command: ports.RemoteCommand) -> None:
     try:
         traffic.choose(request.test, request.tool, tuple(traffic.TOOLS), options=options)
     except MissingError as error:
+        # Options are called after their argument, but for what several may make too large.
         named = [f"{option.partition('=')[0].partition(' ')[0]}=" for option in sorted(options)]
+        near = [name for name in named if name[:-1] in error.message]
+        sizes = ("req=", "reply=", "len=") if "datagrams=" in near else ()
         raise ScriptError(
             error.message,
-            place=command.place.narrowed(*named, "tool=", "test="),
+            place=command.place.narrowed(*near, *sizes, "tool=", "test="),
             remedy=error.remedy,
             chain=command.chain,
         ) from None
@@ -163,6 +166,8 @@ def missing(
     qdisc = needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
         return [f"{host}: qdisc {qdisc}: not in this kernel ({info.kernel})"]
+    if isinstance(command, ports.SetSysctl):
+        return _missing_names(command, info)
     if not isinstance(command, ports.DoClient):
         return []
     lacks = []
@@ -186,3 +191,13 @@ def missing(
     except MissingError as error:
         lacks.append(f"{host}→{server.host}: {error.message}")
     return lacks
+
+
+def _missing_names(command: ports.SetSysctl, info: HostInfo) -> list[str]:
+    """What a host lacks of that which sysctls name."""
+    return [
+        f"{info.host}: {kind} {name}: not in this kernel ({info.kernel})"
+        for sysctl, kind in allowed.NAMING_SYSCTLS.items()
+        for name in command.values.get(sysctl, "").split()
+        if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
+    ]

@@ -5,12 +5,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from netesto.allowed import NAMING_SYSCTLS
 from netesto.errors import Place, ScriptError
 from netesto.language import ports
 from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.ports import REPETITION
-from netesto.language.scope import ColumnError
+from netesto.language.scope import ColumnError, MisuseError
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -93,6 +94,14 @@ class DryRun(ExperimentCounter):
         self._requirements: dict[ports.Requirement, None] = {}
         self.lab_request: ports.LabRequest | None = None
         self.warnings: list[Warned] = []
+        # The first commands of experiments whose number the script itself gives, and of those that
+        # would write to one that is processed.
+        self.numbered: dict[int, ports.RemoteCommand] = {}
+        self.rewriting: dict[int, ports.RemoteCommand] = {}
+        self._counted: set[int] = set()
+        self._processed: set[int] = set()
+        # What waits for START_FLOWS.
+        self._held: list[ports.DoClient] = []
         # The names of the columns that OTHER and SWEEP fill.
         self.columns: dict[str, None] = {}
         self._known = known
@@ -128,7 +137,19 @@ class DryRun(ExperimentCounter):
 
     # ---- the port ------------------------------------------------------------------------
 
+    def next_experiment(self) -> int:
+        number = super().next_experiment()
+        self._counted.add(number)
+        return number
+
     def remote(self, command: ports.RemoteCommand) -> None:
+        if isinstance(command, ports.DoServer | ports.DoClient):
+            if command.exp not in self._counted:
+                self.numbered.setdefault(command.exp, command)
+            if command.exp in self._processed:
+                self.rewriting.setdefault(command.exp, command)
+        if isinstance(command, ports.DoClient) and command.hold:
+            self._held.append(command)
         self._commands.setdefault(_demands(command), command)
         if isinstance(command, ports.DoClient):
             self._flows += command.instances
@@ -157,6 +178,7 @@ class DryRun(ExperimentCounter):
             timeline.wait_flows(exp, timeout_s)
 
     def start_flows(self, lead_s: float) -> None:
+        self._held = []
         for timeline in self._timelines:
             timeline.start_flows(lead_s)
 
@@ -181,7 +203,9 @@ class DryRun(ExperimentCounter):
     def process_experiment(
         self, exp: int, notes: ports.ExperimentNotes
     ) -> Mapping[str, str] | ports.Expected:
+        self._refuse_held(exp)
         self._experiments += 1
+        self._processed.add(exp)
         self.columns.update(dict.fromkeys(notes.columns))
         if REPETITION in notes.cell:
             self.columns[REPETITION] = None
@@ -204,6 +228,19 @@ class DryRun(ExperimentCounter):
             return {}
         own: dict[str, ports.ColumnKind] = dict.fromkeys(self.columns, "any")
         return ports.Expected(own | dict(self._known.kinds))
+
+    def _refuse_held(self, exp: int) -> None:
+        """MisuseError, at their command, if flows of the experiment would never start."""
+        for command in self._held:
+            if command.exp == exp:
+                self._held = []
+                error = MisuseError(
+                    f"hold={command.arguments['hold']}, but no START_FLOWS comes before the end"
+                    f" of experiment {exp}",
+                    remedy="START_FLOWS starts, at one instant, what hold=1 has held back.",
+                )
+                error.place, error.chain = command.place.narrowed("hold="), command.chain
+                raise error
 
     def assert_failed(self, message: str, place: Place) -> None:
         """Never: without columns no claim is checked."""
@@ -264,8 +301,9 @@ def _options(command: ports.DoClient) -> tuple[Hashable, ...]:
     return (
         command.parallel > 1,
         command.bitrate_bps is not None,
-        command.length_bytes is not None,
-        command.mss_bytes is not None,
+        command.length_bytes,
+        command.mss_bytes,
+        (command.request_bytes, command.reply_bytes) if command.test == "UDP_RR" else None,
         command.zerocopy,
         command.dscp is not None,
         command.ecn,
@@ -305,7 +343,8 @@ def _demands(command: ports.RemoteCommand) -> Hashable:
         case ports.SetNetem():
             return (command.name, command.host, bool(command.delay_ms or command.loss_percent))
         case ports.SetSysctl():
-            return (command.name, command.host, tuple(command.values))
+            named = (command.values.get(name) for name in NAMING_SYSCTLS)
+            return (command.name, command.host, *command.values, *named)
         case ports.SetModuleParams():
             return (command.name, command.host, command.module, tuple(command.values))
         case _:

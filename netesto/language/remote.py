@@ -54,6 +54,7 @@ class Remote:
 
     def __init__(self, port: ports.Port) -> None:
         self._port = port
+        self._exited: dict[str, Place] = {}
         self._torn: set[tuple[tuple[str, str], Place]] = set()
         self.suffix = ""
         self.exp = 0
@@ -97,6 +98,8 @@ class Remote:
             suffix=self.suffix,
         )
         command = self._make(given, texts, common)
+        if command is not None:
+            self._heed_exits(command)
         if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
             asked = given.values.get("exp")
             self._captures.append((asked if isinstance(asked, int) else None, command))
@@ -115,6 +118,21 @@ class Remote:
                 f"`{' '.join(pair)}` is {''.join(pair)} with a blank in it: {name} leaves it out",
                 place.narrowed(pair[0]),
             )
+
+    def _heed_exits(self, command: ports.RemoteCommand) -> None:
+        """Warn of a command to a host whose agent EXIT has ended: it finds nobody."""
+        named = [command.host]
+        if isinstance(command, ports.DoClient):
+            named.append(command.server)
+        for host in named:
+            if host in self._exited:
+                before = self._exited[host]
+                self.warn_once(
+                    f"EXIT has ended the agent of {host} before ({before.file}:{before.line})",
+                    command.place,
+                )
+        if isinstance(command, ports.Exit):
+            self._exited[command.host] = command.place
 
     def full_name(self, host: str) -> str:
         """`host` with the suffix, if it needs one. Addresses have a `.` or a `:`."""

@@ -77,7 +77,7 @@ class Store:
         durable.replace(self.folder / _COUNTER, f"{number}\n")
 
     def _bears(self, number: int) -> bool:
-        return self.whole(number).exists() or self.partial(number).exists()
+        return bears(self.folder, number)
 
     # ---- experiments -----------------------------------------------------------------------
 
@@ -288,6 +288,11 @@ def counter(folder: Path) -> int:
             remedy="Write the number of the folder's last experiment into it.",
         )
     return int(text)
+
+
+def bears(folder: Path, number: int) -> bool:
+    """Whether a results folder has an experiment of that number, whole or partial."""
+    return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
 
 
 def _cell_key(script: str, cell: object) -> str:

@@ -3,10 +3,14 @@
 from collections.abc import Collection, Mapping
 
 from netesto.errors import MissingError
-from netesto.model import GroupRequest
+from netesto.model import REQUEST_TESTS, GroupRequest
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.netperf import Netperf
+
+# What iperf3 takes (MAX_MSS in its source); and what one packet of IP and UDP holds.
+LARGEST_IPERF3_MSS = 9216
+LARGEST_DATAGRAM = 65_507
 
 # In the order in which `tool=auto` prefers them.
 TOOLS: Mapping[str, Tool] = {"netperf": Netperf(), "iperf3": Iperf3()}
@@ -17,6 +21,10 @@ def asked_options(request: GroupRequest) -> frozenset[str]:
 
     `ecn` is not among them: no tool sets it, it is a setting of the hosts.
     """
+    is_udp = request.test.startswith("UDP")
+    largest = request.length_bytes or 0
+    if request.test in REQUEST_TESTS:
+        largest = max(largest, request.request_bytes, request.reply_bytes)
     asked = {
         "parallel": request.parallel > 1,
         "bitrate": request.bitrate_bps is not None,
@@ -27,6 +35,10 @@ def asked_options(request: GroupRequest) -> frozenset[str]:
         "cpu of the client": request.client_cpu is not None,
         "cpu of the server alone": request.client_cpu is None and request.server_cpu is not None,
         "omit": request.omit_s > 0,
+        f"mss above {LARGEST_IPERF3_MSS}": (request.mss_bytes or 0) > LARGEST_IPERF3_MSS,
+        "mss of datagrams": request.mss_bytes is not None and is_udp,
+        "len of requests": request.length_bytes is not None and request.test in REQUEST_TESTS,
+        f"datagrams above {LARGEST_DATAGRAM} bytes": is_udp and largest > LARGEST_DATAGRAM,
         "different buffers": request.local_buffer_bytes != request.remote_buffer_bytes,
     }
     return frozenset(option for option, is_asked in asked.items() if is_asked)

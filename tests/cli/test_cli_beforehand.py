@@ -146,6 +146,31 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
             "netperf cannot do TCP_STREAM with bitrate",
         ),
         (
+            "DO_CLIENT host=a server=b req=S mss=20000 tool=iperf3",
+            37,
+            "iperf3 cannot do TCP_STREAM with mss above 9216",
+        ),
+        (
+            "DO_CLIENT host=a server=b test=UDP_RR req=100K tool=netperf",
+            43,
+            "netperf cannot do UDP_RR with datagrams above 65507 bytes",
+        ),
+        (
+            "DO_CLIENT host=a server=b test=TCP_RR len=9K tool=netperf",
+            43,
+            "netperf cannot do TCP_RR with len of requests",
+        ),
+        (
+            "DO_CLIENT host=a server=b test=UDP_STREAM mss=1000 tool=iperf3",
+            47,
+            "iperf3 cannot do UDP_STREAM with mss of datagrams",
+        ),
+        (
+            "DO_CLIENT host=a server=b hold=1",
+            32,
+            "hold=1, but no START_FLOWS comes before the end of experiment 1",
+        ),
+        (
             "DO_CLIENT host=a server=b ecn=1",
             31,
             "no tool sets ecn for one flow alone",
@@ -197,3 +222,46 @@ def test_mistake_within_macros_tells_the_way_that_led_there(folder, capsys):
 def test_dry_run_of_a_script_without_a_network_passes(folder, capsys):
     (folder / "a.nts").write_text("DO_SERVER host=h1\n")
     assert (cli.main(["run", "-n", "a.nts"]), capsys.readouterr().err) == (0, "")
+
+
+def test_flows_that_are_held_and_started_pass(folder, capsys):
+    (folder / "a.nts").write_text(
+        "LAB pair\nDO_CLIENT host=a server=b hold=1\nSTART_FLOWS\nWAIT_FLOWS\nPROCESS_EXP\n"
+    )
+    assert (cli.main(["check", "a.nts"]), capsys.readouterr().err) == (0, "")
+
+
+def test_command_to_a_host_whose_agent_was_ended_is_warned_of(folder, capsys):
+    (folder / "a.nts").write_text("LAB pair\nEXIT host=b\nSET_QDISC host=b qdisc=fq\n")
+    status = cli.main(["check", "a.nts"])
+    assert (status, capsys.readouterr().err.splitlines()[0]) == (
+        0,
+        "a.nts:3:1: warning: EXIT has ended the agent of b before (a.nts:2)",
+    )
+
+
+def test_number_of_an_experiment_that_is_there_stops_a_run_before_it(folder, capsys):
+    (folder / "results/a/5").mkdir(parents=True)
+    (folder / "a.nts").write_text("LAB pair\nDO_SERVER host=a exp=5\nPROCESS_EXP\n")
+    status = cli.main(["run", "a.nts"])
+    assert (status, said(capsys, "a.nts:2:22")) == (
+        2,
+        ["a.nts:2:22: experiment 5 exists already in results/a, and is not overwritten"],
+    )
+
+
+def test_writing_to_an_experiment_that_is_processed_stops_a_run_before_it(folder, capsys):
+    (folder / "a.nts").write_text(
+        "LAB pair\nDO_SERVER host=a\nPROCESS_EXP\nDO_SERVER host=b\nPROCESS_EXP\n"
+    )
+    status = cli.main(["run", "a.nts"])
+    assert (status, said(capsys, "a.nts:4:1")) == (
+        2,
+        ["a.nts:4:1: experiment 1 is processed already, and is not overwritten"],
+    )
+
+
+@pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
+def test_option_that_is_wrong_is_told_before_the_script_is_read(folder, capsys, command):
+    status = cli.main([*command, "--on-failure", "often", "nowhere.nts"])
+    assert (status, "often" in capsys.readouterr().err) == (2, True)
