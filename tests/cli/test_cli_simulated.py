@@ -41,5 +41,5 @@ def test_other_grounds_can_do_them(folder):
 
 
 def test_requests_and_replies_in_datagrams_are_fine(folder):
-    (folder / "a.nts").write_text(SCRIPT.format("UDP_RR"))
+    (folder / "a.nts").write_text(SCRIPT.format("UDP_RR req=1K"))
     assert cli.main(["run", "-n", "--ground", "sim", "a.nts"]) == 0

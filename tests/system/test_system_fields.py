@@ -36,7 +36,7 @@ def test_rows_have_the_chosen_columns_then_those_of_the_script_and_are_rebuilt_w
         first,
     )
     assert "columns of exp.csv: fields.txt" in outcome.stderr
-    assert "script.nts:2:7: fields.txt has no column burst" in outcome.stderr
+    assert "script.nts:2: fields.txt has no column burst" in outcome.stderr
 
 
 def test_report_makes_the_table_anew_with_columns_of_another_file(tmp_path: Path):
