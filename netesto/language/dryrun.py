@@ -99,7 +99,7 @@ class DryRun(ExperimentCounter):
         self.numbered: dict[int, ports.RemoteCommand] = {}
         self.rewriting: dict[int, ports.RemoteCommand] = {}
         self._counted: set[int] = set()
-        self._processed: set[int] = set()
+        self._finished: set[int] = set()
         # What waits for START_FLOWS.
         self._held: list[ports.DoClient] = []
         # The names of the columns that OTHER and SWEEP fill.
@@ -146,7 +146,7 @@ class DryRun(ExperimentCounter):
         if isinstance(command, ports.DoServer | ports.DoClient):
             if command.exp not in self._counted:
                 self.numbered.setdefault(command.exp, command)
-            if command.exp in self._processed:
+            if command.exp in self._finished:
                 self.rewriting.setdefault(command.exp, command)
         if isinstance(command, ports.DoClient) and command.hold:
             self._held.append(command)
@@ -205,7 +205,7 @@ class DryRun(ExperimentCounter):
     ) -> Mapping[str, str] | ports.Expected:
         self._refuse_held(exp)
         self._experiments += 1
-        self._processed.add(exp)
+        self._finished.add(exp)
         self.columns.update(dict.fromkeys(notes.columns))
         if REPETITION in notes.cell:
             self.columns[REPETITION] = None
