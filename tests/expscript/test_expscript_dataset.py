@@ -188,7 +188,7 @@ def test_many_rows_are_read_in_parts(run, monkeypatch):
 
 def test_a_quoted_cell_may_hold_the_separators_that_the_index_uses(run):
     outcome = run("File=exp\ndoTable", csv='exp,a\n1.0,"x\x1f\x1ey,"\n')
-    assert outcome.table == [["1.0", "x\\x1f\\x1ey,"]]
+    assert outcome.table == [["1.0", "x␟␞y,"]]
 
 
 def test_long_cells_are_read_as_well(tmp_path):

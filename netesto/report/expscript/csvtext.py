@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import ScriptError
+from netesto.printable import printable
 from netesto.report.expscript import textfile
 
 # Files are looked through in parts of so many bytes: a copy of some hundred megabytes costs more.
@@ -137,16 +138,12 @@ def _quoted(data: bytes, path: Path, *, warn: Warn) -> CsvText:
             row = (row + [""] * (len(header) - len(row)))[: len(header)]  # noqa: PLW2901
         line = between.join(row)
         if behind in line or line.count(between) != len(row) - 1:
-            line = between.join(_without_separators(cell) for cell in row)
+            # As pages show these characters in any case.
+            line = between.join(printable(cell) for cell in row)
         even += line.encode()
         even += RECORD
     ragged.end()
     return CsvText(header, even, 0, UNIT, RECORD, is_clean=True)
-
-
-def _without_separators(cell: str) -> str:
-    """As pages show these characters."""
-    return cell.replace("\x1f", r"\x1f").replace("\x1e", r"\x1e")
 
 
 def _empty(path: Path) -> ScriptError:
