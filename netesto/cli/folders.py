@@ -93,7 +93,7 @@ def _rebuild(
     for each in damage:
         _say(f"{folder}/{each}")
     told = integrity.marked(asked, damage, record.doubts(evidence))
-    rows = derive.derive(folder, evidence, told, columns)
+    rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
     if old and is_new:
         _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; made anew")

@@ -30,7 +30,7 @@ from netesto.cli.session import End
 from netesto.controller.onfailure import OnFailure
 from netesto.errors import UsageError
 from netesto.language.parts import Part, Rehearsal
-from netesto.results import durable
+from netesto.results import durable, store
 from netesto.results.evidence import OK
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
@@ -328,8 +328,9 @@ class SideBySide:
             self._statuses.append(code)
         rows = partfolders.take_over(self._results, task.folder)
         for exp, own in partfolders.experiments(rows).items():
-            page = self._results.whole(int(exp)) / "exp.html"
-            self._display.experiment_ended(int(exp), own[0].get("status") or OK, own, str(page))
+            folder = self._results.whole(int(exp))
+            status_there = store.status_of(own[0], folder) or OK
+            self._display.experiment_ended(int(exp), status_there, own, str(folder / "exp.html"))
 
 
 def _record(task: Task) -> Mapping[str, object]:

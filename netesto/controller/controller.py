@@ -260,7 +260,7 @@ class Controller:
         for text in record.doubts(evidence):
             self._observer.warn(f"experiment {asked.exp}: {text}")
         manifest.write(found, folder / manifest.NAME)
-        rows = derive.derive(folder, evidence, found, self._fields)
+        rows = derive.derive(folder, evidence, found, self._fields, self._claimable)
         self._render(folder)
         del self._run.experiments[experiment.exp]
         whole = self._store.complete(experiment.exp)

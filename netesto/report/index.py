@@ -188,7 +188,7 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
             Experiment(
                 number=number,
                 page=f"{number}/{PAGE}" if has_page else "",
-                status=whole.get("status") or OK,
+                status=store.status_of(whole, folder / number) or OK,
                 whole=whole,
                 groups=[row for row in own if row is not whole],
             )

@@ -10,12 +10,17 @@ from netesto.results.manifest import Manifest
 
 
 def derive(
-    folder: Path, evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
+    folder: Path,
+    evidence: ExperimentEvidence,
+    manifest: Manifest,
+    fields: Fields,
+    known: Fields | None = None,
 ) -> list[Mapping[str, str]]:
     """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
 
-    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. ResultsError if
-    they cannot be written.
+    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. `known` is what
+    all.exp.out tells, for those who need more than the columns of exp.csv (None: no more).
+    ResultsError if they cannot be written.
     """
     found = _groups(evidence, manifest)
     for values in found:
@@ -24,7 +29,8 @@ def derive(
         _aggregate(found, evidence, manifest, fields),
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
-    keyvalue.write(folder / store.DERIVED, rows[0])
+    whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
+    keyvalue.write(folder / store.DERIVED, whole)
     series.write(series.build(evidence), folder / "series.json")
     return list[Mapping[str, str]](rows)
 

@@ -349,8 +349,21 @@ def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
         exp
         for exp in (experiments(folder) if folder.is_dir() else [])
         if (derived := _derived(folder / str(exp) / DERIVED))
-        and derived != {name: " ".join(text.split()) for name, text in _first(told, exp).items()}
+        and not _agrees(derived, _first(told, exp))
     ]
+
+
+def _agrees(derived: Mapping[str, str], row: Mapping[str, str]) -> bool:
+    """Whether a row is the one that was derived, of which exp.csv need not have all columns."""
+    return bool(row) and all(
+        derived.get(name) == " ".join(text.split()) for name, text in row.items()
+    )
+
+
+def status_of(row: Mapping[str, str], folder: Path) -> str:
+    """The status in a row of exp.csv; where that has no such column, the one that was derived in
+    the experiment's folder. Empty if it is not known."""
+    return row["status"] if "status" in row else _derived(folder / DERIVED).get("status", "")
 
 
 def _first(told: Mapping[int, Sequence[Mapping[str, str]]], exp: int) -> Mapping[str, str]:

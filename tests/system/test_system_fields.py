@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from whole_runs import netesto, run_script
 
+from netesto.report import index
+from netesto.results import keyvalue
+
 pytestmark = pytest.mark.lab
 
 SCRIPT = """\
@@ -50,3 +53,21 @@ def test_report_makes_the_table_anew_with_columns_of_another_file(tmp_path: Path
         ["exp", "expName", "burst", "size", "rep"],
     )
     assert "was begun with other columns than those of" in more.stderr
+
+
+def test_what_failed_is_shown_as_failed_also_without_a_column_for_it(tmp_path: Path):
+    (tmp_path / "fields.txt").write_text("exp:one\nexpName:one\n")
+    outcome = run_script(
+        tmp_path,
+        "LAB pair\nDO_CLIENT host=a server=b ca=cubic dur=5\nWAIT_FLOWS timeout=0.5\nPROCESS_EXP\n",
+    )
+    whole = keyvalue.read(outcome.out / "1" / "all.exp.out")
+    (experiment,) = index.experiments(outcome.rows, outcome.out)
+    again = netesto(tmp_path, "report", "out")
+    assert (outcome.status, whole["status"], experiment.status, again.status) == (
+        1,
+        "failed",
+        "failed",
+        0,
+    )
+    assert keyvalue.read(outcome.out / "1" / "all.exp.out") == whole
