@@ -7,12 +7,12 @@ import logging
 import os
 import platform
 import secrets
-import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from netesto import interrupts
 from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
 from netesto.agent.access import Clients
@@ -42,7 +42,7 @@ _EPILOG = "example: netesto-agent --listen unix:/run/netesto/agent.sock --device
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run an agent until SIGTERM, SIGINT, or its controller asks it to end."""
+    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end."""
     arguments = _parser().parse_args(argv)
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
     # What an agent writes, its sockets included, is for its own user alone.
@@ -123,7 +123,8 @@ async def _serve(
         reason = ""
         stop.set()
 
-    for sign in (signal.SIGTERM, signal.SIGINT):
+    # A terminal that goes away, too: the host is put back first.
+    for sign in interrupts.not_ignored():
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)

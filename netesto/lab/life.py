@@ -42,11 +42,11 @@ def held(path: Path) -> Iterator[None]:
 
 
 def take(path: Path) -> int | None:
-    """The lock of a file, made if need be, as a descriptor to close; None if another has it, or
-    the file is gone meanwhile. LabError if no lock can be had there."""
+    """The lock of a file, made if need be, as a descriptor to close; None if another has it, also
+    another user, or the file is gone meanwhile. LabError if no lock can be had there."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return None
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from error

@@ -293,12 +293,15 @@ async def signal_in_mid_flow(client: Daemon, b: AgentClient, sign: signal.Signal
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_terminated_agent_leaves_no_process_and_no_socket(start_daemon: StartDaemon):
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+async def test_terminated_agent_leaves_no_process_and_no_socket(
+    start_daemon: StartDaemon, sign: signal.Signals
+):
     client, server = start_daemon("a"), start_daemon("b")
     life = life_of(client)
     async with server.held() as b:
         with pytest.raises(AgentError, match=r"^a: the agent was told to end$"):
-            await signal_in_mid_flow(client, b, signal.SIGTERM)
+            await signal_in_mid_flow(client, b, sign)
     assert (client.child.wait(DEADLINE_S), processes_of(life), client.socket.exists()) == (
         0,
         [],

@@ -1,0 +1,84 @@
+"""Locks by which the living are known."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import netesto
+from netesto import process
+from netesto.errors import LabError
+from netesto.lab import life
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "lock"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may look into; pytest's own are closed."""
+    with tempfile.TemporaryDirectory(prefix="netesto-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_lock_is_held_as_long_as_its_holder_lives(lock):
+    with life.held(lock):
+        during = life.is_held(lock)
+    assert (during, life.is_held(lock)) == (True, False)
+
+
+def test_a_file_that_is_not_there_is_nobody_s(lock):
+    assert (life.is_held(lock), lock.exists()) == (False, False)
+
+
+def test_a_lock_is_taken_once(lock):
+    with life.held(lock):
+        assert life.take(lock) is None
+
+
+def test_a_lock_is_not_inherited_by_a_program(lock):
+    with life.held(lock):
+        argv = ["sh", "-c", "ls -l /proc/self/fd"]
+        assert str(lock) not in process.run(argv, timeout=10).stdout
+
+
+def test_who_cannot_have_the_lock_is_told(lock):
+    with (
+        life.held(lock),
+        pytest.raises(LabError, match="lock: another process has this lock"),
+        life.held(lock),
+    ):
+        pass
+
+
+def test_a_link_in_a_lock_s_place_is_not_followed(lock, tmp_path):
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LabError, match="lock: "):
+        life.take(lock)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root: it takes another user")
+def test_another_user_leaves_a_lock_alone(open_folder):
+    lock = open_folder / "lock"
+    looks = "import sys, pathlib, netesto.lab.life as life"
+    looks += "; print(life.is_held(pathlib.Path(sys.argv[1])))"
+    argv = [
+        "setpriv",
+        "--reuid=nobody",
+        "--clear-groups",
+        "/usr/bin/python3",
+        "-c",
+        looks,
+        str(lock),
+    ]
+    lock.touch(mode=0o600)
+    path = {**os.environ, "PYTHONPATH": str(Path(netesto.__file__).parent.parent)}
+    looked = process.run(argv, timeout=30, env=path, check=False)
+    if "ModuleNotFoundError" in looked.stderr:
+        pytest.skip(f"user nobody cannot read this checkout: {looked.last_lines(1)}")
+    assert looked.stdout == "True\n"
