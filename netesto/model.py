@@ -157,6 +157,7 @@ class HostInfo:
     """What a host is and can do.
 
     `tools`: name -> version of the tools found. `device` is the interface it tests through.
+    `processors` are the numbers of those that its agent may use, as many as `cpus`; none: not told.
     `holder` names the controller that holds it, "" if none does.
     """
 
@@ -171,6 +172,7 @@ class HostInfo:
     congestion_controls: tuple[str, ...]
     qdiscs: tuple[str, ...]
     holder: str = ""
+    processors: tuple[int, ...] = ()
 
 
 EventKind = Literal[

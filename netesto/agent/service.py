@@ -46,11 +46,12 @@ class Service:
     async def info(self) -> HostInfo:
         able = await self._able()
         premises = self._premises
+        processors = os.sched_getaffinity(0)
         return HostInfo(
             host=premises.host,
             version=netesto.__version__,
             kernel=platform.release(),
-            cpus=len(os.sched_getaffinity(0)),
+            cpus=len(processors),
             memory_bytes=psutil.virtual_memory().total,
             device=premises.device,
             addresses=addresses(),
@@ -58,6 +59,7 @@ class Service:
             congestion_controls=able.congestion_controls,
             qdiscs=able.qdiscs or (),
             holder=self._session.controller if self._session else "",
+            processors=tuple(sorted(processors)),
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

@@ -179,6 +179,8 @@ def missing(
             f"{sender.host}: congestion control {command.ca}: not in this kernel"
             f" ({sender.kernel}), which has {has}"
         )
+    lacks += _missing_processors(info, command.client_cpu)
+    lacks += _missing_processors(infos[server.host], command.server_cpu)
     try:
         group_request(
             command,
@@ -201,3 +203,11 @@ def _missing_names(command: ports.SetSysctl, info: HostInfo) -> list[str]:
         for name in command.values.get(sysctl, "").split()
         if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
     ]
+
+
+def _missing_processors(info: HostInfo, asked: int | None) -> list[str]:
+    """Tools take any number, and run where they like if there is no such processor."""
+    if asked is None or not info.processors or asked in info.processors:
+        return []
+    has = ", ".join(map(str, info.processors))
+    return [f"{info.host}: no processor {asked} that its agent may use, only {has}"]

@@ -260,10 +260,12 @@ class _Checker:
         """Load what macros source: those that something runs, and all of the script itself."""
         while True:
             reached = self._reached()
-            due = [each for each in self._waiting if self._concerns(each[0], reached)]
+            waiting, self._waiting = self._waiting, []
+            due: list[tuple[Definition, tuple[Path, ...]]] = []
+            for each in waiting:
+                (due if self._concerns(each[0], reached) else self._waiting).append(each)
             if not due:
                 return
-            self._waiting = [each for each in self._waiting if each not in due]
             for definition, active in due:
                 for row in definition.inside.commands:
                     self._follow(row, active)

@@ -1,9 +1,9 @@
 """What ASSERT claims of an experiment, and whether it is true of its columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from netesto.language import ast
-from netesto.language.dimensions import counted, kind_of
+from netesto.language.dimensions import counted, kind_of, unit_of
 from netesto.language.expressions import (
     ARITHMETIC,
     COMPARISONS,
@@ -140,6 +140,20 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
         case _:
             value = _side(tree, columns, in_base=False)
             return is_true(value) if isinstance(value, str) else value != 0
+
+
+def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
+    """What a claim is about, in words: each of its columns with its value."""
+    return list(dict.fromkeys(_seen(tree, columns)))
+
+
+def _seen(tree: ast.Expression, columns: Mapping[str, str]) -> Iterator[str]:
+    if isinstance(tree, ast.Name) and tree.text in columns:
+        value = columns[tree.text].strip()
+        known = f"{value} {unit_of(tree.text)}".rstrip() if value else "empty"
+        yield f"{tree.text} is {known}"
+    for part in _operands(tree):
+        yield from _seen(part, columns)
 
 
 def _compared(operator: str, one: Value | str, other: Value | str) -> bool:

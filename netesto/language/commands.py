@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from netesto.model import TESTS
+from netesto.model import TESTS, TRAFFIC_TOOLS
 
 
 class Kind(Enum):
@@ -96,7 +96,7 @@ DO_CLIENT_ARGUMENTS = (
         name="tool",
         kind=Kind.WORD,
         default="auto",
-        choices=("auto", "netperf", "iperf3", "native"),
+        choices=("auto", *TRAFFIC_TOOLS),
     ),
     Argument(name="hold", kind=Kind.FLAG, default="0"),
     Argument(name="interval", kind=Kind.TIME, default="0.2", low=0.01, high=60),

@@ -140,7 +140,7 @@ class Compiler:
         near = statement.values.text
 
         def step(frame: Frame) -> None:
-            values = values_of(joined([text(frame) for text in texts_of], " "), near=near)
+            values = values_of(joined((text(frame) for text in texts_of), " "), near=near)
             machine.spend(len(values))
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}

@@ -79,3 +79,17 @@ def counted(column: str) -> tuple[Kind, Decimal]:
         if pattern.fullmatch(column):
             return kind, factor
     return _UNKNOWN
+
+
+def unit_of(column: str) -> str:
+    """The unit of a column's numbers; "" if they have none, or it is not known."""
+    return _UNITS.get(counted(column), "")
+
+
+_UNITS = {
+    (Kind.RATE, Decimal(10**6)): "Mbit/s",
+    (Kind.TIME, Decimal("0.000001")): "µs",
+    (Kind.TIME, Decimal("0.001")): "ms",
+    (Kind.TIME, Decimal(1)): "s",
+    (Kind.SIZE, Decimal(1)): "bytes",
+}

@@ -10,7 +10,7 @@ from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.cells import Cells
-from netesto.language.claims import check_kinds, claim, holds
+from netesto.language.claims import check_kinds, claim, holds, seen
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.expressions import Arithmetic
 from netesto.language.machine import EndOfScript, Machine
@@ -144,6 +144,7 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
             "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
         )
     notes = machine.notes.of_experiment(machine.remote.finish(exp), row.place())
+    machine.processed = exp
     machine.columns = machine.port.process_experiment(exp, notes)
 
 
@@ -200,7 +201,10 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     if isinstance(machine.columns, ports.Expected):
         check_kinds(tree, machine.columns.kinds)
     elif machine.columns and not holds(tree, machine.columns):
-        machine.port.assert_failed(message or text, row.place())
+        found = ", ".join(seen(tree, machine.columns))
+        said = f"{message}: {text.strip()}" if message else text.strip()
+        said = f"experiment {machine.processed}: {said}" + (f", but {found}" if found else "")
+        machine.port.assert_failed(said, row.place())
 
 
 def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:

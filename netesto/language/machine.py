@@ -116,6 +116,8 @@ class Machine:
         self.notes = Notes()
         self.seed = seed
         self.random = random.Random(seed)
+        # The experiment that was processed last, and its columns.
+        self.processed = 0
         self.columns: Mapping[str, str] | ports.Expected | None = None
         self.has_lab = False
         self.has_sent = False
@@ -170,6 +172,7 @@ class Machine:
             self.remote.wait_for_left(exp)
             notes = replace(self.remote.notes_of(exp), place=command.place)
             self.remote.finish(exp)
+            self.processed = exp
             self.columns = self.port.process_experiment(exp, notes)
 
     def finish(self) -> None:

@@ -4,7 +4,7 @@ Blanks that an unquoted variable brings in separate words; quotes and `#` in a v
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -146,12 +146,18 @@ def check_name(name: str) -> str:
     return name
 
 
-def joined(texts: Sequence[str], separator: str = "") -> str:
-    """The texts in one. MisuseError, before it is made, if it would be longer than a text may be:
-    a short line may name a long variable a thousand times."""
-    if len(texts) > _FEW:
-        _check_length(sum(map(len, texts)))
-    return separator.join(texts)
+def joined(texts: Iterable[str], separator: str = "") -> str:
+    """The texts in one. MisuseError, before they are all made, if it would be longer than a text
+    may be: a short line may name a long variable a thousand times."""
+    return separator.join(_bounded(texts))
+
+
+def _bounded(texts: Iterable[str]) -> Iterator[str]:
+    length = 0
+    for text in texts:
+        length += len(text)
+        _check_length(length)
+        yield text
 
 
 def _check_length(length: int) -> None:
@@ -273,7 +279,7 @@ class Scope:
 
         def text(frame: Frame) -> str:
             with self._counting():
-                return joined([filler(frame) for filler in fillers])
+                return joined(filler(frame) for filler in fillers)
 
         return text
 
@@ -283,6 +289,8 @@ class Scope:
             constant = tuple("".join(part.text for part in parts(raw)) for raw in raws)
             return lambda _: constant
         fillers = [(self.text_of(raw), parts(raw)) for raw in raws]
+        if len(fillers) > _FEW:
+            return lambda frame: self._many_words(fillers, frame)
 
         def words(frame: Frame) -> tuple[str, ...]:
             filled: list[str] = []
@@ -292,19 +300,26 @@ class Scope:
                     filled.append(word)
                 else:
                     filled += self._split(pieces, frame)
-                    _check_count(filled)
+            _check_count(filled)
             return tuple(filled)
 
-        if len(fillers) <= _FEW:
-            return words
+        return words
 
-        def many_words(frame: Frame) -> tuple[str, ...]:
-            with self._counting():
-                filled = words(frame)
-            _check_length(sum(map(len, filled)))
-            return filled
-
-        return many_words
+    def _many_words(
+        self, fillers: Sequence[tuple[TextOf, tuple[Part, ...]]], frame: Frame
+    ) -> tuple[str, ...]:
+        filled: list[str] = []
+        length = 0
+        with self._counting():
+            for filler, pieces in fillers:
+                word = filler(frame)
+                filled += (
+                    [word] if word and _BLANKS.search(word) is None else self._split(pieces, frame)
+                )
+                length += len(word)
+                _check_length(length)
+                _check_count(filled)
+        return tuple(filled)
 
     def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
         """The words that one written word becomes."""

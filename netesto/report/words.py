@@ -106,7 +106,8 @@ def _options(request: GroupRequest) -> list[str]:
     """The options that were not left as they are."""
     told = []
     if request.bitrate_bps is not None:
-        told.append(f"at most {format_rate(request.bitrate_bps)}")
+        each = " each" if request.instances > 1 else ""
+        told.append(f"at most {format_rate(request.bitrate_bps)}{each}")
     if request.mss_bytes is not None:
         told.append(f"segments of at most {request.mss_bytes} bytes")
     if request.length_bytes is not None:

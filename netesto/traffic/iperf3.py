@@ -14,7 +14,7 @@ Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
 - CPU is the share of one core that the iperf3 process itself used, not the host's load; it is not
   taken for it.
 - 3.12 with `-J` exits with 0 though it was refused; the JSON says "error".
-- `-b` is the rate of each of the parallel streams.
+- `-b` is the rate of each of the parallel streams; ours is that of the flow, which they share.
 - From 3.17 on `--json-stream` prints an event a line as things happen, flushed.
 """
 
@@ -190,12 +190,18 @@ def _whole_seconds(seconds: float) -> int:
 def _test_options(request: GroupRequest) -> list[str]:
     if request.test == "UDP_STREAM":
         # Without -b iperf3 would send 1 Mbit/s; as fast as possible is what other tools do.
-        rate_bps = request.bitrate_bps or 0.0
-        return ["-u", "-b", f"{rate_bps:.0f}", "--get-server-output"]
+        return ["-u", "-b", _stream_rate(request), "--get-server-output"]
     options = ["-C", request.congestion_control]
     if request.bitrate_bps is not None:
-        options += ["-b", f"{request.bitrate_bps:.0f}"]
+        options += ["-b", _stream_rate(request)]
     return [*options, "-R" if request.test == "TCP_MAERTS" else "--get-server-output"]
+
+
+def _stream_rate(request: GroupRequest) -> str:
+    """Bits per second of each parallel stream; 0 is as fast as possible."""
+    if request.bitrate_bps is None:
+        return "0"
+    return str(max(1, round(request.bitrate_bps / request.parallel)))
 
 
 def _common_options(request: GroupRequest) -> list[str]:

@@ -212,6 +212,7 @@ def from_host_info(info: HostInfo) -> pb.HostInfo:
         congestion_controls=info.congestion_controls,
         qdiscs=info.qdiscs,
         holder=info.holder,
+        processors=info.processors,
     )
 
 
@@ -228,6 +229,7 @@ def to_host_info(message: pb.HostInfo) -> HostInfo:
         congestion_controls=tuple(message.congestion_controls),
         qdiscs=tuple(message.qdiscs),
         holder=message.holder,
+        processors=tuple(message.processors),
     )
 
 

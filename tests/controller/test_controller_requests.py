@@ -54,6 +54,18 @@ def test_nothing_is_missing_for_a_plain_flow():
     assert missing(do_client()) == []
 
 
+def test_a_processor_that_a_host_does_not_have_is_missing():
+    infos = {"a": info("a", processors=(0, 1)), "b": info("b", processors=(2, 3))}
+    command = do_client(client_cpu=0, server_cpu=99)
+    assert requests.missing(command, infos, {"a": A, "b": B}, family=4) == [
+        "b: no processor 99 that its agent may use, only 2, 3"
+    ]
+
+
+def test_processors_are_not_looked_at_where_an_agent_does_not_tell_them():
+    assert missing(do_client(client_cpu=0, server_cpu=99)) == []
+
+
 def test_a_congestion_control_is_asked_of_who_sends():
     assert missing(do_client(ca="nv", test="TCP_MAERTS")) == [
         "b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr"

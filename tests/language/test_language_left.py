@@ -130,7 +130,9 @@ def test_claims_speak_of_an_experiment_that_was_left(run_with):
         DONE
         ASSERT rate > 90
         """
-    assert run_with(script, columns={"rate": "80"}).failed == ["4: rate > 90"]
+    assert run_with(script, columns={"rate": "80"}).failed == [
+        "4: experiment 1: rate > 90, but rate is 80 Mbit/s"
+    ]
 
 
 def test_a_claim_while_an_experiment_runs_is_a_warning(run_with):

@@ -144,7 +144,7 @@ def test_a_claim_after_the_parts_is_about_the_last_one():
     script = "SWEEP ca=reno,bbr DO\nRUN one\nDONE\nASSERT rate > 9\n"
     last = carried_out(script, 1, 1, rate="5")
     first = carried_out(script, 0, 0, rate="5")
-    assert (last.failed, first.failed) == (["11: rate > 9"], [])
+    assert (last.failed, first.failed) == (["11: experiment 2: rate > 9, but rate is 5 Mbit/s"], [])
 
 
 def test_numbers_are_those_of_the_whole_script():

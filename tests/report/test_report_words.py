@@ -25,7 +25,7 @@ def test_options_that_were_set_are_told():
     )  # fmt: skip
     assert words.asked(asked) == (
         "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
-        "bytes, replies of 1; at most 5 Mbit/s; segments of at most 536 bytes; 100 bytes in "
+        "bytes, replies of 1; at most 5 Mbit/s each; segments of at most 536 bytes; 100 bytes in "
         "each write; 2 connections in each flow; a socket buffer of 64K bytes at the client; zero "
         "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; the first 2 s left out."
     )

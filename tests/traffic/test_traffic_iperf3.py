@@ -50,6 +50,17 @@ def test_datagrams_are_sent_as_fast_as_possible_unless_a_rate_is_given(ask, port
     assert command[-4:] == ["-u", "-b", "0", "--get-server-output"]
 
 
+@pytest.mark.parametrize("test", ["TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"])
+def test_parallel_streams_share_the_rate_of_their_flow(ask, ports, test):
+    command = IPERF3.client_command(ask(test=test, bitrate_bps=5e6, parallel=2), ports, 1)
+    assert command[command.index("-b") + 1] == "2500000"
+
+
+def test_a_rate_below_one_bit_for_each_stream_is_not_without_a_limit(ask, ports):
+    command = IPERF3.client_command(ask(bitrate_bps=1.0, parallel=4), ports, 1)
+    assert command[command.index("-b") + 1] == "1"
+
+
 def test_command_with_all_options(ask, ports):
     request = ask(
         parallel=3,
@@ -65,7 +76,7 @@ def test_command_with_all_options(ask, ports):
         remote_buffer_bytes=70_000,
     )
     assert IPERF3.client_command(request, ports, 1)[8:] == [
-        *["-J", "-t", "20", "-i", "0.2", "-C", "reno", "-b", "2500000", "--get-server-output"],
+        *["-J", "-t", "20", "-i", "0.2", "-C", "reno", "-b", "833333", "--get-server-output"],
         *["-l", "8000", "-M", "1000", "-Z", "-w", "70000", "-P", "3", "-S", "40", "-O", "2"],
         *["-A", "0,1"],
     ]

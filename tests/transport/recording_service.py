@@ -25,6 +25,7 @@ INFO = HostInfo(
     version="0.1.0",
     kernel="6.1.0",
     cpus=2,
+    processors=(0, 3),
     memory_bytes=8 << 30,
     device="eth0",
     addresses=("192.0.2.1", "2001:db8::1"),
