@@ -18,9 +18,11 @@ from netesto.language.interpreter import (
     MAX_ITERATIONS,
     STANDARD_INPUT,
     Interpreter,
+    NoScriptError,
     NoSourceError,
     find_source,
     read_script,
+    read_sourced,
 )
 from netesto.language.machine import MAX_DEPTH
 from netesto.language.macros import Macros
@@ -222,13 +224,17 @@ class _Checker:
 
     # ---- files ---------------------------------------------------------------------------
 
-    def _load_file(self, path: Path, active: tuple[Path, ...]) -> None:
+    def _load_file(
+        self, path: Path, active: tuple[Path, ...], name: str = "", row: ast.Row | None = None
+    ) -> None:
+        """Read a file that `row` sources as `name`, if it is known which."""
         if path.resolve() in self._loaded:
             return
         try:
-            text = read_script(path)
-        except ScriptError as error:
-            self._report_error(error)
+            text = read_sourced(path, name or str(path))
+        except NoScriptError as error:
+            self._lacks_source = True
+            self._report_error(error, row)
         except OSError as error:
             self._report(f"cannot be read: {error.strerror or error}", Place(str(path), 1))
         else:
@@ -315,7 +321,7 @@ class _Checker:
                 "It does no harm: each file is read once.",
             )
         elif len(active) < MAX_DEPTH:
-            self._load_file(path, active)
+            self._load_file(path, active, name, row)
 
     def _find(self, name: str, row: ast.Row) -> Path | None:
         """The file that a SOURCE means, or may have meant if there is none; None without one."""

@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeGuard
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ast, ports
+from netesto.language.commands import ALL_NAMES
 from netesto.language.compiler import Compiler
 from netesto.language.forgiving import ForgivingMachine
-from netesto.language.lines import Report
+from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.nearest import nearest
 from netesto.language.parser import parse
@@ -25,6 +26,8 @@ STANDARD_INPUT = "<standard input>"
 MAX_ITERATIONS = 1_000_000
 # No script is as long; /dev/zero is longer.
 MAX_BYTES = 10_000_000
+
+_COMMAND = re.compile(r"[A-Z_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class Facts:
     seed: int
     iterations: int
     macros: frozenset[str] = frozenset()
+
+
+class NoScriptError(MisuseError):
+    """SOURCE names a file that is no script."""
 
 
 class NoSourceError(MisuseError):
@@ -120,7 +127,7 @@ class Interpreter:
         if key in self._files:
             return
         try:
-            text = read_script(path)
+            text = read_sourced(path, name)
         except OSError as error:
             raise MisuseError(f"cannot read {path}: {error.strerror}", near=(name,)) from error
         self._files[key] = SourceFile(str(path), text)
@@ -140,6 +147,41 @@ def read_script(path: Path) -> str:
     UTF-8."""
     with path.open("rb") as file:
         return read_stream(file, name=str(path))
+
+
+def read_sourced(path: Path, name: str) -> str:
+    """The text of a script that another names as `name`. MisuseError, which shows nothing of it, if
+    it is none: a script may name any file, and no author of one may have others' files shown.
+    """
+    try:
+        text = read_script(path)
+        first = next((row for row in read(text, file=str(path)) if _tells(row)), None)
+    except ScriptError as error:
+        line = error.place.line if error.place is not None else 1
+        # In parentheses stands a byte of it.
+        wrong = f"{error.message.partition(' (')[0]}, line {line}"
+    else:
+        if first is None or _begins_script(first):
+            return text
+        wrong = f"its line {first.line.number} begins with no command"
+    raise NoScriptError(
+        f"SOURCE {name}: this is no script: {wrong}",
+        near=(name,),
+        remedy="What stands there is not shown. A script is UTF-8 text and begins with a command,"
+        " such as SET or BEGIN.",
+    ) from None
+
+
+def _tells(row: ast.Row | Block) -> TypeGuard[ast.Row]:
+    return isinstance(row, ast.Row) and bool(row.words)
+
+
+def _begins_script(row: ast.Row) -> bool:
+    """Whether the first word of a file is a command, or meant to be one."""
+    word = row.words[0].text
+    if word in ALL_NAMES or word.startswith(("$", "HOST_SUFFIX=")):
+        return True
+    return _COMMAND.fullmatch(word) is not None and nearest(word, ALL_NAMES) is not None
 
 
 def read_stream(file: BinaryIO, *, name: str) -> str:
