@@ -185,8 +185,8 @@ class Controller:
         return columns
 
     def assert_failed(self, message: str, place: Place) -> None:
-        self.failures.append(f"{place}: ASSERT is false: {message}")
-        self._observer.warn(self.failures[-1])
+        self.failures.append(f"{place.file}:{place.line}: {message}")
+        self._observer.warn(f"{place.file}:{place.line}: assertion failed: {message}")
         self._stop_at_failure()
 
     def _stop_at_failure(self) -> None:

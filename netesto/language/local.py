@@ -203,7 +203,9 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     elif machine.columns and not holds(tree, machine.columns):
         found = ", ".join(seen(tree, machine.columns))
         said = f"{message}: {text.strip()}" if message else text.strip()
-        said = f"experiment {machine.processed}: {said}" + (f", but {found}" if found else "")
+        # Of a cell that is passed over, the columns know what the number was.
+        exp = machine.columns.get("exp", "").partition(".")[0] or machine.processed
+        said = f"experiment {exp}: {said}" + (f", but {found}" if found else "")
         machine.port.assert_failed(said, row.place())
 
 

@@ -23,16 +23,18 @@ def passed_over(text, earlier):
 
 
 def test_a_claim_that_is_false_of_an_earlier_run_stays_false():
-    earlier = {("reno", "1"): [{"rate": "80"}], ("bbr", "1"): [{"rate": "95"}]}
+    earlier = {("reno", "1"): [{"exp": "7.0", "rate": "80"}], ("bbr", "1"): [{"rate": "95"}]}
     assert passed_over(SWEEP, earlier) == [
-        PassedCell(RENO, ["test.nts:4: reno is slow"]),
+        PassedCell(
+            RENO, ["test.nts:4: experiment 7: reno is slow: rate > 90, but rate is 80 Mbit/s"]
+        ),
         PassedCell(BBR),
     ]
 
 
 def test_a_cell_that_is_still_to_be_run_is_not_judged():
     assert passed_over(SWEEP, {("bbr", "1"): [{"rate": "80"}]}) == [
-        PassedCell(BBR, ["test.nts:4: bbr is slow"])
+        PassedCell(BBR, ["test.nts:4: experiment 2: bbr is slow: rate > 90, but rate is 80 Mbit/s"])
     ]
 
 
@@ -41,14 +43,19 @@ def test_every_experiment_of_a_cell_has_its_own_columns():
         "DO_CLIENT host=a server=b exp=COUNTER\nPROCESS_EXP\nASSERT rate > 90\n"
     )
     earlier = {("reno", "1"): [{"rate": "95"}, {"rate": "80"}]}
-    assert passed_over(f"{text}DONE\n", earlier) == [PassedCell(RENO, ["test.nts:7: rate > 90"])]
+    assert passed_over(f"{text}DONE\n", earlier) == [
+        PassedCell(RENO, ["test.nts:7: experiment 2: rate > 90, but rate is 80 Mbit/s"])
+    ]
 
 
 def test_a_cell_within_one_that_is_passed_over_belongs_to_it():
     text = f"SWEEP a=1 DO\n{SWEEP}DONE\n"
     earlier = {("1", "1"): [{"rate": "95"}, {"rate": "80"}]}
     assert passed_over(text, earlier) == [
-        PassedCell({"a": "1", "rep": "1"}, ["test.nts:5: bbr is slow"])
+        PassedCell(
+            {"a": "1", "rep": "1"},
+            ["test.nts:5: experiment 2: bbr is slow: rate > 90, but rate is 80 Mbit/s"],
+        )
     ]
 
 
@@ -57,7 +64,7 @@ def test_a_claim_behind_a_sweep_is_about_its_last_cell():
     text = SWEEP.replace("ASSERT rate > 90", "ASSERT rate > 1") + "ASSERT rate > 99\n"
     assert passed_over(text, earlier) == [
         PassedCell(RENO),
-        PassedCell(BBR, ["test.nts:6: rate > 99"]),
+        PassedCell(BBR, ["test.nts:6: experiment 2: rate > 99, but rate is 95 Mbit/s"]),
     ]
 
 
