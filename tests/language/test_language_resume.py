@@ -14,6 +14,7 @@ DONE
 
 RENO = {"ca": "reno", "rep": "1"}
 BBR = {"ca": "bbr", "rep": "1"}
+SLOW = "rate > 90, but rate is 80 Mbit/s"
 
 
 def passed_over(text, earlier):
@@ -34,7 +35,7 @@ def test_a_claim_that_is_false_of_an_earlier_run_stays_false():
 
 def test_a_cell_that_is_still_to_be_run_is_not_judged():
     assert passed_over(SWEEP, {("bbr", "1"): [{"rate": "80"}]}) == [
-        PassedCell(BBR, ["test.nts:4: experiment 2: bbr is slow: rate > 90, but rate is 80 Mbit/s"])
+        PassedCell(BBR, [f"test.nts:4: experiment 2: bbr is slow: {SLOW}"])
     ]
 
 
@@ -44,7 +45,7 @@ def test_every_experiment_of_a_cell_has_its_own_columns():
     )
     earlier = {("reno", "1"): [{"rate": "95"}, {"rate": "80"}]}
     assert passed_over(f"{text}DONE\n", earlier) == [
-        PassedCell(RENO, ["test.nts:7: experiment 2: rate > 90, but rate is 80 Mbit/s"])
+        PassedCell(RENO, [f"test.nts:7: experiment 2: {SLOW}"])
     ]
 
 
@@ -54,7 +55,7 @@ def test_a_cell_within_one_that_is_passed_over_belongs_to_it():
     assert passed_over(text, earlier) == [
         PassedCell(
             {"a": "1", "rep": "1"},
-            ["test.nts:5: experiment 2: bbr is slow: rate > 90, but rate is 80 Mbit/s"],
+            [f"test.nts:5: experiment 2: bbr is slow: {SLOW}"],
         )
     ]
 

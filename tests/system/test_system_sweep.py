@@ -47,7 +47,10 @@ def test_a_claim_that_was_false_keeps_its_status_until_it_holds(tmp_path: Path):
     again = netesto(tmp_path, *words)
     (tmp_path / "script.nts").write_text(CLAIMED.replace("== reno", "!= bbr"))
     mended = netesto(tmp_path, *words)
-    told = "netesto: outer=1 rep=1, of an earlier run: script.nts:6: only reno"
+    told = (
+        "netesto: outer=1 rep=1, of an earlier run: script.nts:6: experiment 2: only reno:"
+        " ca == reno, but ca is cubic"
+    )
     assert (first.status, again.status, mended.status, again.stderr.splitlines()[-1]) == (
         1,
         1,
