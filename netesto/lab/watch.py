@@ -30,6 +30,9 @@ SPINNER_SHARE = 0.6
 # to compute, and a thousand programs have.
 DOUBT = 5
 
+# And so much once the command was told to end.
+HASTE_S = 2.0
+
 # But so many times as much wall time is too long in any case: then it waits for what never comes.
 STALL_WALL = 10
 
@@ -160,6 +163,8 @@ class Watch:
         self._guest_time = self._idle_s = self._sign_s = ""
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
+        # The command was told to end, which it does not hear while another program never waits.
+        self._is_in_haste = False
 
     def run(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -175,7 +180,7 @@ class Watch:
                         raise
                     interrupts.heed()
                     self._was_interrupted = True
-                    self._order(f"signal {int(signal.SIGINT)}")
+                    self._interrupt()
         if self._is_over_time:
             raise self._over_time("its results so far are kept")
 
@@ -207,6 +212,10 @@ class Watch:
             self._patience = 1
             self._order()
 
+    def _interrupt(self) -> None:
+        self._is_in_haste = True
+        self._order(f"signal {int(signal.SIGINT)}")
+
     def _order(self, *orders: str) -> None:
         """Pass orders in, once the guest has said that its command runs; before, it is deaf."""
         self._waiting_orders += orders
@@ -228,7 +237,7 @@ class Watch:
             raise self._over_time(f"{doing} did not end when interrupted")
         self._is_over_time = True
         self._deadline = now + LAST_WORDS_S
-        self._order(f"signal {int(signal.SIGINT)}")
+        self._interrupt()
 
     def _has_stalled(self, now: float) -> bool:
         silent_s = now - self._last_sign
@@ -240,7 +249,9 @@ class Watch:
             self._ticks = ticks
         used_s = (sum(ticks.values()) - sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
         limit_s = self._stall_s * self._patience
-        return used_s > limit_s or silent_s > STALL_WALL * limit_s
+        if self._is_in_haste:
+            limit_s = min(limit_s, HASTE_S)
+        return used_s > limit_s or silent_s > STALL_WALL * self._stall_s
 
     def _end_spinner(self, now: float) -> None:
         """End the program that keeps all others waiting, so that the rest goes on. LabError if it
@@ -254,8 +265,8 @@ class Watch:
             and found.share > SPINNER_SHARE
             and found.argv not in {(), self._argv}
         )
-        if not may_end and self._patience == 1:
-            self._patience = DOUBT
+        if not may_end and self._guest.kind == "sim" and (self._is_in_haste or self._patience == 1):
+            self._is_in_haste, self._patience = False, DOUBT
             return
         doing = self._guest.doing()
         if found is None or self._warn is None or not may_end:

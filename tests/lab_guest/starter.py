@@ -10,4 +10,5 @@ if __name__ == "__main__":
     ground, *argv = sys.argv[1:]
     kind = "sim" if ground == "sim" else "uml"
     writable = [Path.cwd()] if Path.cwd().name == "results" else []
-    sys.exit(guest.run(argv, kernel=kernels.need(kind), writable=writable))
+    warn = sys.stderr.write
+    sys.exit(guest.run(argv, kernel=kernels.need(kind), writable=writable, warn=warn))

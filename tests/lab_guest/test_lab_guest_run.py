@@ -277,6 +277,20 @@ def test_a_program_that_never_waits_is_ended_and_the_rest_goes_on(sim_kernel, in
 
 
 @pytest.mark.sim
+def test_interrupted_a_command_that_a_busy_program_keeps_waiting_ends_in_its_own_way(
+    sim_kernel, tmp_path
+):
+    out = tmp_path / "out"
+    out.touch()
+    shell = """trap 'echo partial results; exit 130' INT
+    echo up; sleep 1; "$0" -I -S -c 'while True: pass'; sleep 60; echo late"""
+    with started(sim_kernel, ["sh", "-c", shell, PYTHON[0]], out) as child:
+        os.kill(child.pid, signal.SIGINT)
+        status = child.wait(PATIENCE_S)
+    assert (status, out.read_text().splitlines()[-1]) == (130, "partial results")
+
+
+@pytest.mark.sim
 def test_who_has_long_to_compute_but_waits_now_and_then_is_left_alone(sim_kernel, inside):
     told: list[str] = []
     program = """
