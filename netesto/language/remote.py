@@ -67,7 +67,7 @@ class Remote:
         # Captures of a test that is still to come: by the number that was asked for, None for any.
         self._captures: list[tuple[int | None, ports.DoTcpdump]] = []
         self.has_flows_since_process = False
-        self._warned: set[Place] = set()
+        self._warned: set[tuple[str, Place]] = set()
 
     def send(
         self,
@@ -172,11 +172,11 @@ class Remote:
         self.has_flows_since_process = False
         return self._begun.pop(exp).name
 
-    def warn_once(self, message: str, place: Place) -> None:
-        """Warn of what a command does, not again each time a loop runs it."""
-        if place not in self._warned:
-            self._warned.add(place)
-            self._port.warn(message, place)
+    def warn_once(self, exp: int, what: str, place: Place) -> None:
+        """Warn of what a command does to an experiment, not again each time a loop runs it."""
+        if (what, place) not in self._warned:
+            self._warned.add((what, place))
+            self._port.warn(f"experiment {exp} {what}", place)
 
     def begun(self) -> list[int]:
         """The numbers of the experiments that have begun and are not processed."""
@@ -220,7 +220,8 @@ class Remote:
         if exp not in self._begun:
             if exp in self._processed:
                 self.warn_once(
-                    f"experiment {exp} is processed already: a run does not write to it again."
+                    exp,
+                    "is processed already: a run does not write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
                 )
