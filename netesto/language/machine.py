@@ -166,7 +166,8 @@ class Machine:
         """Finish what a script has left, but for the experiments of `since`, as if it had said
         WAIT_FLOWS and PROCESS_EXP, which brings the data; `where` says where that is."""
         for exp, command in self.remote.left(since=since):
-            self.remote.warn_once(exp, f"has no PROCESS_EXP: it is finished {where}", command.place)
+            message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
+            self.remote.warn_once("left", message, command.place)
             self.remote.wait_for_left(exp)
             notes = replace(self.remote.notes_of(exp), place=command.place)
             self.remote.finish(exp)

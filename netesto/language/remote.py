@@ -128,6 +128,7 @@ class Remote:
             if host in self._exited:
                 before = self._exited[host]
                 self.warn_once(
+                    "exited",
                     f"EXIT has ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
                 )
@@ -172,11 +173,11 @@ class Remote:
         self.has_flows_since_process = False
         return self._begun.pop(exp).name
 
-    def warn_once(self, exp: int, what: str, place: Place) -> None:
-        """Warn of what a command does to an experiment, not again each time a loop runs it."""
+    def warn_once(self, what: str, message: str, place: Place) -> None:
+        """Warn of `what` a command does, not again each time a loop runs it."""
         if (what, place) not in self._warned:
             self._warned.add((what, place))
-            self._port.warn(f"experiment {exp} {what}", place)
+            self._port.warn(message, place)
 
     def begun(self) -> list[int]:
         """The numbers of the experiments that have begun and are not processed."""
@@ -220,8 +221,8 @@ class Remote:
         if exp not in self._begun:
             if exp in self._processed:
                 self.warn_once(
-                    exp,
-                    "is processed already: a run does not write to it again."
+                    "processed",
+                    f"experiment {exp} is processed already: a run does not write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
                 )
