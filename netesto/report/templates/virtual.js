@@ -88,12 +88,15 @@ const virtual = (() => {
     };
     const draw = () => {
       const whole = Math.min(lines.length * height, HEIGHT_MAX);
-      const inView = Math.ceil(scroll.clientHeight / height) + 1;
-      const part = Math.min(1, scroll.scrollTop / Math.max(1, whole - scroll.clientHeight));
-      const top = whole < HEIGHT_MAX ? Math.floor(scroll.scrollTop / height) : Math.round(part * Math.max(0, lines.length - inView + 1));
+      // Read before rows change: with fewer of them the browser would scroll back.
+      const [place, seen] = [scroll.scrollTop, scroll.clientHeight - table.tHead.offsetHeight];
+      const inView = Math.ceil(seen / height) + 1;
+      const part = Math.min(1, place / Math.max(1, whole - seen));
+      const top = whole < HEIGHT_MAX ? Math.floor(place / height)
+        : Math.round(part * Math.max(0, lines.length - Math.floor(seen / height)));
       const first = Math.max(0, Math.min(Math.floor(top / STEP) * STEP, lines.length - inView) - STEP);
       make(first, Math.min(lines.length, first + inView + 3 * STEP));
-      const before = whole < HEIGHT_MAX ? from * height : Math.max(0, scroll.scrollTop - (top - from) * height);
+      const before = whole < HEIGHT_MAX ? from * height : Math.max(0, place - (top - from) * height);
       spread(before, Math.max(0, whole - before - (to - from) * height));
     };
     const measure = () => {
