@@ -146,7 +146,10 @@ class LabRequest:
         near = [
             word
             for key, word in written.items()
-            if word in message or f": {key}" in message or repr(key) in message
+            if word in message
+            or f": {key}" in message
+            or repr(key) in message
+            or (key == "file" and self.settings[key] in message)
         ]
         near += [self.topology] if self.topology else []
         place = self.place.narrowed(*near)
