@@ -160,7 +160,11 @@ def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
     """Two numbers, or two texts. A text and a number are different, and have no order."""
     if isinstance(one, str) != isinstance(other, str) and operator not in {"==", "!="}:
         text = one if isinstance(one, str) else other
-        raise MisuseError(f"{text!r} is not a number to compare with one", near=(operator,))
+        raise MisuseError(
+            f"{text!r} is not a number to compare with one",
+            near=(operator,),
+            remedy="Texts are equal or not: == and !=.",
+        )
     if isinstance(one, str) or isinstance(other, str):
         return COMPARISONS[operator](_as_text(one), _as_text(other))
     return COMPARISONS[operator](one, other)

@@ -25,6 +25,9 @@ MAX_DIGITS = 1200
 # Decimals are computed with 28 digits and shown with 15, so that 0.1 + 0.2 is 0.3.
 SHOWN = Context(prec=15)
 
+_FEWER = f"A number has at most {MAX_DIGITS:,} digits."
+_GUARD = "If that may happen, test for it first: IF $n > 0: SET_EXP …"
+
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)")
 
@@ -72,7 +75,7 @@ def _checked(value: Value) -> Value:
     else:
         is_too_long = bool(value) and abs(value.adjusted()) > MAX_DIGITS
     if is_too_long:
-        raise MisuseError("the result has too many digits")
+        raise MisuseError("the result has too many digits", remedy=_FEWER)
     return value
 
 
@@ -88,19 +91,19 @@ def _round(value: Value, digits: Value | None = None) -> Value:
     if digits is None:
         return value if isinstance(value, int) else int(value.to_integral_value(ROUND_HALF_UP))
     if not isinstance(digits, int) or not 0 <= digits <= 15:
-        raise MisuseError("round takes 0 to 15 digits")
+        raise MisuseError("round takes 0 to 15 digits", remedy="Write: round(number, digits)")
     return Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
 
 
 def _log2(value: Value) -> Value:
     if value <= 0:
-        raise MisuseError("log2 of a number that is not positive")
+        raise MisuseError("log2 of a number that is not positive", remedy=_GUARD)
     return Decimal(value).ln() / Decimal(2).ln()
 
 
 def _sqrt(value: Value) -> Value:
     if value < 0:
-        raise MisuseError("sqrt of a negative number")
+        raise MisuseError("sqrt of a negative number", remedy=_GUARD)
     return Decimal(value).sqrt()
 
 
@@ -126,7 +129,7 @@ def _modulo(left: Value, right: Value) -> Value:
 def _power(left: Value, right: Value) -> Value:
     if isinstance(left, int) and isinstance(right, int) and right >= 0:
         if abs(left) > 1 and left.bit_length() * right > 2 * MAX_BITS:
-            raise MisuseError("the result has too many digits")
+            raise MisuseError("the result has too many digits", remedy=_FEWER)
         return int(left**right)
     power: Decimal = Decimal(left) ** Decimal(right)
     return power
@@ -187,11 +190,13 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
 def apply(operator: str, left: Value, right: Value) -> Value:
     """`left operator right`. MisuseError if it has no value, or too large a one."""
     if not right and operator in {"/", "//", "%"}:
-        raise MisuseError("division by zero")
+        raise MisuseError("division by zero", remedy=_GUARD)
     try:
         return _checked(ARITHMETIC[operator](left, right))
     except ArithmeticError:
-        raise MisuseError(f"{shown(left)} {operator} {shown(right)} has no value") from None
+        raise MisuseError(
+            f"{shown(left)} {operator} {shown(right)} has no value", remedy=_GUARD
+        ) from None
 
 
 def function(call: ast.Call) -> Callable[..., Value]:
@@ -206,7 +211,9 @@ def function(call: ast.Call) -> Callable[..., Value]:
     does, least, most = entry
     if not least <= len(call.arguments) <= most:
         raise MisuseError(
-            f"{call.function} takes another number of arguments", near=(call.function,)
+            f"{call.function} takes another number of arguments",
+            near=(call.function,),
+            remedy=f"It takes {least}." if least == most else f"It takes {least} to {most}.",
         )
     return does
 
@@ -216,7 +223,7 @@ def call(does: Callable[..., Value], arguments: Sequence[Value]) -> Value:
     try:
         return _checked(does(*arguments))
     except ArithmeticError:
-        raise MisuseError("the function has no value here") from None
+        raise MisuseError("the function has no value here", remedy=_GUARD) from None
 
 
 class _NotANumberError(Exception):
@@ -248,6 +255,10 @@ class Arithmetic:
                 return str(value) if type(value) is int else shown(value)
         except _NotANumberError:
             pass
+        except MisuseError as error:
+            # What an operator finds wrong stands somewhere in the expression.
+            error.near = error.near or tuple(self._text.split()[:1])
+            raise
         text = self._scope.fill(self._text, frame)
         try:
             tree = parse_expression("arithmetic", text)
@@ -261,7 +272,7 @@ class Arithmetic:
             case ast.Number(text=text):
                 constant = number(text)
                 if constant is None:
-                    raise MisuseError(f"{text[:20]}… has too many digits")
+                    raise MisuseError(f"{text[:20]}… has too many digits", remedy=_FEWER)
                 return lambda _: constant
             case ast.Name(text=name):
                 return lambda frame: self._named(name, frame)

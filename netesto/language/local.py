@@ -88,7 +88,11 @@ def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
     bounds = [parse_seconds(word) for word in words]
     low, high = (0.0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     if low > high:
-        raise MisuseError(f"RAND_WAIT from {words[0]} to {words[1]} is an empty range")
+        raise MisuseError(
+            f"RAND_WAIT from {words[0]} to {words[1]} is an empty range",
+            near=(words[0],),
+            remedy=f"The shorter time comes first: RAND_WAIT {words[1]} {words[0]}",
+        )
     seconds = low + (high - low) * machine.random.random()
     machine.port.random_wait(seconds, mean_s=(low + high) / 2)
 

@@ -22,6 +22,7 @@ MAX_OPERATORS = 100
 MAX_EXPRESSION = 10_000
 
 _OPERATOR = re.compile(r"[-+*/%(<>=,]|\b(?:AND|OR|NOT)\b")
+_LOWER = re.compile(r"(?<!\S)(?:and|or|not)(?=[\s(])")
 _NAME = re.compile(r"\w+", re.ASCII)
 _MACRO_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
@@ -125,6 +126,8 @@ def _unreadable(text: str, error: UnexpectedInput) -> UnreadableError:
 def _remedy(text: str, position: int) -> str:
     if text[position : position + 1] == "=" and "==" not in text[position - 1 : position + 2]:
         return "Compare with ==."
+    if _LOWER.search(text):
+        return "AND, OR and NOT are written in capital letters."
     if text.split(None, 1)[:1] == ["DEF"]:
         return "Did you mean IF_DEF?"
     return ""
@@ -279,7 +282,11 @@ class _Parser:
                 remedy=f"Is `END {around.variable}` missing before this line?",
             )
         if len(row.words) != 2:
-            raise ScriptError("BEGIN takes one name: BEGIN name", place=_head(row))
+            raise ScriptError(
+                "BEGIN takes one name",
+                place=_head(row),
+                remedy="Write: BEGIN name. Arguments are given to RUN.",
+            )
         name = row.words[1]
         if _MACRO_NAME.fullmatch(name.text) is None:
             raise ScriptError(
@@ -353,11 +360,19 @@ class _Parser:
 
     def take_done(self, row: ast.Row) -> None:
         if len(row.words) > 1:
-            raise ScriptError("DONE stands alone", place=_place(row, row.words[1]))
+            raise ScriptError(
+                "DONE stands alone",
+                place=_place(row, row.words[1]),
+                remedy="Put what follows into a line of its own.",
+            )
         block = self._open[-1]
         if block.kind in {"", "BEGIN"}:
             where = f" in macro {block.variable}" if block.kind else ""
-            raise ScriptError(f"DONE without a FOR, SWEEP or IF … DO{where}", place=_head(row))
+            raise ScriptError(
+                f"DONE without a FOR, SWEEP or IF … DO{where}",
+                place=_head(row),
+                remedy="Is one DONE too many, or the line that begins the block no block?",
+            )
         self._add_block(self._open.pop(), row)
 
     # ---- choices -------------------------------------------------------------------------
@@ -372,9 +387,17 @@ class _Parser:
     def take_else(self, row: ast.Row) -> None:
         block = self._open[-1]
         if block.kind != "IF":
-            raise ScriptError("ELSE without an IF … DO before it", place=_head(row))
+            raise ScriptError(
+                "ELSE without an IF … DO before it",
+                place=_head(row),
+                remedy="The IF of an ELSE has a block: IF condition DO … ELSE … DONE",
+            )
         if block.condition is None:
-            raise ScriptError("a second ELSE, after the one that takes all", place=_head(row))
+            raise ScriptError(
+                "a second ELSE, after the one that takes all",
+                place=_head(row),
+                remedy="Conditions come before it: ELSE IF condition DO",
+            )
         condition = None
         words = row.words
         if len(words) > 1:
@@ -400,7 +423,11 @@ class _Parser:
         )
 
     def take_stray_end_comment(self, row: ast.Row) -> None:
-        raise ScriptError("END_COMMENT without a BEGIN_COMMENT before it", place=_head(row))
+        raise ScriptError(
+            "END_COMMENT without a BEGIN_COMMENT before it",
+            place=_head(row),
+            remedy="Both stand at the start of a line.",
+        )
 
 
 # Other languages' words; as commands they would be skipped with the branch that they are to end.
@@ -440,7 +467,11 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
             remedy=f"Write `{keyword.text} …: command`, or `{keyword.text} … DO` and DONE.",
         )
     if depth == MAX_NESTING:
-        raise ScriptError(f"more than {MAX_NESTING} IFs in one line", place=_place(row, keyword))
+        raise ScriptError(
+            f"more than {MAX_NESTING} IFs in one line",
+            place=_place(row, keyword),
+            remedy="Join conditions by AND.",
+        )
     condition = _condition(row, keyword, colon)
     first = lines.first_word(text, colon + 1)
     if first is None:

@@ -195,7 +195,9 @@ class Remote:
     def wait_flows(self, timeout_s: float | None) -> None:
         """WAIT_FLOWS. MisuseError before any experiment."""
         if not self.exp:
-            raise MisuseError("WAIT_FLOWS before any experiment")
+            raise MisuseError(
+                "WAIT_FLOWS before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+            )
         self._port.wait_flows(self.exp, timeout_s)
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
@@ -248,7 +250,9 @@ class Remote:
         if host is not None:
             return self.full_name(host)
         if not self._host:
-            raise MisuseError("host= is missing, and no command before named one")
+            raise MisuseError(
+                "host= is missing, and no command before named one", remedy="Write: host=name"
+            )
         return self._host
 
     def _next_group(self, exp: int, asked: int) -> int:

@@ -318,7 +318,7 @@ def test_a_dry_run_goes_on_behind_mistakes(findings):
     """
     assert findings == [
         "4:37: error: dur=x is not a time",
-        "5:1: error: division by zero",
+        "5:15: error: division by zero",
         "8:10: error: the range 3..0 cannot end",
     ]
 
@@ -333,7 +333,7 @@ def test_what_follows_from_a_mistake_is_not_another(findings):
     """
     assert findings == [
         "2:22: error: exp=0 is not the number of an experiment",
-        "4:1: error: division by zero",
+        "4:15: error: division by zero",
     ]
 
 

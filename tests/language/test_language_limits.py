@@ -225,3 +225,31 @@ WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\])*"|\S)+')
 @given(st.text('ab" =\\', max_size=30))
 def test_words_are_what_their_definition_says(text):
     assert [word.text for word in lines.cut_words(text)] == WORD.findall(text)
+
+
+# ---- remedies --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "remedy"),
+    [
+        ("SET_EXP a=1/0", "1:11", "If that may happen, test for it first: IF $n > 0: SET_EXP …"),
+        (
+            "SET_EXP a=sqrt(-1)",
+            "1:11",
+            "If that may happen, test for it first: IF $n > 0: SET_EXP …",
+        ),
+        ("SET_EXP a=abs(1,2)", "1:11", "It takes 1."),
+        ("IF not 0: WAIT 1", "1:8", "AND, OR and NOT are written in capital letters."),
+        ("IF 1 and 2: WAIT 1", "1:6", "AND, OR and NOT are written in capital letters."),
+        ("ELSE", "1:1", "The IF of an ELSE has a block: IF condition DO … ELSE … DONE"),
+        (
+            "SET a=$b\nSET b=$a\nWAIT $a",
+            "3:6",
+            "A value is looked at when it is used, and not when it is set: give it another name.",
+        ),
+    ],
+)
+def test_an_error_says_what_would_be_right(run_with, text, place, remedy):
+    error = run_with(text).error
+    assert (str(error.place).partition(":")[2], error.remedy) == (place, remedy)
