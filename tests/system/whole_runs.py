@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from netesto import process
-from netesto.lab import kernels
+from netesto.lab import kernels, records
 from netesto.lab.kernels import Kernel, Kind
 
 # Two flows as in the demo, and short: the second from 1 s to 3 s.
@@ -26,12 +26,13 @@ RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of netesto that ended, and what it wrote."""
+    """A run of netesto that ended, what it wrote, and namespaces of labs that it left behind."""
 
     status: int
     stdout: str
     stderr: str
     out: Path
+    left: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> list[dict[str, str]]:
@@ -57,12 +58,29 @@ def netesto(
 def run_script(folder: Path, text: str, options: Sequence[str] = ()) -> Outcome:
     """Run a script's text in a lab; its results are in `folder/out`."""
     (folder / "script.nts").write_text(text)
+    before = lab_namespaces()
     done = netesto(folder, "run", "--plain", "--out", "out", *options, "script.nts")
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+    left = frozenset(lab_namespaces() - before)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out", left)
 
 
-def namespaces() -> str:
-    return process.run(["ip", "netns", "list"], timeout=5).stdout
+def lab_namespaces() -> set[str]:
+    """Namespaces of labs on this machine that belong to no lab whose run lives, by its record."""
+    living = _of_living_labs()
+    listed = process.run(["ip", "netns", "list"], timeout=5).stdout.splitlines()
+    labs = {line.split()[0] for line in listed if line.startswith("nt")}
+    # A lab that came up or went away meanwhile is in one of the two.
+    return labs - living - _of_living_labs()
+
+
+def _of_living_labs() -> set[str]:
+    folder = records.STATE_FOLDER
+    return {
+        name
+        for record in records.read_all(folder)
+        if not records.is_abandoned(folder, record)
+        for name in record.namespaces
+    }
 
 
 def kernel_or_reason(ground: Kind) -> Kernel:
