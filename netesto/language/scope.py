@@ -300,7 +300,7 @@ class Scope:
                     filled.append(word)
                 else:
                     filled += self._split(pieces, frame)
-            _check_count(filled)
+                    _check_count(filled)
             return tuple(filled)
 
         return words
