@@ -5,6 +5,7 @@ NETESTO_REQUIRE=lab,uml,sim names what must not be skipped on this machine.
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,23 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_heeded() -> Iterator[None]:
+    """What is started with a request to end ignored passes that on: in the background of a shell
+    without job control, or under nohup, no test could interrupt what it starts."""
+    ignored = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_IGN
+    ]
+    for number in ignored:
+        is_interrupt = number == signal.SIGINT
+        signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session", autouse=True)
