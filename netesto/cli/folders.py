@@ -11,7 +11,6 @@ from netesto.errors import ResultsError, UsageError
 from netesto.report import index, page
 from netesto.results import csvfile, derive, integrity, manifest, store
 from netesto.results.fields import Fields
-from netesto.results.groups import DAMAGED
 from netesto.results.manifest import Manifest
 from netesto.results.store import Store
 
@@ -88,19 +87,30 @@ def _rebuild(
     except ResultsError as error:
         _say(error.message)
         page.write_damaged(folder, error.message)
-        told_of = {"exp": f"{folder.name}.0", "status": DAMAGED}
-        return _Rebuilt([{name: told_of.get(name, "") for name in columns.names}], is_damaged=True)
+        row = store.damaged_row(columns.names, int(folder.name))
+        return _Rebuilt([row], is_damaged=True)
     for each in damage:
         _say(f"{folder}/{each}")
     told = integrity.marked(asked, damage, record.doubts(evidence))
     rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
-    if old and is_new:
+    if _were_altered(old, rows):
         _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; made anew")
     if draw or is_new:
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
     return _Rebuilt(rows, is_damaged=bool(damage))
+
+
+def _were_altered(old: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether rows that exp.csv had say other things than those made now, in the columns of both:
+    columns may have been asked for, or have come with a later experiment."""
+    if not old:
+        return False
+    both = [name for name in rows[0] if name in old[0]]
+    return [[row.get(name) for name in both] for row in old] != [
+        [row[name] for name in both] for row in rows
+    ]
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
+from netesto.results import numbers
 
 # Column of exp.csv, heading, right-aligned. What fits beside each other in 100 columns and answers
 # the first questions; `exp.csv` and the page have the rest.
@@ -39,7 +40,7 @@ def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
 
 def _cell(row: Mapping[str, str], name: str) -> Text:
     value = row.get(name, "").strip()
-    if name == "rtt" and value:
-        value = f"{float(value) / 1000:.2f}"
+    if name == "rtt" and (rtt_us := numbers.parse(value)) is not None:
+        value = f"{rtt_us / 1000:.2f}"
     wrong = name == "status" and value not in {"", "ok"}
     return Text(value, style="red" if wrong else "")

@@ -1,6 +1,8 @@
 """Raw files of an experiment to evidence. Reads only manifest.json's content and the raw files."""
 
+import errno
 import json
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -171,7 +173,7 @@ def _instance(
     output = _output(request, record.instance)
     if status == OK and not files.are_damaged([output]):
         try:
-            result = _result(files.folder / output, request, record, client)
+            result = _result(files.find(output), request, record, client)
         except OutputError as error:
             status = error.message
     data_port = ports.data[record.instance - 1]
@@ -284,9 +286,12 @@ def _tool(request: GroupRequest) -> Tool:
 
 
 def _result(
-    path: Path, request: GroupRequest, record: InstanceRecord, client: _Host
+    path: Path | None, request: GroupRequest, record: InstanceRecord, client: _Host
 ) -> TransferResult:
     try:
+        if path is None:
+            # A file that came later is not what was measured.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         output = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error

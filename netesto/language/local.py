@@ -103,10 +103,12 @@ def describe(machine: Machine, words: Words, _: ast.Row) -> None:
 
 def other(machine: Machine, words: Words, row: ast.Row) -> None:
     lists: dict[str, list[str]] = {}
+    # `_` and `-` are the same in the name of a column.
+    columns_given: set[str] = set()
     last = ""
     for piece in (piece for word in words for piece in word.split(",")):
         name, equals, value = piece.partition("=")
-        if equals and name in lists:
+        if equals and (column := name.replace("_", "-")) in columns_given:
             raise MisuseError(f"OTHER: {name} is given twice", near=(piece, f"{name}="))
         if equals and name:
             if _COLUMN.fullmatch(needed(name)) is None:
@@ -116,6 +118,7 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
                     remedy="Letters, digits, and _ - . / % in it.",
                 )
             lists[name], last = [needed(value, near=(f"{name}=",))], name
+            columns_given.add(column)
         elif last:
             # A value may be a list itself: reqs=10K,1M.
             lists[last].append(needed(piece))

@@ -51,4 +51,4 @@ TEXTS: frozenset[str] = frozenset(
 )  # fmt: skip
 
 # Numbers that tell experiments and their groups apart.
-NUMBERS: frozenset[str] = frozenset({"exp", "group"})
+NUMBERS: frozenset[str] = frozenset({"exp", "expNumber", "group"})

@@ -52,7 +52,7 @@ def read_header(path: Path) -> list[str] | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ResultsError(f"{path}: cannot be read: {error}") from error
+        raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -11,6 +11,8 @@ import cattrs
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import durable
+from netesto.results.evidence import OK
+from netesto.results.groups import FAILED, PARTIAL
 
 # Its place in an experiment's folder.
 NAME = "manifest.json"
@@ -187,6 +189,11 @@ def _contradiction(found: Manifest, path: Path) -> str:
     """What no experiment's manifest can say; "" if there is nothing such."""
     if (name := path.parent.name.removesuffix(".partial")).isdecimal() and int(name) != found.exp:
         return f"it is that of experiment {found.exp}"
+    if found.status not in {OK, PARTIAL, FAILED}:
+        return f"{found.status!r} is not what became of an experiment"
+    for name in found.columns:
+        if not name or not name.isprintable():
+            return f"{name!r} is no name of a column"
     for file in found.files:
         if file.startswith("/") or ".." in PurePosixPath(file).parts:
             return f"{file!r} is no file of the experiment"

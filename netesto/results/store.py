@@ -12,6 +12,7 @@ from typing import Self
 from netesto.errors import ResultsError
 from netesto.results import csvfile, durable, fields, keyvalue, runs
 from netesto.results.fields import Fields
+from netesto.results.groups import DAMAGED
 
 TABLE = "exp.csv"
 FIELDS = "fields.txt"
@@ -343,27 +344,34 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
 
 def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
     """The whole experiments in `folder` whose first row is not the one that was derived from their
-    data, or that have none. A folder without derived files says nothing."""
+    data, or that have none. A folder without derived files says nothing; nor does a row of which
+    nothing could be derived, but that the data are damaged."""
     told = by_experiment(rows)
     return [
         exp
         for exp in (experiments(folder) if folder.is_dir() else [])
         if (derived := _derived(folder / str(exp) / DERIVED))
-        and not _agrees(derived, _first(told, exp))
+        and not _agrees(derived, _first(told, exp), exp)
     ]
 
 
-def _agrees(derived: Mapping[str, str], row: Mapping[str, str]) -> bool:
-    """Whether a row is the one that was derived, of which exp.csv need not have all columns."""
-    return bool(row) and all(
-        derived.get(name) == " ".join(text.split()) for name, text in row.items()
-    )
+def _agrees(derived: Mapping[str, str], row: Mapping[str, str], exp: int) -> bool:
+    """Whether a row is the one that was derived, of which exp.csv need not have all columns; or the
+    one that says that nothing could be."""
+    as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
+    return bool(row) and (as_derived or row == damaged_row(row, exp))
 
 
 def status_of(row: Mapping[str, str], folder: Path) -> str:
     """The status in a row of exp.csv; where that has no such column, the one that was derived in
     the experiment's folder. Empty if it is not known."""
     return row["status"] if "status" in row else _derived(folder / DERIVED).get("status", "")
+
+
+def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
+    """The one row of an experiment whose manifest is damaged: nothing can be derived."""
+    told_of = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": DAMAGED}
+    return {name: told_of.get(name, "") for name in names}
 
 
 def _first(told: Mapping[int, Sequence[Mapping[str, str]]], exp: int) -> Mapping[str, str]:

@@ -113,6 +113,18 @@ def test_a_file_that_was_added_is_named_and_not_read(results, rebuilt, capsys):
     )
 
 
+def test_nothing_is_computed_from_an_output_that_came_later(results):
+    manifest = results / "1/manifest.json"
+    value = json.loads(manifest.read_text())
+    del value["files"]["raw/client1/flow.1.1.out"]
+    manifest.write_text(json.dumps(value))
+    assert report(results) == 1
+    assert (rows(results)["1.1"]["rate"], rows(results)["1.1"]["status"]) == (
+        "",
+        "the output of netperf is missing: No such file or directory",
+    )
+
+
 def test_the_other_experiments_stay_as_they_were(results, rebuilt):
     cut(results / SOCKETS)
     report(results)
@@ -225,6 +237,16 @@ def without_its_hosts(path: Path) -> None:
     path.write_text(json.dumps(value | {"hosts": {}}))
 
 
+def with_a_status_of_its_own(path: Path) -> None:
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps(value | {"status": "fine"}))
+
+
+def with_a_line_for_a_column(path: Path) -> None:
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps(value | {"columns": {"a\nb": "1"}}))
+
+
 def with_numbers_for_names(path: Path) -> None:
     value = json.loads(path.read_text())
     path.write_text(json.dumps(value | {"exp_name": 5}))
@@ -242,7 +264,8 @@ def nested(path: Path) -> None:
     "damage",
     [
         cut, scramble, emptied, of_another_experiment, with_a_text_for_a_number, without_its_hosts,
-        with_numbers_for_names, no_object, nested, Path.unlink,
+        with_numbers_for_names, with_a_status_of_its_own, with_a_line_for_a_column, no_object,
+        nested, Path.unlink,
     ],
 )  # fmt: skip
 def test_without_its_manifest_an_experiment_is_damaged_and_the_others_are_rebuilt(
@@ -254,6 +277,8 @@ def test_without_its_manifest_an_experiment_is_damaged_and_the_others_are_rebuil
     assert list(found) == ["1.0", "26.0", "26.1", "26.2"]
     assert {name: text for name, text in found["1.0"].items() if text} == {
         "exp": "1.0",
+        "expNumber": "1",
+        "group": "0",
         "status": "damaged",
     }
     assert changed(results, rebuilt, "26.0") == set()
@@ -318,6 +343,13 @@ def test_rows_that_were_edited_are_told(results, capsys):
     )
 
 
+def test_of_rows_that_get_a_column_more_nothing_is_said(results, capsys):
+    with (results / "fields.txt").open("a") as file:
+        file.write("cable:one\n")
+    report(results)
+    assert capsys.readouterr().err == ""
+
+
 def test_rows_of_an_experiment_without_a_folder_are_kept(results, rebuilt, capsys):
     shutil.rmtree(results / "1")
     assert report(results, "26") == 0
@@ -332,6 +364,27 @@ def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
     (results / "exp.csv").write_text(text.replace("1.0,netperf-stream-1", "1.0,another", 1))
     cli.main(["show", str(results)])
     assert "the rows of experiment 1 are not what was derived" in capsys.readouterr().err
+
+
+def test_show_does_not_send_to_report_what_report_cannot_mend(results, capsys):
+    cut(results / "1/manifest.json")
+    report(results)
+    capsys.readouterr()
+    assert cli.main(["show", str(results)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_show_of_an_rtt_that_is_no_number_shows_it(results, capsys):
+    text = (results / "exp.csv").read_text()
+    (results / "exp.csv").write_text(text + text)
+    assert cli.main(["show", str(results)]) == 0
+    assert "rtt" in capsys.readouterr().out.splitlines()[-6]
+
+
+def test_show_of_a_table_that_is_no_text_tells_how_to_mend_it(results, capsys):
+    not_text(results / "exp.csv")
+    assert cli.main(["show", str(results)]) == 3
+    assert f"`netesto report {results}` makes it anew" in capsys.readouterr().err
 
 
 def test_show_of_a_torn_table_tells_how_to_mend_it(results, capsys):

@@ -578,6 +578,13 @@ def test_a_column_given_twice_is_an_error(asked):
     assert asked.message == "1:12: OTHER: bw is given twice"
 
 
+def test_a_column_given_twice_in_two_spellings_is_an_error(asked):
+    """
+    OTHER my_cable=1,my-cable=2
+    """
+    assert asked.message == "1:18: OTHER: my-cable is given twice"
+
+
 def test_a_setting_of_lab_given_twice_is_an_error(asked):
     """
     LAB pair rate=1mbit rate=2mbit

@@ -108,10 +108,11 @@ def test_key_of_a_measured_column_is_refused_in_either_spelling_and_without_such
         loaded.has("rx_frames")
 
 
-def test_number_of_the_experiment_is_not_for_scripts_to_set():
+@pytest.mark.parametrize("name", ["exp", "expNumber", "group"])
+def test_numbers_of_experiment_and_group_are_not_for_scripts_to_set(name):
     loaded = fields.parse("exp:one\n", source="f")
-    with pytest.raises(ScriptError, match="column exp is a number that netesto gives"):
-        loaded.has("exp")
+    with pytest.raises(ScriptError, match=f"column {name} is a number that netesto gives"):
+        loaded.has(name)
 
 
 def test_key_has_its_column_in_either_spelling():
