@@ -115,7 +115,8 @@ class Session(ABC):
         if not self.options.resume or self.options.part:
             return []
         claimable = settings.claimable(self.fields)
-        passed = PassedOver(resume.earlier(results, self.script.name, claimable))
+        warn = self.display.warn
+        passed = PassedOver(resume.earlier(results, self.script.name, claimable, warn=warn))
         self.script.run(self.settings.interpreter(passed))
         failures = []
         for each in passed.cells:

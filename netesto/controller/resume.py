@@ -30,10 +30,11 @@ class _Columns(Mapping[str, str]):
 
 
 def earlier(
-    results: Store, script: str, claimable: Fields
+    results: Store, script: str, claimable: Fields, *, warn: Callable[[str], None]
 ) -> Callable[[Mapping[str, str]], Sequence[Mapping[str, str]] | None]:
     """Tells the columns of the experiments that finished a cell of `script` well, those that
-    ASSERT may speak of; None for a cell that none did."""
+    ASSERT may speak of; None for a cell that none did. `warn` is told which are run again, because
+    their experiments are not what they were."""
     rows = store.by_experiment(csvfile.read(results.folder / store.TABLE))
 
     def columns_of(exp: int) -> Mapping[str, str]:
@@ -47,6 +48,9 @@ def earlier(
     def of_cell(cell: Mapping[str, str]) -> Sequence[Mapping[str, str]] | None:
         experiments = results.finished_cell(script, cell)
         if experiments is None:
+            name = " ".join(f"{name}={value}" for name, value in cell.items())
+            for lost in results.lost_cell(script, cell):
+                warn(f"{name} is run again: {lost}")
             return None
         return [_Columns(partial(columns_of, exp)) for exp in experiments]
 

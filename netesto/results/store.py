@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from netesto.errors import ResultsError
-from netesto.results import csvfile, durable, fields, keyvalue, runs
+from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
 from netesto.results.fields import Fields
 from netesto.results.groups import DAMAGED
 
@@ -37,6 +37,7 @@ class Store:
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._cells: dict[str, tuple[int, ...]] | None = None
+        self._faults: dict[int, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -191,13 +192,25 @@ class Store:
 
     def finished_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
         """The experiments that a cell was last finished well with, in whatever run; None if it
-        never was, or one of them is not here any more."""
+        never was, or one of them is not what it was then."""
+        found = self._noted_cell(script, cell)
+        return None if any(map(self._fault, found or ())) else found
+
+    def lost_cell(self, script: str, cell: Mapping[str, str]) -> tuple[str, ...]:
+        """What is wrong now with the experiments that a cell was last finished well with."""
+        found = self._noted_cell(script, cell) or ()
+        return tuple(f"experiment {exp} {fault}" for exp in found if (fault := self._fault(exp)))
+
+    def _noted_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
         if self._cells is None:
             self._cells = _read_cells(self.folder / _CELLS)
-        found = self._cells.get(_cell_key(script, cell))
-        if found is None or not all(self.whole(exp).is_dir() for exp in found):
-            return None
-        return found
+        return self._cells.get(_cell_key(script, cell))
+
+    def _fault(self, exp: int) -> str:
+        """What happened to a whole experiment since it was measured; "" if nothing did."""
+        if exp not in self._faults:
+            self._faults[exp] = _fault(self.whole(exp))
+        return self._faults[exp]
 
     # ---- tables and runs -------------------------------------------------------------------
 
@@ -294,6 +307,16 @@ def counter(folder: Path) -> int:
 def bears(folder: Path, number: int) -> bool:
     """Whether a results folder has an experiment of that number, whole or partial."""
     return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
+
+
+def _fault(folder: Path) -> str:
+    if not folder.is_dir():
+        return "is not here any more"
+    try:
+        found = integrity.check(folder, manifest.read(folder / manifest.NAME))
+    except ResultsError as error:
+        return f"is damaged ({error.message})"
+    return f"is damaged ({folder}/{found[0]})" if found else ""
 
 
 def _cell_key(script: str, cell: object) -> str:

@@ -1,16 +1,19 @@
 """What cells that are passed over were measured with."""
 
-from collections.abc import Mapping
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from results import samples
 
 from netesto.controller import resume
-from netesto.errors import ResultsError
-from netesto.results import fields
+from netesto.results import fields, manifest
 from netesto.results.store import Store
 
 CELL = {"ca": "bbr", "rep": "1"}
+RAW = "raw/h1/ping.1.out"
 FIELDS = fields.parse("exp:one\nrate:sum\n", source="fields.txt")
 
 
@@ -18,16 +21,23 @@ FIELDS = fields.parse("exp:one\nrate:sum\n", source="fields.txt")
 def store(tmp_path: Path):
     with Store(tmp_path / "out") as opened:
         opened.take_fields(FIELDS)
-        opened.begin(1)
+        folder = opened.begin(1)
+        (folder / RAW).parent.mkdir()
+        (folder / RAW).write_text("[]")
+        digest = hashlib.sha256(b"[]").hexdigest()
+        told = samples.manifest(samples.experiment([], exp=1), groups=(), files={RAW: digest})
+        manifest.write(told, folder / manifest.NAME)
         opened.complete(1)
         opened.append([{"exp": "1.0", "rate": "94.1"}, {"exp": "1.1", "rate": "94.1"}])
         opened.note_cell("a", CELL, [1])
         yield opened
 
 
-def measured(store: Store, script: str, text: str) -> list[Mapping[str, str]] | None:
+def measured(
+    store: Store, script: str, text: str, warn: Callable[[str], None] = print
+) -> list[Mapping[str, str]] | None:
     claimable = fields.parse(text, source="fields.txt")
-    found = resume.earlier(store, script, claimable)(CELL)
+    found = resume.earlier(store, script, claimable, warn=warn)(CELL)
     return None if found is None else [dict(columns) for columns in found]
 
 
@@ -40,5 +50,29 @@ def test_a_cell_that_was_not_finished_has_nothing(store):
 
 
 def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(store):
-    with pytest.raises(ResultsError, match=r"1/manifest\.json"):
-        measured(store, "a", "exp:one\nrtt:avg\n")
+    assert measured(store, "a", "exp:one\nflowsFailed:sum\n") == [{"exp": "1.0", "flowsFailed": ""}]
+
+
+def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_told(store):
+    warnings: list[str] = []
+    path = store.whole(1) / RAW
+    path.write_text("[")
+    assert measured(store, "a", "exp:one\n", warnings.append) is None
+    assert warnings == [
+        f"ca=bbr rep=1 is run again: experiment 1 is damaged ({path}: is damaged (its SHA-256"
+        " differs))"
+    ]
+
+
+def test_a_cell_whose_manifest_is_gone_is_run_again_and_told(store):
+    warnings: list[str] = []
+    (store.whole(1) / manifest.NAME).unlink()
+    assert measured(store, "a", "exp:one\n", warnings.append) is None
+    assert warnings[0].startswith("ca=bbr rep=1 is run again: experiment 1 is damaged (")
+
+
+def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
+    warnings: list[str] = []
+    shutil.rmtree(store.whole(1))
+    assert measured(store, "a", "exp:one\n", warnings.append) is None
+    assert warnings == ["ca=bbr rep=1 is run again: experiment 1 is not here any more"]
