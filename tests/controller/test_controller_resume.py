@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from results import samples
 
 from netesto.controller import resume
 from netesto.results import fields, manifest
 from netesto.results.store import Store
+from results import samples
 
 CELL = {"ca": "bbr", "rep": "1"}
 RAW = "raw/h1/ping.1.out"
@@ -25,7 +25,7 @@ def store(tmp_path: Path):
         (folder / RAW).parent.mkdir()
         (folder / RAW).write_text("[]")
         digest = hashlib.sha256(b"[]").hexdigest()
-        told = samples.manifest(samples.experiment([], exp=1), groups=(), files={RAW: digest})
+        told = samples.manifest(samples.experiment(), exp=1, files={RAW: digest})
         manifest.write(told, folder / manifest.NAME)
         opened.complete(1)
         opened.append([{"exp": "1.0", "rate": "94.1"}, {"exp": "1.1", "rate": "94.1"}])
@@ -58,10 +58,8 @@ def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_told(store):
     path = store.whole(1) / RAW
     path.write_text("[")
     assert measured(store, "a", "exp:one\n", warnings.append) is None
-    assert warnings == [
-        f"ca=bbr rep=1 is run again: experiment 1 is damaged ({path}: is damaged (its SHA-256"
-        " differs))"
-    ]
+    fault = f"{path}: is damaged (its SHA-256 differs)"
+    assert warnings == [f"ca=bbr rep=1 is run again: experiment 1 is damaged ({fault})"]
 
 
 def test_a_cell_whose_manifest_is_gone_is_run_again_and_told(store):

@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from results import samples
 
 from netesto.errors import ResultsError
 from netesto.results import durable, fields, manifest
 from netesto.results.runs import RunRecord, name_at
 from netesto.results.store import Store
+from results import samples
 
 # Holds the folder, says so, and lives until it is killed.
 HOLDER = """
@@ -276,7 +276,7 @@ def test_name_of_a_run_sorts_by_its_time():
 
 def test_a_finished_cell_has_the_experiments_that_it_was_last_finished_with(store):
     for exp in (1, 2):
-        told = samples.manifest(samples.experiment([], exp=exp), groups=(), files={})
+        told = samples.manifest(samples.experiment(), exp=exp, files={})
         manifest.write(told, store.begin(exp) / manifest.NAME)
         store.complete(exp)
     store.note_cell("a", {"ca": "bbr", "rep": "1"}, [1])
