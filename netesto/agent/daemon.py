@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import platform
+import resource
 import secrets
 import socket
 import sys
@@ -34,6 +35,9 @@ from netesto.transport.server import AgentServer
 # Named in full: run as a module, this one would be called __main__.
 log = logging.getLogger("netesto.agent.daemon")
 
+# Each flow takes two at least. Some tools go through all that they may have, so not without end.
+OPEN_FILES = 65_536
+
 EXIT_OK = 0
 EXIT_USAGE = 2
 EXIT_WORLD = 3
@@ -47,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
     # What an agent writes, its sockets included, is for its own user alone.
     os.umask(0o077)
+    _allow_many_flows()
     # Tools print what their parsers know.
     os.environ["LC_ALL"] = "C"
     try:
@@ -64,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_WORLD
     return EXIT_OK
+
+
+def _allow_many_flows() -> None:
+    """Raise the limit of open files, which many systems keep at 1024 for who does not ask."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int | None) -> None:

@@ -9,6 +9,7 @@ Every instance lives and fails by itself. A flow that failed says why; it has no
 import asyncio
 import contextlib
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,9 @@ from netesto.traffic.base import Tool
 # How much of a tool's last words go into an event.
 _LAST_LINES = 5
 _LAST_BYTES = 2000
+
+# netesto/lab/spinner.py ends so what would keep all others of a guest from running.
+_HINTS: Mapping[int, str] = {signal.SIGFPE: "in simulated time: it computed and never waited"}
 
 
 class Emit(Protocol):
@@ -202,7 +206,8 @@ def failure(tool: str, status: int, said: str) -> str:
     if status > 0:
         reason = f"{tool} exited {status}"
     else:
-        reason = f"{tool} was ended by {_signal_name(-status)}"
+        hint = f" ({_HINTS[-status]})" if -status in _HINTS else ""
+        reason = f"{tool} was ended by {_signal_name(-status)}{hint}"
     return f"{reason}: {said}" if said else reason
 
 

@@ -76,6 +76,15 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
     return Choice("lab")
 
 
+def named(options: argparse.Namespace) -> str | None:
+    """The ground that the command line names, also by a kernel; None if it names none. UsageError
+    if there is no such kernel."""
+    if options.kernel is not None:
+        return _of_kernel(options.kernel, options.ground).ground
+    ground: str | None = options.ground
+    return ground
+
+
 def _of_kernel(name: str, ground: str | None) -> Choice:
     kernel = kernelbuild.choose(name)
     if ground not in {None, kernel.kind}:

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         shown = DryRun(printing.out, form=options.dry_run, counter=counter, known=known(fields))
         script.run(settings.interpreter(shown))
         grounds.check_script(options, shown, script.file)
-        if options.ground == "sim":
+        if grounds.named(options) == "sim":
             grounds.check_tests(shown.commands)
         shown.finish()
         if not are_ours(fields):

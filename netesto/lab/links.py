@@ -25,6 +25,9 @@ SLOWEST_RATE_BPS = 8000.0
 # its window; on a shorter path, as much as a path of this RTT would need.
 DEFAULT_QUEUE_RTT_MS = 50.0
 
+# tc counts the bytes of a queue in 32 bits.
+LARGEST_QUEUE_BYTES = 2**32 - 1
+
 # What such a queue must hold in any case: the initial window of RFC 6928.
 SMALLEST_DEFAULT_QUEUE_PACKETS = 10
 
@@ -149,7 +152,15 @@ def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
                 remedy="SET_QDISC gives an interface of a host a queue.",
             )
     limit = value(asked, "limit", lambda text: _limit(text, settings), None, what=what)
-    return replace(settings, limit=limit)
+    settings = replace(settings, limit=limit)
+    queue = settings.queue
+    if queue is not None and queue.unit == "bytes" and queue.amount > LARGEST_QUEUE_BYTES:
+        asked_for = f"limit={asked['limit']}" if "limit" in asked else f"rate={asked['rate']}"
+        raise UsageError(
+            f"{what}: {asked_for}: a queue of {queue}, and none can hold more than 4G",
+            remedy="limit= says how much the queue of a link holds: limit=100M",
+        )
+    return settings
 
 
 def value(

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -177,6 +178,11 @@ async def test_flow_starts_at_the_instant_given(start_daemon: StartDaemon, tmp_p
         await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
     record = json.loads((tmp_path / "raw" / "flow.1.1.json").read_text())
     assert (record["asked_start_s"], record["started_s"] >= base_s + 0.25) == (base_s + 0.25, True)
+
+
+def test_many_flows_may_have_their_files(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("prlimit", "--nofile=256:4000"))
+    assert resource.prlimit(daemon.child.pid, resource.RLIMIT_NOFILE) == (4000, 4000)
 
 
 @pytest.mark.usefixtures("netperf")

@@ -61,6 +61,11 @@ async def test_flow_tells_progress_and_result(tmp_path: Path):
         ("echo 'error: no route' >&2; exit 1", "shelltool exited 1: no route", "error: no route"),
         ("echo 'error: server is busy'", "shelltool: server is busy", "error: server is busy"),
         ("kill -9 $$", "shelltool was ended by SIGKILL", ""),
+        (
+            "kill -FPE $$",
+            "shelltool was ended by SIGFPE (in simulated time: it computed and never waited)",
+            "",
+        ),
         ("true", "shelltool printed nothing", ""),
         ("echo ' '", "shelltool printed nothing", ""),
         ("echo words", "shelltool told no result", "words"),

@@ -173,6 +173,14 @@ def test_a_kernel_that_is_not_there_is_answered_with_where_to_look(script, capsy
     )
 
 
+def test_a_dry_run_says_so_too(script, capsys):
+    status, text = run(capsys, "run", "-n", "--kernel", "sim-7.0", script("LAB pair\n"))
+    assert (status, text.splitlines()[0]) == (
+        2,
+        "netesto: --kernel sim-7.0: neither a kernel's name nor a kernel source",
+    )
+
+
 def test_real_hosts_have_their_own_kernels(script, capsys):
     words = ("--hosts", "hosts.toml", "--kernel", "sim-6.1")
     assert run(capsys, "run", *words, script("LAB pair\n")) == (

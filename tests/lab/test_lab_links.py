@@ -113,6 +113,8 @@ def test_a_plain_link_has_no_words():
         ({"rate": "10mbit", "mark": "1"}, "LAB pair: mark=1: only qdisc=codel or fq_codel can"),
         ({"rate": "10mbit", "limit": "many"}, "LAB pair: limit=many: 'many' is not a size"),
         ({"rate": "10mbit", "limit": "100"}, "LAB pair: limit=100: does not hold one packet"),
+        ({"rate": "10mbit", "limit": "5G"}, "LAB pair: limit=5G: a queue of 5G, and none can hold"),
+        ({"rate": "1tbit"}, "LAB pair: rate=1tbit: a queue of 6250M, and none can hold more than"),
         ({"rate": "10mbit", "limit": "0p"}, "LAB pair: limit=0p: not a whole number"),
         ({"rate": "10mbit", "limit": "bdp(2)"}, "LAB pair: limit=bdp(2): the link has no rate or"),
         ({"rate": "10mbit", "limit": "9K", "qdisc": "pfifo"}, "LAB pair: limit=9K: pfifo counts"),
