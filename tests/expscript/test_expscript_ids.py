@@ -47,6 +47,44 @@ def test_conditions_compare_ids_as_pairs(chosen, condition, ids):
     assert (chosen(f"Select={condition}") if ids else []) == ids
 
 
+@pytest.mark.parametrize(
+    ("expression", "ids"),
+    [
+        ("exp == 1.10", ["1.10"]),
+        ("1.1 == exp", ["1.1"]),
+        ('exp == "1.10"', ["1.10"]),
+        ("exp != 1.10 and exp > 1.8 and exp <= 1.12", ["1.9", "1.11", "1.12"]),
+        ("1.11 < exp and exp < 2.0", ["1.12"]),
+        ("exp == 2", ["2.0"]),
+        ("exp >= 2", ["2.0", "2.1"]),
+    ],
+)
+def test_new_columns_compare_ids_as_pairs(chosen, expression, ids):
+    assert chosen(f"NewCol = is = {expression}\nSelect=is==1") == ids
+
+
+def test_new_columns_compare_other_numbers_called_exp_as_numbers(chosen):
+    assert chosen("NewCol = is = exp == 1.5 or exp < 0.3\nSelect=is==1", FLOATS) == ["0.25", "1.50"]
+
+
+@pytest.mark.parametrize("condition", ["$e == 1.10", "1.10 == ${e}"])
+def test_if_compares_ids_of_a_loop_as_pairs(chosen, condition):
+    script = "Set = found=none\nFor = e in distinct(exp)\nIf = {}\nSet = found=$found/$e\nEndIf\n"
+    assert chosen(
+        f"{script.format(condition)}EndFor\nSelect=exp=='1.0'\nNewCol = x = \"$found\"\n"
+        "Select=x=='none/1.10'"
+    ) == ["1.0"]
+
+
+def test_if_compares_numbers_of_another_loop_as_numbers(chosen):
+    script = (
+        "Set = found=none\nFor = e in 1.1, 1.10\nIf = $e == 1.10\nSet = found=$found/$e\nEndIf\n"
+    )
+    assert chosen(
+        f"{script}EndFor\nSelect=exp=='1.0'\nNewCol = x = \"$found\"\nSelect=x=='none/1.1/1.10'"
+    ) == ["1.0"]
+
+
 def test_a_selection_and_a_sort_are_in_the_order_of_groups(chosen):
     csv = "exp,rate\n" + "".join(f"{exp},1\n" for exp in reversed(NUMBERS))
     assert chosen("Select=rate>0", csv) == NUMBERS

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netesto.errors import ScriptError
 from netesto.report.expscript import expressions, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
-from netesto.report.expscript.dataset import Column, Dataset, View, nearest
+from netesto.report.expscript.dataset import EXP, Column, Dataset, View, nearest
 from netesto.report.expscript.expressions import (
     Call,
     ColumnName,
@@ -218,6 +218,14 @@ def _evaluate(tree: Expression, data: Dataset) -> _Cells:
             return _of_numbers(np.full(data.count, np.nan), marks)
         case Call(function, arguments):
             return _call(function, [_evaluate(argument, data) for argument in arguments])
+        case Operation(operator, (ColumnName(name), Number(written=written) | Text(written))) if (
+            name == EXP and operator in _MIRRORED
+        ):
+            return _compare_id(operator, written, data)
+        case Operation(operator, (Number(written=written) | Text(written), ColumnName(name))) if (
+            name == EXP and operator in _MIRRORED
+        ):
+            return _compare_id(_MIRRORED[operator], written, data)
         case Operation(operator, operands):
             return _operate(operator, [_evaluate(operand, data) for operand in operands])
 
@@ -271,6 +279,26 @@ def _operate(operator: str, cells: _Arguments) -> _Cells:
 _COMPARISONS: Mapping[str, Callable[[Floats, Floats], Booleans]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
+
+
+# What a comparison is with its sides exchanged.
+_MIRRORED: Mapping[str, str] = {
+    "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
+}  # fmt: skip
+
+
+def _compare_id(operator: str, written: str, data: Dataset) -> _Cells:
+    """exp with what a script writes: 1.10 is group 10 of experiment 1, and not 1.1."""
+    column = data.columns[EXP]
+    cells = _of_column(column)
+    equal = data.ids.equal(column, written)
+    if operator in _COMPARISONS and data.ids.mislead:
+        place = np.full(data.count, data.ids.place(written))
+        with np.errstate(invalid="ignore"):
+            return _of_mask(_COMPARISONS[operator](data.ids.order(column), place), cells.marks)
+    if operator in _COMPARISONS or equal is None:
+        return _operate(operator, [cells, _of_texts([written] * data.count)])
+    return _of_mask(equal if operator == "==" else ~equal, np.zeros(data.count, dtype=np.int8))
 
 
 def _compare_any(operator: str, cells: _Arguments) -> _Cells:

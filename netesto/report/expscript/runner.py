@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from netesto.errors import Place, ScriptError
-from netesto.report.expscript import lines, numerals
+from netesto.report.expscript import ids, lines, numerals
+from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.lines import Line
 from netesto.report.expscript.session import Reporting, Session
 
@@ -45,6 +46,8 @@ class Runner:
         self._explain = explain
         self._place = Place("command line", 1)
         self._variables: dict[str, str] = {}
+        # Those that hold an id: a loop goes over the column exp with them.
+        self._of_ids: set[str] = set()
         # The files that run at the moment, each sourced by the one before, and their variables.
         self._sources: list[tuple[Path, dict[str, str]]] = []
         self._logged: list[str] = []
@@ -164,7 +167,9 @@ class Runner:
                 self._run(body)
         else:
             middle = _else_of(body)
-            self._run(body[:middle] if _holds(value) else body[middle + 1 :])
+            named = re.findall(r"\$\{?([A-Za-z_]\w*)", line.text)
+            is_true = _holds(value, has_ids=not self._of_ids.isdisjoint(named))
+            self._run(body[:middle] if is_true else body[middle + 1 :])
 
     def _loop(self, value: str) -> tuple[str, list[str]]:
         """The variable of a loop and its values."""
@@ -175,10 +180,13 @@ class Runner:
                 remedy="For = bw in 10mbit, 100mbit   or   For = ca in distinct(ca)",
             )
         distinct = _DISTINCT.fullmatch(match["values"].strip())
+        self._of_ids.discard(match["name"])
         if distinct is None:
             return match["name"], lines.items(match["values"])
-        view = self.session.view
-        texts = view.column(distinct["column"].strip(), what="For").take(view.rows).texts
+        view, column = self.session.view, distinct["column"].strip()
+        if column == EXP:
+            self._of_ids.add(match["name"])
+        texts = view.column(column, what="For").take(view.rows).texts
         return match["name"], [text for text in dict.fromkeys(texts) if text.strip()]
 
     # ---- places --------------------------------------------------------------------------
@@ -256,10 +264,15 @@ def _else_of(body: Sequence[Line]) -> int:
     return len(body)
 
 
-def _holds(condition: str) -> bool:
-    """`a == b`, `a != b`, or a text that is neither empty nor 0 nor off."""
+def _holds(condition: str, *, has_ids: bool) -> bool:
+    """`a == b`, `a != b`, or a text that is neither empty nor 0 nor off.
+
+    With `has_ids` 1.10 is group 10 of experiment 1, and not 1.1.
+    """
     match = _CONDITION.fullmatch(condition)
     if match is None:
         return condition.lower() not in {"", "0", "off"}
     left, right = match["left"].strip(), match["right"].strip()
-    return numerals.same(left, right) == (match["operator"] == "==")
+    are_ids = has_ids and ids.pair(left) is not None and ids.pair(right) is not None
+    is_same = left == right if are_ids else numerals.same(left, right)
+    return is_same == (match["operator"] == "==")
