@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 # Figures 7 and 8: three clients with some flows each, over 10 ms.
 RATES = """\
-LAB dumbbell clients=3 servers=1 rate=100mbit delay=5
+LAB dumbbell clients=3 servers=1 rate=100mbit delay=5 offload=off
 SOURCE inlib
 OTHER bw=100mbit,netem=10,testType=3Stream1
 SWEEP ca=cubic,reno instances=1,2 DO
