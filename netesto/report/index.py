@@ -96,15 +96,18 @@ def write(folder: Path) -> None:
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns that hold anything; exp and status first."""
+    """The columns that hold anything; exp and status first, then what tells rows apart."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
-    whole = [row for row in rows if _is_aggregate(row)]
+    whole = [row for row in rows if _is_aggregate(row) and not store.is_damaged_row(row)]
     filled = [name for name in texts if texts[name] - {""}]
-    first = [name for name in ("exp", "status") if name in filled]
+    factors = {name for name in filled if _is_factor(name, whole)}
+    # Behind all the measurements nobody would see them.
+    own = [name for name in filled if name in factors and name not in MAIN_COLUMNS]
+    first = [*(name for name in ("exp", "status") if name in filled), *own]
     return [
         Column(
             name,
-            is_main=name in MAIN_COLUMNS or _is_factor(name, whole),
+            is_main=name in MAIN_COLUMNS or name in factors,
             is_number=all(map(_looks_like_number, texts[name])),
         )
         for name in first + [name for name in filled if name not in first]

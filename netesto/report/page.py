@@ -84,7 +84,7 @@ def write(folder: Path, told: Manifest | None = None) -> None:
         groups=groups,
         pictures=pictures,
         chips=chips,
-        files=_files(told, groups, list(pictures)),
+        files=_files(folder, told, groups, list(pictures)),
         neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
         words=words,
         named=not graphs.is_crowded(entries),
@@ -177,15 +177,15 @@ def _pictures(
 
 
 def _files(
-    told: Manifest, groups: Sequence[Mapping[str, str]], pictures: Sequence[str]
+    folder: Path, told: Manifest, groups: Sequence[Mapping[str, str]], pictures: Sequence[str]
 ) -> dict[str, list[FileLink]]:
-    """The files of the experiment, by what they are."""
+    """The files of the experiment, by what they are; those that were lost are told as damage."""
     derived = ["manifest.json", "all.exp.out", *map(derive.group_file, groups), "series.json"]
     kinds: dict[str, list[str]] = {
         "Results": derived,
         "Graphs": [f"plots/{name}.svg" for name in pictures],
     }
-    for path in sorted(told.files):
+    for path in sorted(path for path in told.files if (folder / path).exists()):
         first, _, rest = path.partition("/")
         match first:
             case "raw":

@@ -397,6 +397,12 @@ def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
     return {name: told_of.get(name, "") for name in names}
 
 
+def is_damaged_row(row: Mapping[str, str]) -> bool:
+    """Whether a row of exp.csv is one of those, which tell nothing of what was measured."""
+    number = row.get("exp", "").partition(".")[0]
+    return number.isdecimal() and row == damaged_row(row, int(number))
+
+
 def _first(told: Mapping[int, Sequence[Mapping[str, str]]], exp: int) -> Mapping[str, str]:
     return told[exp][0] if exp in told else {}
 

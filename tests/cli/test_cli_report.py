@@ -146,6 +146,7 @@ def test_the_page_of_damaged_data_says_so(results):
     report(results)
     page = (results / "1/exp.html").read_text()
     assert '<span class="badge damaged">damaged</span>' in page
+    assert '<h2 id="damaged-title">Damaged data</h2>' in page
     assert (
         "raw/client1/sockets.ss: is damaged (its SHA-256 differs); nothing is computed from it"
     ) in page

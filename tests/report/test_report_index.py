@@ -76,6 +76,24 @@ def test_columns_that_hold_nothing_are_left_out_and_factors_are_shown():
     ]
 
 
+def test_factors_come_before_what_was_measured():
+    rows = [
+        {"exp": "1.0", "expName": "a", "rate": "9", "bw": "10mbit", "status": "ok"},
+        {"exp": "2.0", "expName": "a", "rate": "8", "bw": "20mbit", "status": "ok"},
+    ]
+    assert [column.name for column in index.columns(rows)] == [
+        "exp", "status", "bw", "expName", "rate",
+    ]  # fmt: skip
+
+
+def test_of_an_experiment_without_a_manifest_nothing_is_a_factor():
+    rows = [
+        {"exp": "1.0", "qdisc": "", "status": "damaged"},
+        {"exp": "2.0", "qdisc": "fq", "status": "ok"},
+    ]
+    assert index.columns(rows)[2] == Column("qdisc", is_main=False, is_number=False)
+
+
 def test_headings_tell_units_and_rtt_is_in_milliseconds(store, publish, read):
     publish(samples.two_flows())
     index.write(store.folder)

@@ -54,7 +54,15 @@ def test_links_that_do_not_leave_the_experiment_lead_to_files(two, read):
 
 def test_raw_files_are_linked_by_their_path(publish, read):
     folder = publish(samples.all_failed(), files={"raw/client1/flow 1#.out": "0" * 64})
+    (folder / "raw/client1").mkdir()
+    (folder / "raw/client1/flow 1#.out").touch()
+    page.write(folder)
     assert "raw/client1/flow%201%23.out" in read(folder).links
+
+
+def test_a_raw_file_that_was_lost_has_no_link(publish, read):
+    folder = publish(samples.all_failed(), files={"raw/client1/flow.1.1.out": "0" * 64})
+    assert "raw/client1/flow.1.1.out" not in read(folder).links
 
 
 @pytest.mark.parametrize(
