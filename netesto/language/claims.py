@@ -62,6 +62,7 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
                     f"{_shown(text)} is a text, and {_shown(number_)} a number:"
                     f" {operator} does not compare them",
                     near=(operator,),
+                    remedy="Texts have no order: compare them with == or !=.",
                 )
         case _:
             _check_arithmetic(tree, kinds)
@@ -221,7 +222,11 @@ def _side(
 def _number_of(tree: ast.Expression, columns: Mapping[str, str], *, in_base: bool) -> Value | str:
     value = _side(tree, columns, in_base=in_base)
     if isinstance(value, str) and value:
-        raise MisuseError(f"{value!r} is not a number to compute with", near=(value,))
+        raise MisuseError(
+            f"{value!r} is not a number to compute with",
+            near=(value,),
+            remedy="Compute with columns that hold numbers.",
+        )
     return value
 
 

@@ -459,7 +459,11 @@ def unknown_command(name: str, words: Sequence[str]) -> MisuseError:
             remedy="If it is an argument: does the line before it lack a \\ at its end?",
         )
     if name in STRUCTURE:
-        return MisuseError(f"{name} cannot come from a variable", near=(name,))
+        return MisuseError(
+            f"{name} cannot come from a variable",
+            near=(name,),
+            remedy="Write it in the script itself: it tells where a block begins or ends.",
+        )
     joined = f"{name}_{words[0]}" if words else ""
     if joined in ALL_NAMES:
         return MisuseError(

@@ -68,11 +68,19 @@ def unreadable(text: str, error: UnreadableError, what: str, *, remedy: str = ""
 
 # ---- arithmetic ------------------------------------------------------------------------------
 
+_ARITHMETIC_REMEDY = (
+    "Arithmetic takes numbers without units or quotes, + - * / // % **, parentheses and functions:"
+    " SET_EXP half=$dur/2+1"
+)
+
 
 def _checked(value: Value) -> Value:
     if isinstance(value, int):
         is_too_long = value.bit_length() > MAX_BITS
     else:
+        # 0 ** -1 is infinite, and no arithmetic error.
+        if not value.is_finite():
+            raise ZeroDivisionError
         is_too_long = bool(value) and abs(value.adjusted()) > MAX_DIGITS
     if is_too_long:
         raise MisuseError("the result has too many digits", remedy=_FEWER)
@@ -245,7 +253,7 @@ class Arithmetic:
             self._compute = self._compile(parse_expression("arithmetic", text), direct=True)
         except UnreadableError as error:
             if "$" not in text:
-                raise unreadable(text, error, "arithmetic") from None
+                raise unreadable(text, error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
 
     def __call__(self, frame: Frame) -> str:
         """Its value as text. MisuseError if it has none."""
@@ -264,7 +272,7 @@ class Arithmetic:
             tree = parse_expression("arithmetic", text)
         except UnreadableError as error:
             needed(text)
-            raise unreadable(plain(text), error, "arithmetic") from None
+            raise unreadable(plain(text), error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
         return shown(self._compile(tree, direct=False)(frame))
 
     def _compile(self, tree: ast.Expression, *, direct: bool) -> ValueOf:
@@ -290,7 +298,7 @@ class Arithmetic:
                 values = [self._compile(argument, direct=direct) for argument in arguments]
                 return lambda frame: call(does, [value(frame) for value in values])
             case _:
-                raise MisuseError("not an arithmetic expression")
+                raise MisuseError("not an arithmetic expression", remedy=_ARITHMETIC_REMEDY)
 
     def _leaf(self, name: str) -> ValueOf:
         value_of = self._scope.value
@@ -321,12 +329,20 @@ class Arithmetic:
             raise MisuseError(
                 f"undefined variable {name}",
                 near=(name,),
-                remedy=hint(name, {*self._scope.variables, *frame}),
+                remedy=hint(
+                    name,
+                    {*self._scope.variables, *frame},
+                    otherwise=f"Set it before: SET {name}=value.",
+                ),
             )
         found = number(text)
         if found is None:
             needed(text)
-            raise MisuseError(f"{name} is {plain(text)!r}, which is not a number", near=(name,))
+            raise MisuseError(
+                f"{name} is {plain(text)!r}, which is not a number",
+                near=(name,),
+                remedy="Arithmetic takes numbers without units: SET_EXP half=rate/2 with rate=10.",
+            )
         return found
 
 
@@ -376,11 +392,11 @@ _UNITS_REMEDY = "Units: K M G Ki Mi Gi KB (sizes), us ms s m (times), kbit mbit 
 def check_comparable(left: str, one: Kind, right: str, other: Kind) -> None:
     """MisuseError if two numbers, as written, count different things."""
     if not one.fits(other):
-        remedy = "Write M for millions; m are minutes." if Kind.TIME in {one, other} else ""
+        is_minutes = Kind.TIME in {one, other} and "m" in {left[-1:], right[-1:]}
         raise MisuseError(
             f"{left} is {one.value} and {right} is {other.value}: these do not compare",
             near=(left, right),
-            remedy=remedy if "m" in {left[-1:], right[-1:]} else "",
+            remedy="Write M for millions; m are minutes." if is_minutes else _UNITS_REMEDY,
         )
 
 

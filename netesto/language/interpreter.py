@@ -129,7 +129,11 @@ class Interpreter:
         try:
             text = read_sourced(path, name)
         except OSError as error:
-            raise MisuseError(f"cannot read {path}: {error.strerror}", near=(name,)) from error
+            raise MisuseError(
+                f"cannot read {path}: {error.strerror}",
+                near=(name,),
+                remedy="SOURCE takes a script that this user may read.",
+            ) from error
         self._files[key] = SourceFile(str(path), text)
         self._machine.stack.append(Level(row, "SOURCE", name, {}))
         try:

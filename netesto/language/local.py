@@ -109,7 +109,11 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
     for piece in (piece for word in words for piece in word.split(",")):
         name, equals, value = piece.partition("=")
         if equals and (column := name.replace("_", "-")) in columns_given:
-            raise MisuseError(f"OTHER: {name} is given twice", near=(piece, f"{name}="))
+            raise MisuseError(
+                f"OTHER: {name} is given twice",
+                near=(piece, f"{name}="),
+                remedy=f"A value may be a list: OTHER {name}=a,b",
+            )
         if equals and name:
             if _COLUMN.fullmatch(needed(name)) is None:
                 raise MisuseError(
@@ -272,11 +276,17 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
         case "order":
             if needed(text, near=("order=",)) not in {"given", "random"}:
                 raise MisuseError(
-                    f"order={text}", near=("order=",), remedy="It is `given` or `random`."
+                    f"order={text} is not an order",
+                    near=("order=",),
+                    remedy="It is `given` or `random`.",
                 )
             return name, [text]
         case _ if name == REPETITION:
-            raise MisuseError("no factor may be called rep: that is the repetition", near=(name,))
+            raise MisuseError(
+                "no factor may be called rep: that is the repetition",
+                near=(name,),
+                remedy="reps=3 repeats every cell; else choose another name.",
+            )
         case _:
             values = values_of(text, near=f"{name}=")
             _check_values(name, values)
@@ -286,7 +296,9 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
 def _check_values(name: str, values: Sequence[str]) -> None:
     """MisuseError if a factor has no value, or one of them twice: such cells are one cell."""
     if not values:
-        raise MisuseError(f"factor {name} has no value", near=(f"{name}=",))
+        raise MisuseError(
+            f"factor {name} has no value", near=(f"{name}=",), remedy=f"Write: SWEEP {name}=a,b DO"
+        )
     if isinstance(values, Count):
         return
     for value, count in Counter(values).items():

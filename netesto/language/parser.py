@@ -260,7 +260,9 @@ class _Parser:
     def _push(self, block: _Open) -> None:
         if len(self._open) > MAX_NESTING:
             raise ScriptError(
-                f"more than {MAX_NESTING} blocks in each other", place=_head(block.row)
+                f"more than {MAX_NESTING} blocks within each other",
+                place=_head(block.row),
+                remedy="Is a DONE missing before? Else put the inner ones into a macro.",
             )
         self._open.append(block)
 
@@ -296,7 +298,9 @@ class _Parser:
             )
         if name.text in ALL_NAMES:
             raise ScriptError(
-                f"{name.text} is a command; a macro may not take its name", place=_place(row, name)
+                f"{name.text} is a command; a macro may not take its name",
+                place=_place(row, name),
+                remedy="Choose another name for the macro.",
             )
         self._push(_Open("BEGIN", row, variable=name.text))
 
@@ -404,7 +408,9 @@ class _Parser:
             is_if = words[1].text in {"IF", "IF_DEF"}
             if not is_if or words[-1].text != "DO":
                 raise ScriptError(
-                    "ELSE stands alone, or is ELSE IF condition DO", place=_place(row, words[1])
+                    "ELSE stands alone, or is ELSE IF condition DO",
+                    place=_place(row, words[1]),
+                    remedy="What is to be done stands on lines of its own.",
                 )
             condition = _condition(row, words[1], words[-1].start)
         block.branches.append(block.branch())
@@ -419,7 +425,9 @@ class _Parser:
 
     def take_late_begin_comment(self, row: ast.Row) -> None:
         raise ScriptError(
-            "BEGIN_COMMENT stands at the start of a line, not behind a \\", place=_head(row)
+            "BEGIN_COMMENT stands at the start of a line, not behind a \\",
+            place=_head(row),
+            remedy="Delete the \\ at the end of the line before.",
         )
 
     def take_stray_end_comment(self, row: ast.Row) -> None:

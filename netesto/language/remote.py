@@ -294,7 +294,9 @@ class Remote:
     def _client(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoClient:
         if 0 < given.number("dur") <= given.number("omit"):
             raise MisuseError(
-                f"omit={texts['omit']} leaves nothing of dur={texts['dur']}", near=("omit=",)
+                f"omit={texts['omit']} leaves nothing of dur={texts['dur']}",
+                near=("omit=",),
+                remedy="It must be less than dur.",
             )
         is_stream = given.values["req"] == "S"
         if is_stream:

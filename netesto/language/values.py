@@ -163,5 +163,9 @@ def _numbers(text: str, first: int, last: int, step: int, *, near: str) -> range
             + (f"negative: {begin}..{end},-1" if last < first else "positive."),
         )
     if abs(last - first) // abs(step) >= _MOST_VALUES:
-        raise MisuseError(f"the range {text} has too many values", near=(near,))
+        raise MisuseError(
+            f"the range {text} has too many values",
+            near=(near,),
+            remedy=f"At most {_MOST_VALUES:,}. Is its step, or an end of it, wrong?",
+        )
     return range(first, last + (1 if step > 0 else -1), step)

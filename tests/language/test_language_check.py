@@ -292,7 +292,7 @@ def test_words_of_a_sweep_are_looked_at(findings):
         "2:21: error: the range 3..1 cannot end",
         "2:31: error: 'x' is not a number of repetitions",
         "4:7: error: 'ca' is not factor=values",
-        "4:16: error: order=sorted",
+        "4:16: error: order=sorted is not an order",
         "6:1: error: SWEEP without a factor",
     ]
 
@@ -517,7 +517,7 @@ def test_blocks_nested_too_deep_are_one_finding(tmp_path):
     path.write_text("IF 1 DO\n" * 5000)
     found = check([path], library_path=[], definitions={})
     assert [(each.place.line, each.message) for each in found] == [
-        (51, "more than 50 blocks in each other")
+        (51, "more than 50 blocks within each other")
     ]
 
 

@@ -74,6 +74,7 @@ def test_value_of(expression, result):
         ("log2(0)", "log2 of a number that is not positive"),
         ("round(9**30,2)", "the function has no value here"),
         ("10.0**-5000", "the result has too many digits"),
+        ("0**-1", "0 ** -1 has no value"),
         ("cos(1)", "there is no function cos"),
         ("abs(1,2)", "abs takes another number of arguments"),
     ],

@@ -1,0 +1,60 @@
+"""Whatever is wrong with a script, it is said what to do about it."""
+
+import pytest
+from language_asked import Asked, run
+
+
+def remedy(script):
+    port = Asked({"rate": "90", "ca": "cubic"})
+    run(script, port)
+    return port.error.remedy
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "1/0", "sqrt(-1)", "log2(0)", "0**-1", "(-8)**0.5", "2**99999", "round(1,99)", "sqrt(1,2)",
+        "", "1+", "foo", "10mbit*2", '"1"', "1e9999", "1 2", "(1", "9" * 1300,
+    ],
+)  # fmt: skip
+def test_arithmetic_without_a_value_has_a_remedy(expression):
+    assert remedy(f"SET_EXP a={expression}\n")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "DONE\n",
+        "ELSE\n",
+        "IF 1 DO\nELSE\nELSE\nDONE\n",
+        "IF 1 DO\nELSE ECHO a\nDONE\n",
+        "IF 1 DO\nDONE ECHO a\n",
+        "BEGIN\nEND\n",
+        "BEGIN RUN\nEND RUN\n",
+        "END_COMMENT\n",
+        "IF 1 DO\n" * 60,
+        "IF 1: " * 60 + "ECHO a\n",
+        "SET_EXP a=1\nSET b=FOR\n$b a IN 1 DO\n",
+    ],
+)
+def test_blocks_that_do_not_fit_have_a_remedy(script):
+    assert remedy(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "WAIT_FLOWS\n",
+        "DO_SERVER order=0\n",
+        "RAND_WAIT 3 1\n",
+        "OTHER a=1,a=2\n",
+        "SWEEP a= DO\nDONE\n",
+        "SWEEP rep=1,2 DO\nDONE\n",
+        "FOR i IN 1..9999999999999999999 DO\nDONE\n",
+        "IF 5ms > 3mbit: ECHO a\n",
+        "DO_CLIENT host=a server=b dur=5 omit=5 exp=COUNTER\n",
+        "DO_SERVER host=a\nPROCESS_EXP\nASSERT ca > 5\n",
+    ],
+)
+def test_commands_that_are_wrong_have_a_remedy(script):
+    assert remedy(script)
