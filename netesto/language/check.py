@@ -443,7 +443,7 @@ class _Checker:
             )
         mentioned = self._macros.mentioned(name)
         for key in call.passed:
-            if key not in mentioned:
+            if key and key not in mentioned:
                 self._report(
                     f"macro {name} does not use {key}",
                     call.row.place(f"{key}="),
@@ -466,7 +466,8 @@ class _Checker:
             return
         for variable in call.passed[key]:
             if variable not in own:
-                self._need_global(Use(variable, call.row, call.is_conditional))
+                is_optional = use.is_optional and key in call.handed_on
+                self._need_global(Use(variable, call.row, is_optional or call.is_conditional))
 
     # ---- what only a run can tell --------------------------------------------------------
 

@@ -21,17 +21,21 @@ from netesto.language.machine import Machine
 from netesto.language.nearest import nearest
 from netesto.language.remote import Common, setting
 from netesto.language.requirements import requirement
-from netesto.language.scope import REFERENCE, MisuseError, Scope, parts
+from netesto.language.scope import REFERENCE, MisuseError, Scope, parts, unwrapped
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
 _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
 _TRIED_BY_WORD = frozenset({"LAB"})
+# Commands of name=value, which quotes may stand around as well as around the value.
+_UNWRAPPED = frozenset({"RUN", *LOCAL_KEYED, *REMOTE})
 
 
 def misuses(row: ast.Row) -> Iterator[MisuseError]:
     """What is wrong in a command: its name, and the words that no variable is in."""
     name, raws = row.words[0].text, [word.text for word in row.words[1:]]
+    if name in _UNWRAPPED:
+        raws = [unwrapped(raw) for raw in raws]
     if "$" in name:
         return
     if name.startswith("HOST_SUFFIX="):
@@ -190,7 +194,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
         case "RUN" if raws:
             _, comma, repetitions = raws[0].partition(",")
             if comma and "$" not in repetitions:
-                local.repetitions_of(repetitions, near=f",{repetitions}")
+                local.repetitions_of(_unquoted(repetitions), near=f",{repetitions}")
             _check_once(name, raws[1:])
             macro_arguments(("", *[raw for raw in raws[1:] if "$" not in raw.partition("=")[0]]))
         case _ if name in _TRIED:

@@ -224,7 +224,7 @@ class Remote:
             if exp in self._processed:
                 self.warn_once(
                     "processed",
-                    f"experiment {exp} is processed already: a run does not write to it again."
+                    f"experiment {exp} is processed already: run refuses to write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
                 )

@@ -35,6 +35,8 @@ _QUOTED = re.compile(r'(?<![^\s=,(:])"((?:\\.|[^"\\])*)"')
 _ESCAPED = re.compile(r'\\(["\\])')
 _BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 _NAME = re.compile(r"\w+", re.ASCII)
+# What quotes around it change nothing of.
+_BARE = re.compile(r"[\w$.,-]+", re.ASCII)
 
 
 class MisuseError(ScriptError):
@@ -80,6 +82,18 @@ def parts(raw: str) -> tuple[Part, ...]:
         position = match.end()
     found += _references(raw[position:], quoted=False)
     return tuple(found)
+
+
+def unwrapped(raw: str) -> str:
+    """A word as written, without quotes around the whole of it: `"name=value"` is `name="value"`,
+    and `"name"` is `name`."""
+    match = _QUOTED.fullmatch(raw)
+    if match is None:
+        return raw
+    name, equals, value = match[1].partition("=")
+    if equals:
+        return f'{name}="{value}"'
+    return name if _BARE.fullmatch(name) else raw
 
 
 def _references(text: str, *, quoted: bool) -> list[Part]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from netesto.language import ast
 from netesto.language.lines import cut_words
-from netesto.language.scope import parts
+from netesto.language.scope import parts, references, unwrapped
 
 # Commands that take a text as it is: an undefined variable in it stays a text.
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
@@ -29,7 +29,8 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A RUN. `passed` maps its arguments to the variables in their values.
+    """A RUN. `passed` maps its arguments to the variables in their values; those of `handed_on` are
+    nothing but the variable of the same name, and not passed at all where that has no value.
 
     `is_open` says that a word of it holds arguments that only the run knows; `is_conditional`, that
     it may not run at all.
@@ -37,6 +38,7 @@ class Call:
 
     macro: str
     passed: dict[str, tuple[str, ...]]
+    handed_on: frozenset[str]
     row: ast.Row
     is_guarded: bool
     is_open: bool
@@ -208,18 +210,31 @@ def _bare_names(assignment: str) -> list[str]:
 
 
 def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
-    macro, _, repetitions = row.words[1].text.partition(",")
+    macro, _, repetitions = unwrapped(row.words[1].text).partition(",")
     _need(names_in(f"{macro} {repetitions}"), row, guards, found)
     passed: dict[str, tuple[str, ...]] = {}
+    handed_on: set[str] = set()
     is_open = False
     for word in row.words[2:]:
-        key, equals, value = word.text.partition("=")
+        key, equals, value = unwrapped(word.text).partition("=")
         if not equals or "$" in key:
             is_open = True
             _need(names_in(word.text), row, guards, found)
         else:
             passed[key] = tuple(name for name in names_in(value) if f"${name}" not in guards)
-    found.calls.append(Call(macro, passed, row, macro in guards, is_open, CONDITIONAL in guards))
+            if value.replace('"', "") in references(key):
+                handed_on.add(key)
+    found.calls.append(
+        Call(
+            macro,
+            passed,
+            frozenset(handed_on),
+            row,
+            macro in guards,
+            is_open,
+            CONDITIONAL in guards,
+        )
+    )
 
 
 def _need(names: Sequence[str], row: ast.Row, guards: frozenset[str], found: Survey) -> None:

@@ -687,3 +687,46 @@ def test_argument_that_a_blank_has_torn_is_a_warning(findings):
     assert findings == [
         "1:27: warning: `t est=TCP_RR` is test=TCP_RR with a blank in it: DO_CLIENT leaves it out"
     ]
+
+
+def test_quotes_around_a_whole_argument_are_no_mistake(findings):
+    """
+    BEGIN m
+    DO_CLIENT "host=$client" "server=b" "dur=2"
+    END m
+    DO_SERVER "host=a" "start=1" "exp=COUNTER"
+    RUN "m,2" "client=a"
+    RUN m,"2" client="a"
+    PROCESS_EXP
+    """
+    assert findings == []
+
+
+def test_argument_without_a_name_is_told_once(findings):
+    """
+    BEGIN m
+    ECHO $a
+    END m
+    RUN m =1
+    """
+    assert findings == ["4:7: error: '=1' is an argument without a name"]
+
+
+def test_variable_that_a_macro_can_do_without_is_handed_on_with_a_warning(findings):
+    """
+    BEGIN m
+    IF $slow: WAIT $dur
+    END m
+    RUN m dur=$dur
+    """
+    assert findings == ["4:11: warning: undefined variable $dur: nothing sets it"]
+
+
+def test_variable_under_another_name_must_be_there(findings):
+    """
+    BEGIN m
+    IF $slow: WAIT $dur
+    END m
+    RUN m dur=$time
+    """
+    assert findings == ["4:11: error: undefined variable $time: nothing sets it"]

@@ -172,7 +172,7 @@ def test_writing_to_a_processed_experiment_is_a_warning(asked):
     DO_SERVER host=a
     """
     warning = (
-        "3: experiment 1 is processed already: a run does not write to it again."
+        "3: experiment 1 is processed already: run refuses to write to it again."
         " Take the next number with exp=COUNTER."
     )
     assert asked.warned == [warning]
