@@ -142,6 +142,11 @@ class Compiler:
         def step(frame: Frame) -> None:
             values = values_of(joined((text(frame) for text in texts_of), " "), near=near)
             machine.spend(len(values))
+            if name in frame:
+                message = f"FOR {name}: an argument of the macro has this name, and hides it"
+                machine.warn_once(
+                    (statement.row.line.file, near, name), message, statement.row, name
+                )
             variables, run = machine.scope.variables, machine.run
             shown: dict[str, str] = {}
             machine.stack.append(Level(statement.row, "FOR", name, shown))
@@ -161,6 +166,7 @@ class Compiler:
 
         def step(frame: Frame) -> None:
             cells = local.cells_of(machine, words_of(frame))
+            local.check_seen(machine, cells.factors, frame)
             for name in cells.factors if cells.order else ():
                 machine.port.need_column(name, statement.row.place(name), factor=True)
             for cell in cells:

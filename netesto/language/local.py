@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from netesto import units
@@ -16,7 +16,7 @@ from netesto.language.expressions import Arithmetic
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.ports import REPETITION
 from netesto.language.requirements import requirement
-from netesto.language.scope import MisuseError, check_name, needed, plain
+from netesto.language.scope import Frame, MisuseError, check_name, needed, plain
 from netesto.language.values import Count, values_of
 
 Words: TypeAlias = tuple[str, ...]
@@ -154,6 +154,7 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
         raise MisuseError(
             "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
         )
+    machine.check_factors()
     notes = machine.notes.of_experiment(machine.remote.finish(exp), row.place())
     machine.processed = exp
     machine.columns = machine.port.process_experiment(exp, notes)
@@ -334,6 +335,24 @@ def cells_of(machine: Machine, words: Words) -> Cells:
         random.Random(machine.seed).shuffle(shuffled)
         places = shuffled
     return Cells(factors, repetitions, places)
+
+
+def check_seen(machine: Machine, names: Iterable[str], frame: Frame) -> None:
+    """MisuseError if a factor could not be seen, or not told from another, in the cells."""
+    around = {name for factors in machine.notes.factors for name in factors}
+    for name in names:
+        if name in frame:
+            raise MisuseError(
+                f"factor {name}: an argument of the macro has this name, and hides it",
+                near=(f"{name}=",),
+                remedy=f"Choose another name, or pass no {name} to the macro.",
+            )
+        if name in around:
+            raise MisuseError(
+                f"factor {name}: a SWEEP around this one has it already",
+                near=(f"{name}=",),
+                remedy="Choose another name: each factor is a column of exp.csv.",
+            )
 
 
 def repetitions_of(text: str, *, near: str) -> int:

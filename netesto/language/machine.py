@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -100,6 +100,11 @@ class Notes:
             place=place,
         )
 
+    def cell_values(self) -> Iterator[tuple[str, str]]:
+        """The factors of the SWEEP cell that runs, and of those around it."""
+        for factors in self.factors:
+            yield from factors.items()
+
     def columns(self) -> dict[str, str]:
         swept = {name: value for cell in self.factors for name, value in cell.items()}
         return dict(self.other) | swept
@@ -167,12 +172,23 @@ class Machine:
         WAIT_FLOWS and PROCESS_EXP, which brings the data; `where` says where that is."""
         for exp, command in self.remote.left(since=since):
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
+            self.check_factors()
             self.remote.warn_once("left", message, command.place)
             self.remote.wait_for_left(exp)
             notes = replace(self.remote.notes_of(exp), place=command.place)
             self.remote.finish(exp)
             self.processed = exp
             self.columns = self.port.process_experiment(exp, notes)
+
+    def check_factors(self) -> None:
+        """MisuseError if a variable is no more what the cell that runs says, and its columns."""
+        for name, value in self.notes.cell_values():
+            now = self.scope.variables.get(name)
+            if now != value:
+                raise MisuseError(
+                    f"factor {name} is {value} in this cell, but was set to {now}",
+                    remedy=f"exp.csv tells the factor: give {now} to another variable.",
+                )
 
     def finish(self) -> None:
         """The script has ended, by END or by itself."""

@@ -652,3 +652,62 @@ def test_check_knows_what_a_command_in_a_variable_may_set(findings):
     RUN m a=4
     """
     assert findings == []
+
+
+def test_factor_that_an_argument_hides_is_an_error(asked):
+    """
+    BEGIN m
+    SWEEP dur=1,2 DO
+    ECHO $dur
+    DONE
+    END m
+    RUN m dur=3
+    """
+    assert asked.message == "2:11: factor dur: an argument of the macro has this name, and hides it"
+
+
+def test_factor_of_a_sweep_around_is_an_error(asked):
+    """
+    SWEEP ca=reno,bbr DO
+    SWEEP ca=cubic DO
+    ECHO $ca
+    DONE
+    DONE
+    """
+    assert asked.message == "2:10: factor ca: a SWEEP around this one has it already"
+
+
+def test_factor_that_its_cell_has_changed_is_an_error(asked):
+    """
+    SWEEP dur=1,2 DO
+    SET dur=7
+    DO_CLIENT host=a server=b dur=$dur exp=COUNTER
+    PROCESS_EXP
+    DONE
+    """
+    assert asked.message == "4:1: factor dur is 1 in this cell, but was set to 7"
+
+
+def test_factor_that_its_cell_has_changed_is_an_error_where_it_is_finished(asked):
+    """
+    SWEEP dur=1,2 DO
+    SET_EXP dur=dur*2
+    DO_CLIENT host=a server=b dur=$dur exp=COUNTER
+    DONE
+    """
+    assert asked.message == "1:1: factor dur is 1 in this cell, but was set to 2"
+
+
+def test_loop_variable_that_an_argument_hides_is_a_warning(asked):
+    """
+    BEGIN m
+    FOR i IN 1..2 DO
+    ECHO $i
+    DONE
+    END m
+    RUN m i=3
+    """
+    assert (asked.echoed, asked.warned) == (
+        ["3", "3"],
+        ["2: FOR i: an argument of the macro has this name, and hides it"],
+    )
