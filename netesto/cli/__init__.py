@@ -65,7 +65,7 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
             return status.NOT_READY
         logging.getLogger(__name__).debug("unexpected", exc_info=True)
         printing.err(
-            f"netesto: a mistake of ours, please report it: {type(error).__name__}: {error}\n"
+            f"netesto: internal error; please report it: {type(error).__name__}: {error}\n"
             "netesto --debug … shows where it happened",
         )
         return status.FAILED

@@ -126,9 +126,20 @@ def check_options(options: argparse.Namespace) -> None:
     OnFailure.parse(options.on_failure)
     if options.hosts is None:
         if options.ground == "hosts":
-            raise UsageError("--ground hosts needs --hosts FILE")
+            raise UsageError(
+                "--ground hosts needs --hosts FILE",
+                remedy="docs/hosts.md tells what is in the file.",
+            )
     elif options.ground not in {None, "hosts"} or options.kernel is not None:
-        raise UsageError("--hosts means real hosts; --ground and --kernel do not go with it")
+        raise UsageError(
+            "--hosts means real hosts; --ground and --kernel do not go with it",
+            remedy="Leave out --hosts, and the script's LAB is built on this machine.",
+        )
+    aliases = labs.parse_map(options.map)
+    if options.hosts is not None:
+        load(options.hosts, aliases=aliases)
+    elif options.lab:
+        labs.parse_spec(options.lab)
 
 
 def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) -> None:

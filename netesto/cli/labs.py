@@ -38,7 +38,10 @@ def parse_spec(spec: str) -> Topology:
             # A comma inside a value, such as a list, belongs to the value.
             raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
         if key in settings:
-            raise UsageError(f"--lab {spec}: {key} is given twice")
+            raise UsageError(
+                f"--lab {spec}: {key} is given twice",
+                remedy=f"Leave out {key}={settings[key]} or {word}.",
+            )
         settings[key] = value
     return topology.build(name, settings)
 
@@ -79,10 +82,16 @@ def parse_map(text: str) -> Mapping[str, str]:
     aliases: dict[str, str] = {}
     for word in filter(None, text.split(",")):
         name, equals, host = word.partition("=")
-        if not equals:
-            raise UsageError(f"--map {text}: {word!r} is not NAME=HOST")
+        if not (name and equals and host):
+            raise UsageError(
+                f"--map {text}: {word!r} is not NAME=HOST",
+                remedy="example: --map client=h1,server=h2",
+            )
         if name in aliases:
-            raise UsageError(f"--map {text}: {name} is given twice")
+            raise UsageError(
+                f"--map {text}: {name} is given twice",
+                remedy="A name has one host; a host may have several names.",
+            )
         aliases[name] = host
     return aliases
 

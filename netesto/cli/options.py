@@ -2,20 +2,61 @@
 
 import argparse
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from netesto import __version__
 from netesto.errors import UsageError
+from netesto.language.nearest import hint
 
 
 class _Parser(argparse.ArgumentParser):
     """Raises UsageError where argparse would print and exit."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """What argparse does, but what is left over is refused here, by the parser of the command
+        that it was written for: it knows which option may have been meant."""
+        found, left = super().parse_known_args(args, namespace)
+        for word in left:
+            if word.startswith("-") and word != "-":
+                option = word.partition("=")[0]
+                raise UsageError(
+                    f"{self._where}unknown option {option}",
+                    remedy=hint(option, self._options(), otherwise=self._help),
+                )
+        if left:
+            raise UsageError(f"{self._where}unexpected argument {left[0]!r}", remedy=self._help)
+        return found, left
+
     def error(self, message: str) -> NoReturn:
-        remedy = f"{self.format_usage().strip()}\n'{self.prog} --help' helps"
-        raise UsageError(message, remedy=remedy)
+        choice = _CHOICE.fullmatch(message)
+        if choice is not None:
+            what, word, listed = choice.groups()
+            words = re.findall(r"[\w-]+", listed)
+            name = what.lower() if what.isupper() else f"{what} value"
+            raise UsageError(
+                f"{self._where}unknown {name} {word!r}",
+                remedy=hint(word, words, otherwise=f"There are: {', '.join(words)}."),
+            )
+        raise UsageError(message, remedy=f"{self.format_usage().strip()}\n{self._help}")
+
+    def _options(self) -> list[str]:
+        return re.findall(r"(?<![\w-])--[\w-]+", self.format_help())
+
+    @property
+    def _where(self) -> str:
+        """The command, for a message that begins with the program's name."""
+        command = self.prog.partition(" ")[2]
+        return f"{command}: " if command else ""
+
+    @property
+    def _help(self) -> str:
+        return f"'{self.prog} --help' helps"
+
+
+_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 # argparse gives the collection of sub-commands no public name.
@@ -233,7 +274,7 @@ def _language(command: argparse.ArgumentParser) -> None:
     _completed(_FOLDERS, libraries)
     command.add_argument(
         "--max-iterations",
-        type=int,
+        type=_count,
         default=1_000_000,
         metavar="N",
         help="stop a script that loops more often (default 1000000)",

@@ -12,13 +12,22 @@ from pathlib import Path
 from netesto import __version__
 from netesto.cli import grounds, printing, sidebyside, status
 from netesto.cli.grounds import Choice
-from netesto.cli.settings import Script, Settings, are_ours, fields_for, known
+from netesto.cli.settings import (
+    Script,
+    Settings,
+    are_ours,
+    fields_for,
+    known,
+    repeated_definitions,
+    unused_definitions,
+)
 from netesto.cli.sidebyside import Assignment
 from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language.dryrun import DryRun, Warned
+from netesto.language.interpreter import Interpreter
 from netesto.language.parts import Rehearsal
-from netesto.results import runs, store
+from netesto.results import durable, runs, store
 from netesto.results.runs import RunRecord
 
 
@@ -28,17 +37,20 @@ def run(options: argparse.Namespace) -> int:
     script = Script.read(options.script)
     settings = Settings.of(options)
     out = options.out or Path("results") / script.name
+    durable.check_folder(out)
     counter = store.counter(out)
     fields = fields_for(options.fields, script.path)
     if options.dry_run:
         shown = DryRun(printing.out, form=options.dry_run, counter=counter, known=known(fields))
-        script.run(settings.interpreter(shown))
+        interpreter = settings.interpreter(shown)
+        script.run(interpreter)
         grounds.check_script(options, shown, script.file)
         if grounds.named(options) == "sim":
             grounds.check_tests(shown.commands)
         shown.finish()
         if not are_ours(fields):
             printing.err(f"columns of exp.csv: {fields.source}")
+        _warn_of_definitions(options, settings, interpreter)
         _warn([*shown.warnings, *grounds.warnings(options, shown, script.file)])
         return status.OK
     # Whatever is wrong with the script shows here, before anything is touched.
@@ -75,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
     if choice.ground == "sim":
         grounds.check_tests(rehearsal.commands)
     if part is None and guest.ground_inside() is None:
+        _warn_of_definitions(options, settings, interpreter)
         _warn(grounds.warnings(options, rehearsal, script.file))
     in_guests = choice.ground in {"uml", "sim"} and guest.ground_inside() is None
     jobs = _jobs(options, choice, rehearsal)
@@ -122,6 +135,17 @@ def run(options: argparse.Namespace) -> int:
         part=part,
     )
     return session.run()
+
+
+def _warn_of_definitions(
+    options: argparse.Namespace, settings: Settings, interpreter: Interpreter
+) -> None:
+    sources = [file.text for file in interpreter.finish().files]
+    for warning in (
+        *repeated_definitions(options.definitions),
+        *unused_definitions(settings.definitions, sources),
+    ):
+        printing.err(f"warning: {warning}")
 
 
 def _warn(warnings: Iterable[Warned]) -> None:

@@ -38,6 +38,8 @@ def check(options: argparse.Namespace) -> int:
         max_iterations=options.max_iterations,
         read=_read,
     )
+    for warning in settings.repeated_definitions(options.definitions):
+        printing.err(f"warning: {warning}")
     for finding in findings:
         printing.err(finding)
     errors = sum(finding.severity == "error" for finding in findings)
@@ -89,7 +91,7 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
     try:
         text = _read(path)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise settings.unread(path, error) from error
     formed = printer.print_script(parser.parse(text, file=_called(path)))
     if check:
         if formed != text:

@@ -2,9 +2,10 @@
 
 import argparse
 import os
+import re
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +14,15 @@ from netesto.errors import UsageError
 from netesto.language import ports
 from netesto.language.dryrun import Columns
 from netesto.language.interpreter import STANDARD_INPUT, Interpreter, read_script, read_stream
+from netesto.language.nearest import hint
 from netesto.results import fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, Store
 
 # Enough bits that two runs do not share a seed, few enough to type again.
 SEED_BITS = 31
+
+_WORD = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_]\w*")
 
 
 def standard_input() -> str:
@@ -47,7 +51,7 @@ class Script:
         try:
             return cls(path.stem, name, read_script(path), path)
         except OSError as error:
-            raise UsageError(f"{name}: {error.strerror}") from error
+            raise unread(path, error) from error
 
     def run(self, interpreter: Interpreter) -> None:
         """Interpret the script."""
@@ -55,6 +59,19 @@ class Script:
             interpreter.run_file(self.path)
         else:
             interpreter.run_text(self.text, file=self.file)
+
+
+def unread(path: Path, error: OSError) -> UsageError:
+    """The error of a script that cannot be read, with the one that may have been meant."""
+    if path.is_dir():
+        remedy = f"Name a script in it: {path}/NAME.nts"
+    elif path.exists() or not path.parent.is_dir():
+        remedy = "Scripts are named by their paths from the working folder."
+    else:
+        there = {file.name for file in path.parent.iterdir() if file.is_file()}
+        otherwise = f"It is not in {path.parent.resolve()}; scripts are named by their paths."
+        remedy = hint(path.name, there, otherwise=otherwise)
+    return UsageError(f"{path}: {error.strerror or error}", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +152,29 @@ def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
     return definitions
 
 
+def repeated_definitions(texts: Sequence[str]) -> list[str]:
+    """A warning for each name that `-D` is given twice."""
+    by_name: dict[str, list[str]] = {}
+    for text in texts:
+        by_name.setdefault(text.partition("=")[0], []).append(text)
+    return [
+        f"-D {name} is given {len(given)} times; {given[-1]} counts"
+        for name, given in by_name.items()
+        if len(given) > 1
+    ]
+
+
+def unused_definitions(definitions: Mapping[str, str], sources: Iterable[str]) -> list[str]:
+    """A warning for each name that `-D` sets and none of these scripts has outside of comments."""
+    lines = (line.partition("#")[0] for source in sources for line in source.splitlines())
+    used = {word for line in lines for word in _WORD.findall(line)}
+    return [
+        f"-D {name}={value}: the script has no variable {name}. {hint(name, used)}".rstrip()
+        for name, value in definitions.items()
+        if name not in used
+    ]
+
+
 def must_be_text(word: str) -> None:
     """UsageError if a word of the command line is not text: the results could not name it."""
     try:
@@ -147,6 +187,12 @@ def must_be_text(word: str) -> None:
 
 
 def library_path(folders: Sequence[Path]) -> list[Path]:
-    """Where SOURCE looks after the script's folder and the working directory."""
+    """Where SOURCE looks after the script's folder and the working directory. UsageError if a
+    folder that was asked for is not there."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(
+                f"--lib {folder}: no such folder", remedy="It names a folder of libraries."
+            )
     named = [Path(part) for part in os.environ.get("NETESTO_LIB", "").split(os.pathsep) if part]
     return [*folders, *named, paths.library_folder()]

@@ -71,7 +71,10 @@ def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror}",
+            remedy="It is a file of hosts and their agents; docs/hosts.md tells what is in it.",
+        ) from error
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:

@@ -31,6 +31,15 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+def check_folder(path: Path) -> None:
+    """ResultsError if a file is where this folder, or one above it, should be; nothing is made."""
+    there = next((each for each in (path, *path.parents) if each.exists()), path)
+    if there.exists() and not there.is_dir():
+        raise ResultsError(
+            f"{path}: cannot write: {there} is a file", remedy=_REMEDIES[errno.ENOTDIR]
+        )
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; one that exists is fine."""
     with writing(path):

@@ -126,8 +126,14 @@ def load(path: Path) -> Fields:
     """Read a fields.txt. UsageError, with file and line, tells what is wrong in it."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}",
+            remedy="It is a file like netesto's own fields.txt, with a line NAME:OPERATION for each"
+            " column.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from error
     return parse(text, source=str(path))
 
 

@@ -66,10 +66,29 @@ def test_a_file_that_is_not_there_to_source_is_named(script, capsys):
     assert (status, "inlbi" in text, "inlib?" in text) == (2, True, True)
 
 
-def test_a_script_that_is_not_there_is_named(capsys):
+def test_a_script_that_is_not_there_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert run(capsys, "run", "nothere.nts") == (
         2,
-        "netesto: nothere.nts: No such file or directory\n",
+        (
+            "netesto: nothere.nts: No such file or directory\n"
+            f"It is not in {tmp_path}; scripts are named by their paths.\n"
+        ),
+    )
+
+
+def test_a_script_that_is_not_there_suggests_the_nearest(script, capsys):
+    script("WAIT 0\n")
+    assert run(capsys, "run", "aa.nts") == (
+        2,
+        "netesto: aa.nts: No such file or directory\nDid you mean a.nts?\n",
+    )
+
+
+def test_a_folder_is_no_script(capsys, tmp_path):
+    assert run(capsys, "run", str(tmp_path)) == (
+        2,
+        f"netesto: {tmp_path}: Is a directory\nName a script in it: {tmp_path}/NAME.nts\n",
     )
 
 
@@ -127,9 +146,80 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
     assert (status, "no longer there: colour" in text) == (3, True)
 
 
-def test_an_unknown_option_shows_the_usage(capsys):
-    status, text = run(capsys, "run", "--gruond", "lab", "a.nts")
-    assert (status, "usage: netesto" in text) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("run", "--gruond", "lab", "a.nts"),
+            "netesto: run: unknown option --gruond\nDid you mean --ground?\n",
+        ),
+        (
+            ("clean", "--nosuch"),
+            "netesto: clean: unknown option --nosuch\n'netesto clean --help' helps\n",
+        ),
+        (
+            ("run", "-n", "a.nts", "b.nts"),
+            "netesto: run: unexpected argument 'b.nts'\n'netesto run --help' helps\n",
+        ),
+        (("rnu", "a.nts"), "netesto: unknown command 'rnu'\nDid you mean run?\n"),
+        (
+            ("kernel", "bild"),
+            "netesto: kernel: unknown action 'bild'\nDid you mean build?\n",
+        ),
+        (
+            ("run", "--ground", "moon", "a.nts"),
+            "netesto: run: unknown --ground value 'moon'\nThere are: lab, uml, sim, hosts.\n",
+        ),
+    ],
+)
+def test_a_slip_in_the_command_line_is_named_with_what_may_be_meant(words, told, capsys):
+    assert run(capsys, *words) == (2, told)
+
+
+def test_an_argument_that_is_missing_shows_the_usage(capsys):
+    status, text = run(capsys, "run")
+    assert (status, "usage: netesto run" in text) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--lab", "nosuch"),
+        ("--hosts", "nosuch"),
+        ("--map", "a="),
+        ("--lib", "nosuch"),
+        ("--fields", "nosuch"),
+        ("--max-iterations", "-1"),
+    ],
+)
+def test_an_option_that_is_wrong_stops_a_dry_run_before_it_prints(words, script, capsys):
+    status = cli.main(["run", "-n", *words, script("LAB pair\nDO_SERVER host=a\n")])
+    assert (status, capsys.readouterr().out) == (2, "")
+
+
+@pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
+def test_a_file_in_the_place_of_the_results_folder_is_refused(command, script, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert run(capsys, *command, "--out", "file/x", script("LAB pair\n")) == (
+        3,
+        (
+            "netesto: file/x: cannot write: file is a file\n"
+            "A file is where a folder should be; choose another results folder with --out.\n"
+        ),
+    )
+
+
+def test_a_definition_that_is_given_twice_is_a_warning(script, capsys):
+    words = ("run", "-n", "-D", "a=1", "-D", "a=2", script("ECHO $a\n"))
+    assert run(capsys, *words) == (0, "warning: -D a is given 2 times; a=2 counts\n")
+
+
+def test_a_definition_that_nothing_uses_is_a_warning(script, capsys):
+    words = ("run", "-n", "-D", "dru=5", script("# dru\nDEFAULT dur=20\nWAIT $dur\n"))
+    assert run(capsys, *words) == (
+        0,
+        "warning: -D dru=5: the script has no variable dru. Did you mean dur?\n",
+    )
 
 
 def test_a_definition_without_a_value_is_refused(script, capsys):
@@ -185,7 +275,10 @@ def test_real_hosts_have_their_own_kernels(script, capsys):
     words = ("--hosts", "hosts.toml", "--kernel", "sim-6.1")
     assert run(capsys, "run", *words, script("LAB pair\n")) == (
         2,
-        "netesto: --hosts means real hosts; --ground and --kernel do not go with it\n",
+        (
+            "netesto: --hosts means real hosts; --ground and --kernel do not go with it\n"
+            "Leave out --hosts, and the script's LAB is built on this machine.\n"
+        ),
     )
 
 
@@ -253,10 +346,19 @@ def test_a_setting_of_the_lab_given_twice_is_refused(script, capsys):
     words = ("run", "--lab", "pair,rate=1mbit,rate=2mbit", script("DO_SERVER host=a\n"))
     assert run(capsys, *words) == (
         2,
-        "netesto: --lab pair,rate=1mbit,rate=2mbit: rate is given twice\n",
+        (
+            "netesto: --lab pair,rate=1mbit,rate=2mbit: rate is given twice\n"
+            "Leave out rate=1mbit or rate=2mbit.\n"
+        ),
     )
 
 
 def test_a_host_mapped_twice_is_refused(script, capsys):
     words = ("run", "--plain", "--map", "x=a,x=b", script("LAB pair\nDO_SERVER host=x\n"))
-    assert run(capsys, *words) == (2, "netesto: --map x=a,x=b: x is given twice\n")
+    assert run(capsys, *words) == (
+        2,
+        (
+            "netesto: --map x=a,x=b: x is given twice\n"
+            "A name has one host; a host may have several names.\n"
+        ),
+    )

@@ -2,6 +2,7 @@
 
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -165,5 +166,8 @@ def test_a_missing_script_is_told(write, capsys):
     status = cli.main(["fmt", "none.nts"])
     assert (status, capsys.readouterr().err) == (
         2,
-        "netesto: none.nts: No such file or directory\n",
+        (
+            "netesto: none.nts: No such file or directory\n"
+            f"It is not in {Path.cwd()}; scripts are named by their paths.\n"
+        ),
     )
