@@ -128,7 +128,7 @@ def _retransmissions(
     found = _counted(request, flow, told, samples, _total_retransmits, lasting_s=request.duration_s)
     if again is not None and found is not None and not found.holds(again, slack=FEW_SEGMENTS):
         yield (
-            f"{again} segments sent again as {request.tool} tells, "
+            f"{again} segments retransmitted as {request.tool} tells, "
             f"{found.nearest(again):.0f} by the sender's socket"
         )
 

@@ -194,7 +194,7 @@ def retransmitted_segments_percent(rows: Iterable[Mapping[str, str]]) -> str:
     """100·Σretrans_total / Σdata_segs_out over the groups where both are known, 3 decimals.
 
     Both are counts of the sender's tcp_info: tcpi_total_retrans, and tcpi_data_segs_out, in which
-    what is sent again counts, too (RFC 4898, tcpEStatsPerfDataSegsOut; Linux 4.6).
+    retransmissions count, too (RFC 4898, tcpEStatsPerfDataSegsOut; Linux 4.6).
     """
     known = []
     for row in rows:

@@ -19,7 +19,7 @@ OTHER_PACKETS = 50
 @dataclass(frozen=True, slots=True)
 class Counted:
     """Packets that the client's interface counted in the direction of the data, and segments that
-    the sender's sockets sent, with and without data, those sent again included."""
+    the sender's sockets sent, with and without data, retransmissions included."""
 
     packets: int
     segments: int

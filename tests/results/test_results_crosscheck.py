@@ -123,7 +123,7 @@ def test_requests_that_never_arrived_are_told():
 
 def test_retransmissions_that_the_kernel_did_not_make_are_told():
     assert doubts(flow(told(local_retransmits=500))) == [
-        "group 1, flow 1: 500 segments sent again as netperf tells, 100 by the sender's socket"
+        "group 1, flow 1: 500 segments retransmitted as netperf tells, 100 by the sender's socket"
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_handful_of_segments_is_no_disagreement():
 def test_retransmissions_of_a_reverse_test_are_the_servers():
     reverse = told(local_retransmits=0, remote_retransmits=500)
     assert doubts(flow(reverse), test="TCP_MAERTS") == [
-        "group 1, flow 1: 500 segments sent again as netperf tells, 100 by the sender's socket"
+        "group 1, flow 1: 500 segments retransmitted as netperf tells, 100 by the sender's socket"
     ]
 
 

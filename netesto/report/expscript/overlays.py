@@ -24,14 +24,14 @@ FILE = "series.json"
 
 
 _Points: TypeAlias = tuple[tuple[float, float], ...]
-MARKS_REMARK = "Crosses: segments were sent again."
+MARKS_REMARK = "Crosses: retransmissions."
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     """One line: its words for the legend, its group (0: of no group), its points.
 
-    `marked`: places on the line where segments were sent again.
+    `marked`: places on the line where segments were retransmitted.
     """
 
     label: str
@@ -73,7 +73,7 @@ def _goodput(one: Series) -> list[_Line]:
 
 
 def _sent_again(sockets: Sequence[SocketSeries]) -> list[float]:
-    """When segments were sent again, in seconds."""
+    """When segments were retransmitted, in seconds."""
     return [
         time
         for socket in sockets
