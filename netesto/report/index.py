@@ -98,7 +98,7 @@ def write(folder: Path) -> None:
 def columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that hold anything; exp and status first, then what tells rows apart."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
-    whole = [row for row in rows if _is_aggregate(row) and not store.is_damaged_row(row)]
+    whole = [row for row in rows if _is_aggregate(row) and _tells_of_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
     factors = {name for name in filled if _is_factor(name, whole)}
     # Behind all the measurements nobody would see them.
@@ -112,6 +112,12 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         )
         for name in first + [name for name in filled if name not in first]
     ]
+
+
+def _tells_of_flows(row: Row) -> bool:
+    """False for an experiment that was interrupted before its first flow, or lost its manifest: what
+    was asked of it is not there, and differs from all others."""
+    return row.get("test") != "" and not store.is_damaged_row(row)
 
 
 def _is_factor(name: str, whole: Sequence[Row]) -> bool:

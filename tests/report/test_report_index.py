@@ -94,6 +94,14 @@ def test_of_an_experiment_without_a_manifest_nothing_is_a_factor():
     assert index.columns(rows)[2] == Column("qdisc", is_main=False, is_number=False)
 
 
+def test_of_an_experiment_without_a_flow_nothing_is_a_factor():
+    rows = [
+        {"exp": "1.0", "test": "", "qdisc": "", "status": "partial"},
+        {"exp": "2.0", "test": "TCP_RR", "qdisc": "fq", "status": "ok"},
+    ]
+    assert index.columns(rows)[3] == Column("qdisc", is_main=False, is_number=False)
+
+
 def test_headings_tell_units_and_rtt_is_in_milliseconds(store, publish, read):
     publish(samples.two_flows())
     index.write(store.folder)
