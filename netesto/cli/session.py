@@ -121,6 +121,8 @@ class Session(ABC):
         failures = []
         for each in passed.cells:
             self.display.say(f"passed over {each.name}: finished by an earlier run")
+            if how := resume.otherwise(results, self.script.name, each.cell, each.flows):
+                warn(f"{each.name} was measured with {how}; without --resume it is run again")
             failures += [f"{each.name}, of an earlier run: {text}" for text in each.failures]
         for failure in failures:
             self.display.warn(f"assertion failed: {failure}")

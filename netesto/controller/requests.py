@@ -33,7 +33,7 @@ def group_request(
     family: int,
 ) -> GroupRequest:
     """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
-    request = _asked(
+    request = asked(
         command,
         hosts=(client.host, server.host),
         addresses=(address(client, family), address(server, family)),
@@ -57,7 +57,7 @@ def check_possible(command: ports.RemoteCommand) -> None:
             chain=command.chain,
         )
     nowhere = IPv4Address(0)
-    request = _asked(command, hosts=(command.host, command.server), addresses=(nowhere, nowhere))
+    request = asked(command, hosts=(command.host, command.server), addresses=(nowhere, nowhere))
     options = traffic.asked_options(request)
     try:
         traffic.choose(request.test, request.tool, tuple(traffic.TOOLS), options=options)
@@ -74,7 +74,7 @@ def check_possible(command: ports.RemoteCommand) -> None:
         ) from None
 
 
-def _asked(
+def asked(
     command: ports.DoClient, *, hosts: tuple[str, str], addresses: tuple[Address, Address]
 ) -> GroupRequest:
     """What DO_CLIENT asks of client and server, whatever tool does it."""

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from ipaddress import IPv4Address
 
 from netesto.controller import digest
+from netesto.controller.requests import asked
+from netesto.language import ports
+from netesto.model import GroupRequest
 from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.store import Store
@@ -55,3 +59,41 @@ def earlier(
         return [_Columns(partial(columns_of, exp)) for exp in experiments]
 
     return of_cell
+
+
+# What a script asks of a group, by its names there. Delays are left out, and of durations all but
+# the longest: scripts draw them at random.
+_ASKED: Mapping[str, str] = {
+    "test": "test", "ca": "congestion_control", "instances": "instances", "req": "request_bytes",
+    "reply": "reply_bytes", "parallel": "parallel", "bitrate": "bitrate_bps",
+    "len": "length_bytes", "mss": "mss_bytes", "omit": "omit_s",
+}  # fmt: skip
+
+
+def otherwise(
+    results: Store, script: str, cell: Mapping[str, str], flows: Sequence[ports.DoClient]
+) -> str:
+    """In words, how a finished cell was measured otherwise than with these flows, which the script
+    asks for now; "" if it was not."""
+    experiments = results.finished_cell(script, cell) or ()
+    manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in experiments]
+    then = [group.request for each in manifests for group in each.groups]
+    nobody = IPv4Address(0)
+    now = [asked(flow, hosts=("", ""), addresses=(nobody, nobody)) for flow in flows]
+    pairs = {
+        name: [_values(requests, attribute) for requests in (then, now)]
+        for name, attribute in _ASKED.items()
+    }
+    pairs["groups"] = [str(len(requests)) for requests in (then, now)]
+    pairs["dur"] = [
+        f"{max((request.duration_s for request in requests), default=0):g}"
+        for requests in (then, now)
+    ]
+    return ", ".join(
+        f"{name}={old} and not {new}" for name, (old, new) in pairs.items() if old != new
+    )
+
+
+def _values(requests: Sequence[GroupRequest], attribute: str) -> str:
+    found = {getattr(request, attribute) for request in requests}
+    return "/".join(sorted("default" if value is None else f"{value}" for value in found))

@@ -15,10 +15,12 @@ Earlier: TypeAlias = Callable[[Mapping[str, str]], Sequence[Mapping[str, str]] |
 
 @dataclass(frozen=True, slots=True)
 class PassedCell:
-    """A cell that is passed over, and the claims that are false of what was measured in it."""
+    """A cell that is passed over, the claims that are false of what was measured in it, and the
+    flows that the script asks for there now."""
 
     cell: Mapping[str, str]
     failures: list[str] = field(default_factory=list)
+    flows: list[ports.DoClient] = field(default_factory=list, compare=False)
 
     @property
     def name(self) -> str:
@@ -50,6 +52,11 @@ class PassedOver(DryRun):
     def cell_finished(self, cell: Mapping[str, str]) -> None:
         if self._current is not None and self._current.cell == cell:
             self._current = None
+
+    def remote(self, command: ports.RemoteCommand) -> None:
+        super().remote(command)
+        if self._current is not None and isinstance(command, ports.DoClient):
+            self._current.flows.append(command)
 
     def process_experiment(
         self, exp: int, notes: ports.ExperimentNotes

@@ -115,8 +115,8 @@ def columns(rows: Sequence[Row]) -> list[Column]:
 
 
 def _tells_of_flows(row: Row) -> bool:
-    """False for an experiment that was interrupted before its first flow, or lost its manifest: what
-    was asked of it is not there, and differs from all others."""
+    """False for an experiment that was interrupted before its first flow, or lost its manifest:
+    what was asked of it is not there, and differs from all others."""
     return row.get("test") != "" and not store.is_damaged_row(row)
 
 

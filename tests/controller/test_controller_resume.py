@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from scripted_agent import do_client
 
 from netesto.controller import resume
+from netesto.language import ports
 from netesto.results import fields, manifest
 from netesto.results.store import Store
 from results import samples
@@ -31,6 +33,28 @@ def store(tmp_path: Path):
         opened.append([{"exp": "1.0", "rate": "94.1"}, {"exp": "1.1", "rate": "94.1"}])
         opened.note_cell("a", CELL, [1])
         yield opened
+
+
+def asked_otherwise(store: Store, *flows: ports.DoClient) -> str:
+    """Of a cell that was measured with one flow of cubic, for 24 s."""
+    evidence = samples.experiment(samples.lively_group(samples.request()))
+    folder = store.begin(2)
+    manifest.write(samples.manifest(evidence, exp=2, files={}), folder / manifest.NAME)
+    store.complete(2)
+    store.note_cell("a", CELL, [2])
+    return resume.otherwise(store, "a", CELL, flows)
+
+
+def test_a_cell_whose_flows_are_asked_for_as_before_was_not_measured_otherwise(store):
+    assert asked_otherwise(store, do_client(duration_s=24.0, delay_s=3.0)) == ""
+
+
+def test_a_cell_whose_flows_are_asked_for_otherwise_now_was_measured_otherwise(store):
+    flows = [do_client(duration_s=60.0), do_client(group=2, ca="bbr", bitrate_bps=1e6)]
+    assert asked_otherwise(store, *flows) == (
+        "ca=cubic and not bbr/cubic, bitrate=default and not 1000000.0/default,"
+        " groups=1 and not 2, dur=24 and not 60"
+    )
 
 
 def measured(
