@@ -141,7 +141,10 @@ def warn_of_altered(folder: Path) -> None:
 
 def _must_be_results(folder: Path) -> None:
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder")
+        raise UsageError(
+            f"{folder}: no such folder",
+            remedy="A run's results are in results/SCRIPT, or in --out.",
+        )
     if not (folder / store.TABLE).is_file() and not store.experiments(folder):
         raise UsageError(f"{folder}: no results here", remedy="A results folder holds exp.csv.")
 

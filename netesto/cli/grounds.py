@@ -135,11 +135,24 @@ def check_options(options: argparse.Namespace) -> None:
             "--hosts means real hosts; --ground and --kernel do not go with it",
             remedy="Leave out --hosts, and the script's LAB is built on this machine.",
         )
+    if options.jobs is not None and options.jobs > 1:
+        if options.hosts is not None:
+            raise crowded(options.jobs, "hosts")
+        if options.ground == "lab":
+            raise crowded(options.jobs, "lab")
     aliases = labs.parse_map(options.map)
     if options.hosts is not None:
         load(options.hosts, aliases=aliases)
     elif options.lab:
         labs.parse_spec(options.lab)
+
+
+def crowded(jobs: int, ground: str) -> UsageError:
+    """The error of several jobs where they would share processors and links."""
+    return UsageError(
+        f"--jobs {jobs}: on ground {ground} experiments would disturb each other",
+        remedy="Use --ground sim, where they cannot, or --ground uml.",
+    )
 
 
 def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) -> None:

@@ -56,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
         return f"'{self.prog} --help' helps"
 
 
-_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
+_CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
 
 
 # argparse gives the collection of sub-commands no public name.
@@ -117,10 +117,20 @@ def _count(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not (0 < seconds < math.inf):
-        raise ValueError
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds; example: 600")
     return seconds
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
@@ -185,7 +195,7 @@ def _run(commands: _Commands) -> None:
     )
     _family(run)
     run.add_argument(
-        "--seed", type=int, metavar="N", help="for everything random (default: chosen, and told)"
+        "--seed", type=_whole, metavar="N", help="for everything random (default: chosen, and told)"
     )
     run.add_argument(
         "--jobs",
@@ -235,7 +245,7 @@ def _run(commands: _Commands) -> None:
 
 def _family(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--family", type=int, choices=[4, 6], default=4, help="IP version of the traffic"
+        "--family", type=_whole, choices=[4, 6], default=4, help="IP version of the traffic"
     )
 
 
@@ -323,7 +333,7 @@ def _report(commands: _Commands) -> None:
     folder = report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     _completed(_FOLDERS, folder)
     _fields(report, "those that the folder was begun with")
-    report.add_argument("experiments", nargs="*", type=int, metavar="N", help="only these")
+    report.add_argument("experiments", nargs="*", type=_whole, metavar="N", help="only these")
 
 
 def _show(commands: _Commands) -> None:
@@ -332,7 +342,9 @@ def _show(commands: _Commands) -> None:
     )
     folder = show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
     _completed(_FOLDERS, folder)
-    show.add_argument("experiment", nargs="?", type=int, metavar="N", help="only this experiment")
+    show.add_argument(
+        "experiment", nargs="?", type=_whole, metavar="N", help="only this experiment"
+    )
 
 
 def _exp(commands: _Commands) -> None:

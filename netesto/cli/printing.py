@@ -3,6 +3,7 @@ on a terminal, and no encoding lacks a character.
 """
 
 import codecs
+import contextlib
 import sys
 from typing import TextIO
 
@@ -25,8 +26,9 @@ def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
 
 
 def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
-    """Print to standard error."""
-    print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
+    """Print to standard error. That nobody reads it changes nothing of what it is about."""
+    with contextlib.suppress(BrokenPipeError):
+        print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
 
 
 def data() -> TextIO:

@@ -185,11 +185,7 @@ def _jobs(options: argparse.Namespace, choice: Choice, rehearsal: Rehearsal) -> 
         return None
     if choice.ground not in {"uml", "sim"}:
         if options.jobs is not None and options.jobs > 1:
-            raise UsageError(
-                f"--jobs {options.jobs}: on ground {choice.ground} experiments would disturb each"
-                " other",
-                remedy="Use --ground sim, where they cannot, or --ground uml.",
-            )
+            raise grounds.crowded(options.jobs, choice.ground)
         return None
     if all(part.is_idle for part in rehearsal.parts):
         return None

@@ -45,7 +45,13 @@ class Script:
     def read(cls, name: str) -> "Script":
         """The script called `name`, "-" for standard input. UsageError if it cannot be read."""
         if name == "-":
-            return cls("stdin", STANDARD_INPUT, standard_input(), None)
+            text = standard_input()
+            if not text.strip():
+                raise UsageError(
+                    "standard input is empty: there is no script",
+                    remedy="Write: netesto run SCRIPT; 'netesto --help' helps",
+                )
+            return cls("stdin", STANDARD_INPUT, text, None)
         must_be_text(name)
         path = Path(name)
         try:

@@ -183,6 +183,11 @@ def _place_of_measure(one: Finding) -> int:
 
 
 def _whole_experiments(folder: Path) -> list[Row]:
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder}: no such folder",
+            remedy="netesto compare BASE NEW takes two results folders, each with an exp.csv",
+        )
     read: list[Row] = list(csvfile.read(folder / store.TABLE))
     rows = [row for row in read if row.get("exp", "").endswith(".0")]
     if not rows:

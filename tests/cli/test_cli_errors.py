@@ -167,6 +167,10 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
             "netesto: kernel: unknown action 'bild'\nDid you mean build?\n",
         ),
         (
+            ("run", "--family", "5", "a.nts"),
+            "netesto: run: unknown --family value '5'\nThere are: 4, 6.\n",
+        ),
+        (
             ("run", "--ground", "moon", "a.nts"),
             "netesto: run: unknown --ground value 'moon'\nThere are: lab, uml, sim, hosts.\n",
         ),
@@ -190,6 +194,9 @@ def test_an_argument_that_is_missing_shows_the_usage(capsys):
         ("--lib", "nosuch"),
         ("--fields", "nosuch"),
         ("--max-iterations", "-1"),
+        ("--jobs", "2", "--ground", "lab"),
+        ("--seed", "x"),
+        ("--max-wall", "-5"),
     ],
 )
 def test_an_option_that_is_wrong_stops_a_dry_run_before_it_prints(words, script, capsys):
@@ -207,6 +214,38 @@ def test_a_file_in_the_place_of_the_results_folder_is_refused(command, script, c
             "A file is where a folder should be; choose another results folder with --out.\n"
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--seed", "x"), "netesto: argument --seed: 'x' is not a whole number"),
+        (("--max-wall", "x"), "netesto: argument --max-wall: 'x' is not a time in seconds"),
+    ],
+)
+def test_a_number_that_is_none_is_told(words, told, capsys):
+    status, text = run(capsys, "run", *words, "a.nts")
+    assert (status, text.splitlines()[0].partition(";")[0]) == (2, told)
+
+
+@pytest.mark.parametrize("words", [["show", "none"], ["report", "none"], ["compare", "none", "n"]])
+def test_results_that_are_not_there_are_told(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, text = run(capsys, *words)
+    assert (status, text.splitlines()[0]) == (2, "netesto: none: no such folder")
+
+
+def test_nothing_on_standard_input_is_no_script():
+    status, text = shell('exec "$@" </dev/null')
+    assert (status, text.splitlines()[0]) == (
+        2,
+        "netesto: standard input is empty: there is no script",
+    )
+
+
+def test_an_error_that_nobody_reads_keeps_its_status():
+    told = shell('{ "$@" 2>&1; echo $? >&3; } 3>&2 | :', "run", "--seed", "x")
+    assert told == (0, "2\n")
 
 
 def test_a_definition_that_is_given_twice_is_a_warning(script, capsys):
