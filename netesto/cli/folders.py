@@ -145,6 +145,12 @@ def _must_be_results(folder: Path) -> None:
             f"{folder}: no such folder",
             remedy="A run's results are in results/SCRIPT, or in --out.",
         )
+    if store.is_experiment(folder):
+        whole = folder.resolve()
+        raise UsageError(
+            f"{folder}: this is the folder of an experiment",
+            remedy=f"Name its results folder first: {whole.parent} {whole.name}",
+        )
     if not (folder / store.TABLE).is_file() and not store.experiments(folder):
         raise UsageError(f"{folder}: no results here", remedy="A results folder holds exp.csv.")
 

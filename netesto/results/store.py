@@ -34,6 +34,11 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if is_experiment(folder):
+            raise ResultsError(
+                f"{folder}: this is the folder of an experiment",
+                remedy=f"Its results folder is {folder.parent}.",
+            )
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._cells: dict[str, tuple[int, ...]] | None = None
@@ -317,6 +322,11 @@ def _fault(folder: Path) -> str:
     except ResultsError as error:
         return f"is damaged ({error.message})"
     return f"is damaged ({folder}/{found[0]})" if found else ""
+
+
+def is_experiment(folder: Path) -> bool:
+    """Whether a folder is that of one experiment, whose 0/ and 1/ are no experiments."""
+    return (folder / manifest.NAME).is_file() or (folder / DERIVED).is_file()
 
 
 def _cell_key(script: str, cell: object) -> str:

@@ -367,6 +367,13 @@ def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
     assert "the rows of experiment 1 are not what was derived" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["report", "show"])
+def test_the_folder_of_an_experiment_is_no_results_folder(results, rebuilt, command, capsys):
+    assert cli.main([command, str(results / "1")]) == 2
+    assert f"Name its results folder first: {results} 1" in capsys.readouterr().err
+    assert (results / "1/exp.html").read_bytes() == (rebuilt / "1/exp.html").read_bytes()
+
+
 def test_show_does_not_send_to_report_what_report_cannot_mend(results, capsys):
     cut(results / "1/manifest.json")
     report(results)

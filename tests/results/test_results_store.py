@@ -271,6 +271,12 @@ def test_name_of_a_run_sorts_by_its_time():
     assert name_at(1795176900.25) == "2026-11-20T121500.250Z"
 
 
+def test_the_folder_of_an_experiment_takes_no_results(tmp_path):
+    (tmp_path / "manifest.json").touch()
+    with pytest.raises(ResultsError, match="this is the folder of an experiment"):
+        Store(tmp_path)
+
+
 # ---- SWEEP cells -------------------------------------------------------------------------------
 
 
