@@ -335,15 +335,23 @@ def _cell_key(script: str, cell: object) -> str:
 
 def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
     """The experiments of each finished cell; of several lines about a cell the last one holds. A
-    line that was cut short by the end of a machine counts for nothing."""
+    line that was cut short by the end of a machine, or is none of ours, counts for nothing."""
     found: dict[str, tuple[int, ...]] = {}
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return found
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
     for line in text.splitlines():
         try:
             entry = json.loads(line)
-            found[_cell_key(entry["script"], entry["cell"])] = tuple(entry["experiments"])
-        except (ValueError, KeyError, TypeError):
+            experiments_of = tuple(entry["experiments"])
+            key = _cell_key(entry["script"], entry["cell"])
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
+        if all(type(exp) is int for exp in experiments_of):
+            found[key] = experiments_of
     return found
 
 

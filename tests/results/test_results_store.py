@@ -300,6 +300,17 @@ def test_a_cell_is_not_finished_when_its_experiment_is_gone(store):
     assert store.finished_cell("a", {"ca": "bbr"}) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b'{"cell": "\xff"}', b"[]", b"null", b'{"cell": {}, "script": "a", "experiments": [[1]]}'],
+)
+def test_a_line_about_cells_that_is_none_of_ours_counts_for_nothing(store, folder, line):
+    store.note_cell("a", {"ca": "bbr"})
+    path = folder / "cells.jsonl"
+    path.write_bytes(line + b"\n" + path.read_bytes())
+    assert [store.finished_cell("a", cell) for cell in ({"ca": "bbr"}, {})] == [(), None]
+
+
 def test_a_cell_of_which_half_a_line_was_written_is_not_finished(store, folder):
     (folder / "cells.jsonl").write_text('{"cell": {"ca": "bbr"}, "exp')
     assert store.finished_cell("a", {"ca": "bbr"}) is None
