@@ -238,7 +238,8 @@ class SideBySide:
             return
         self._is_ending = self._was_interrupted = requests.is_heeded = True
         for job in self._running.values():
-            job.send(signal.SIGINT)
+            # The same, because parts ignore what we were started to ignore (`netesto run … &`).
+            job.send(number)
 
     async def _work(self, waiting: Iterator[Task], lock: int, cpu: int) -> None:
         while not self._is_ending and (task := next(waiting, None)) is not None:

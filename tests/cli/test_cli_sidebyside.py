@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -182,10 +182,27 @@ def test_an_interrupted_run_keeps_what_parts_had(ground, store):
     assert (end.status, ground.rows) == (130, ["1.0", "1.1"])
 
 
-def interrupt_after(path: Path) -> None:
-    """Ctrl-C, once `path` is there."""
+@pytest.fixture
+def in_background() -> Iterator[None]:
+    """As a shell starts a command with `&`: Ctrl-C is for others."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_background")
+def test_parts_of_a_run_in_the_background_end_with_it(ground, store):
+    ground.awaited[2] = store.folder / "never"
+    asking = (store.folder / "1", signal.SIGTERM)
+    threading.Thread(target=interrupt_after, args=asking).start()
+    end = ground.run(2)
+    assert (end.status, ground.rows) == (130, ["1.0", "1.1"])
+
+
+def interrupt_after(path: Path, number: int = signal.SIGINT) -> None:
+    """Ask to end, by Ctrl-C, once `path` is there."""
     process.wait_until(path.exists, timeout=20)
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), number)
 
 
 # ---- what killed runs leave -----------------------------------------------------------------
