@@ -152,7 +152,7 @@ def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         must_be_text(text)
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not (name.isidentifier() and name.isascii()):
             raise UsageError(f"-D {text}: not NAME=VALUE", remedy="example: -D dur=60")
         definitions[name] = value
     return definitions

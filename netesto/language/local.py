@@ -226,7 +226,12 @@ def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
     machine.remote.wait_flows(given.maybe_number("timeout"))
 
 
-def start_flows(machine: Machine, words: Words, _: ast.Row) -> None:
+def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
+    if not machine.remote.has_held:
+        machine.warn_once(
+            row.place(), "START_FLOWS: no flow waits for it; hold=1 makes a DO_CLIENT wait", row
+        )
+    machine.remote.has_held = False
     machine.port.start_flows(read(LOCAL_KEYED["START_FLOWS"], words).number("lead"))
 
 

@@ -66,6 +66,8 @@ class Remote:
         self._processed: set[int] = set()
         # Captures of a test that is still to come: by the number that was asked for, None for any.
         self._captures: list[tuple[int | None, ports.DoTcpdump]] = []
+        # Whether flows wait for START_FLOWS.
+        self.has_held = False
         self.has_flows_since_process = False
         self._warned: set[tuple[str, Place]] = set()
 
@@ -239,6 +241,7 @@ class Remote:
             self._captures = [each for each in self._captures if each[0] not in {None, exp}]
         begun = self._begun[exp]
         if isinstance(command, ports.DoClient):
+            self.has_held = self.has_held or command.hold
             begun.flows, begun.notes = command, replace(notes, exp_name=begun.name)
             begun.groups.add(command.group)
             begun.last_group = max(begun.last_group, command.group)

@@ -248,6 +248,13 @@ def test_an_error_that_nobody_reads_keeps_its_status():
     assert told == (0, "2\n")
 
 
+def test_a_definition_of_what_is_no_name_is_refused(script, capsys):
+    assert run(capsys, "run", "-D", "é=1", script("WAIT 0\n")) == (
+        2,
+        "netesto: -D é=1: not NAME=VALUE\nexample: -D dur=60\n",
+    )
+
+
 def test_a_definition_that_is_given_twice_is_a_warning(script, capsys):
     words = ("run", "-n", "-D", "a=1", "-D", "a=2", script("ECHO $a\n"))
     assert run(capsys, *words) == (0, "warning: -D a is given 2 times; a=2 counts\n")

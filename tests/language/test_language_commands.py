@@ -619,3 +619,14 @@ def test_word_before_an_argument_is_no_torn_one(asked):
     DO_CLIENT host=a server=b t dur=3
     """
     assert asked.message == "1:27: 't' is not name=value"
+
+
+def test_starting_flows_where_none_waits_is_a_warning(asked):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER hold=1
+    START_FLOWS
+    DO_CLIENT host=a server=b
+    START_FLOWS
+    PROCESS_EXP
+    """
+    assert asked.warned == ["4: START_FLOWS: no flow waits for it; hold=1 makes a DO_CLIENT wait"]
