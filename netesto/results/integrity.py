@@ -55,6 +55,9 @@ def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] =
 
 def _fault(path: Path, sha256: str) -> str:
     try:
+        # Of a device or a pipe there is no end.
+        if path.exists() and not path.is_file():
+            return "is not a file"
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
     except FileNotFoundError:

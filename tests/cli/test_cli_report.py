@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,13 @@ def test_a_missing_file_is_named(results, capsys):
     (results / SOCKETS).unlink()
     report(results)
     assert f"{results}/{SOCKETS}: is missing" in capsys.readouterr().err
+
+
+def test_what_is_there_for_a_file_and_is_none_is_named(results, capsys):
+    (results / SOCKETS).unlink()
+    os.mkfifo(results / SOCKETS)
+    assert report(results) == 1
+    assert f"{results}/{SOCKETS}: is not a file" in capsys.readouterr().err
 
 
 def test_a_file_that_was_added_is_named_and_not_read(results, rebuilt, capsys):
