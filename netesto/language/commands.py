@@ -24,7 +24,7 @@ class Kind(Enum):
     MILLISECONDS = ("a delay in milliseconds", "10, 0.5 or 200us")
     RATE = ("a rate", "100mbit or 1gbit")
     FLAG = ("0 or 1", "")
-    WORD = ("one word", "")
+    WORD = ("one word", "bbr, 20000 or 1.5K, without commas, quotes or =")
     WORDS = ("a list of words", "a,b,c")
     PROCESSORS = ("two processor numbers", "client,server: 0,1")
 

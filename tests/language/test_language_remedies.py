@@ -58,3 +58,7 @@ def test_blocks_that_do_not_fit_have_a_remedy(script):
 )
 def test_commands_that_are_wrong_have_a_remedy(script):
     assert remedy(script)
+
+
+def test_what_is_not_one_word_has_a_remedy():
+    assert remedy("DO_CLIENT host=a server=b ca=instances=3\n")
