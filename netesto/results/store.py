@@ -22,6 +22,8 @@ _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"
 _PARTIAL = ".partial"
+# No folder has a thousand million experiments.
+_DIGITS_MAX = 9
 _FACTS = frozenset({"0", "1"})
 
 
@@ -301,9 +303,9 @@ def counter(folder: Path) -> int:
         return 0
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _DIGITS_MAX:
         raise ResultsError(
-            f"{path}: {text[:40]!r} is not a number",
+            f"{path}: {text[:40]!r} is not the number of an experiment",
             remedy="Write the number of the folder's last experiment into it.",
         )
     return int(text)

@@ -123,7 +123,13 @@ def test_number_of_a_folder_that_is_there_is_not_taken(store):
 
 def test_counter_that_is_no_number_is_told(store, folder):
     (folder / "counter").write_text("twelve")
-    with pytest.raises(ResultsError, match="'twelve' is not a number"):
+    with pytest.raises(ResultsError, match="'twelve' is not the number of an experiment"):
+        store.counter()
+
+
+def test_counter_that_no_agent_could_be_told_is_refused(store, folder):
+    (folder / "counter").write_text("99999999999999999999\n")
+    with pytest.raises(ResultsError, match="is not the number of an experiment"):
         store.counter()
 
 
