@@ -365,6 +365,11 @@ def _status(folder: Path, child: process.Child) -> int:
                 "the guest kernel was killed (SIGKILL)",
                 remedy="If nobody did it, this machine had no memory left: dmesg says so.",
             ) from None
+        if os.statvfs(folder).f_bavail == 0:
+            raise LabError(
+                f"the guest kernel crashed: no space left in {folder.parent}",
+                remedy="Make room there, or name another folder: TMPDIR=FOLDER.",
+            ) from None
         raise LabError(f"the guest kernel crashed:\n{last_lines(folder)}") from None
     if "status" not in result:
         raise LabError(f"the guest could not be set up:\n{result.get('error')}")

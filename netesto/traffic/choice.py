@@ -12,6 +12,8 @@ from netesto.traffic.netperf import Netperf
 LARGEST_IPERF3_MSS = 9216
 LARGEST_DATAGRAM = 65_507
 
+NOT_INSTALLED = "is not installed at both hosts"
+
 # In the order in which `tool=auto` prefers them.
 TOOLS: Mapping[str, Tool] = {"netperf": Netperf(), "iperf3": Iperf3()}
 
@@ -68,9 +70,11 @@ def choose(
         for tool in TOOLS.values()
         if tool.name not in lacks and not _lack(tool, test, available, options)
     ]
+    absent = [name for name, lack in lacks.items() if lack == NOT_INSTALLED]
+    remedy = f"In Debian: apt install {absent[0]}" if absent else ""
     raise MissingError(
         "; ".join(f"{name} {lack}" for name, lack in lacks.items()),
-        remedy=f"tool={others[0]} can." if others else "",
+        remedy=f"tool={others[0]} can." if others else remedy,
     )
 
 
@@ -80,7 +84,7 @@ def _lack(tool: Tool, test: str, available: Collection[str], options: frozenset[
     if missing := options - tool.options:
         return f"cannot do {test} with {_list(sorted(missing))}"
     if tool.name not in available:
-        return "is not installed at both hosts"
+        return NOT_INSTALLED
     return ""
 
 

@@ -141,6 +141,15 @@ def test_a_crash_tells_the_kernel_s_last_lines(kernel, inside):
         inside(kernel, ["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 60"])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small folder")
+def test_a_temporary_folder_without_room_is_told(kernel, tmp_path):
+    mounted = """mount -t tmpfs -o size=256k none "$1" && cd / && TMPDIR=$1 exec "$2" "$3" "$4" \\
+        head -c 1000000 /dev/zero"""
+    words = ("sh", "-c", mounted, "sh", tmp_path, sys.executable, STARTER, kernel.kind)
+    done = process.run(["unshare", "--mount", *map(str, words)], timeout=PATIENCE_S, check=False)
+    assert f"the guest kernel crashed: no space left in {tmp_path}" in done.stderr
+
+
 def test_nothing_is_left_behind(kernel, inside, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     inside(kernel, ["true"])

@@ -41,13 +41,18 @@ def test_a_tool_that_cannot_do_the_options_is_named_with_them():
 def test_a_missing_tool_is_named():
     with pytest.raises(MissingError) as caught:
         traffic.choose("TCP_STREAM", "netperf", [])
-    assert str(caught.value) == "netperf is not installed at both hosts"
+    assert str(caught.value) == (
+        "netperf is not installed at both hosts\nIn Debian: apt install netperf"
+    )
 
 
 def test_every_tool_and_its_lack_is_named_when_none_fits():
     with pytest.raises(MissingError) as caught:
         traffic.choose("TCP_RR", "auto", ["iperf3"])
-    assert str(caught.value) == ("netperf is not installed at both hosts; iperf3 cannot do TCP_RR")
+    assert str(caught.value) == (
+        "netperf is not installed at both hosts; iperf3 cannot do TCP_RR\n"
+        "In Debian: apt install netperf"
+    )
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are():
