@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netesto.report import curves
+from netesto.results import numbers
 from netesto.results.evidence import OK
 from netesto.results.series import FlowSeries, Series
 
@@ -109,16 +110,10 @@ def find(series: Series, labels: Sequence[tuple[str, tuple[int, ...]]]) -> Toget
     return Together(
         period=period,
         shares=tuple(_shares(labels, rates, whole)),
-        fairness=jain(list(rates.values())) if comparable else None,
+        fairness=numbers.fairness(list(rates.values())) if comparable else None,
         fair_after_s=_fair_after_s(period, points) if can_tell_when else None,
         can_tell_when=can_tell_when,
     )
-
-
-def jain(rates: Sequence[float]) -> float | None:
-    """Jain's index of rates; None if all are 0."""
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
 
 
 def _shares(
