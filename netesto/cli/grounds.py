@@ -157,13 +157,17 @@ def crowded(jobs: int, ground: str) -> UsageError:
 
 def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) -> None:
     """Before anything is touched: ScriptError or UsageError if the script asks for a lab that
-    cannot be built, for hosts that will not be there, or for what no host could do."""
+    cannot be built, for hosts that will not be there, or for what no host could do; MissingError if
+    it requires another number of hosts."""
     if options.hosts is not None:
         inventory = load(options.hosts, aliases=labs.parse_map(options.map))
         inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
         preflight.check_hosts(rehearsal.commands, inventory)
+        preflight.check_count(rehearsal.requirements, len(inventory.endpoints))
     elif options.lab or rehearsal.lab_request:
-        check_hosts(network(options, rehearsal, script), options, rehearsal)
+        built = network(options, rehearsal, script)
+        check_hosts(built, options, rehearsal)
+        preflight.check_count(rehearsal.requirements, len(built.hosts))
     else:
         for command in rehearsal.commands:
             requests.check_possible(command)

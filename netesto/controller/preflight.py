@@ -89,11 +89,8 @@ def lacks(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list
     asked = f"{what}{requirement.operator}{wanted}"
     match what:
         case "hosts":
-            there = len(infos)
-            told = "there is 1 host" if there == 1 else f"there are {there} hosts"
-            order = compare_versions(str(there), wanted)
-            met = order >= 0 if requirement.operator == "=" else holds(order)
-            return [] if met else [f"REQUIRE {asked}: {told}"]
+            lack = lacks_hosts(requirement, len(infos))
+            return [lack] if lack else []
         case "kernel":
             return [
                 f"REQUIRE {asked}: {name} runs {info.kernel}"
@@ -106,6 +103,27 @@ def lacks(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list
                 for name, info in infos.items()
                 if (told := _set_lacks(what, requirement.operator, wanted.split(","), info))
             ]
+
+
+def lacks_hosts(requirement: ports.Requirement, there: int) -> str:
+    """What `REQUIRE hosts` lacks where `there` are so many, in words; "" if nothing. `=` asks for
+    at least as many."""
+    order = compare_versions(str(there), requirement.value)
+    met = order >= 0 if requirement.operator == "=" else _OPERATORS[requirement.operator](order)
+    told = "there is 1 host" if there == 1 else f"there are {there} hosts"
+    return "" if met else f"REQUIRE hosts{requirement.operator}{requirement.value}: {told}"
+
+
+def check_count(requirements: Sequence[ports.Requirement], there: int) -> None:
+    """MissingError if a REQUIRE asks for another number of hosts than there will be, as far as
+    that is known before any of them is asked."""
+    lines = [
+        f"{lack} (needed at {requirement.place})"
+        for requirement in requirements
+        if requirement.what == "hosts" and (lack := lacks_hosts(requirement, there))
+    ]
+    if lines:
+        raise MissingError("\n".join(lines))
 
 
 def _set_lacks(what: str, operator: str, words: Sequence[str], info: HostInfo) -> str:

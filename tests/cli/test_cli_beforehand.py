@@ -195,6 +195,14 @@ def test_host_outside_of_the_inventory(folder, capsys, command):
     assert (status, said(capsys, "a.nts:2:11")) == (2, ["a.nts:2:11: there is no host h2"])
 
 
+@pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
+def test_more_hosts_than_the_lab_will_have(folder, capsys, command):
+    (folder / "s.nts").write_text(f"REQUIRE hosts>=3\nLAB pair\n{FINISHED}")
+    assert cli.main([*command, "s.nts"]) == 3
+    told = "netesto: REQUIRE hosts>=3: there are 2 hosts (needed at s.nts:1:9)"
+    assert (told in capsys.readouterr().err, (folder / "results").exists()) == (True, False)
+
+
 @EVERY_COMMAND
 def test_what_only_one_of_two_like_commands_asks_of_the_tool_is_looked_at(folder, capsys, command):
     (folder / "a.nts").write_text(
