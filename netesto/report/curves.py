@@ -67,6 +67,11 @@ def counted(each: Sequence[Points], *, bin_s: float) -> Points:
     return (np.arange(first, len(found)) * bin_s).tolist(), found[first:].tolist()
 
 
+def on_line(line: Points, times_s: Sequence[float]) -> Points:
+    """The points of a line at some instants; outside of the line, its nearest end counts."""
+    return times_s, np.interp(times_s, *line).tolist()
+
+
 def sliding_means(points: Points, starts_s: Sequence[float], width_s: float) -> _Array:
     """The mean of a rate over the `width_s` seconds from each of `starts_s`. Outside of the line,
     as `total` takes it, the rate is 0."""

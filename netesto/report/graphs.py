@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from netesto.model import REQUEST_TESTS
@@ -103,12 +103,12 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """When a flow's samples saw retransmitted segments."""
+    """Places on a flow's line where its samples saw retransmitted segments."""
 
     name: str
     label: str
     look: Look
-    time_s: Sequence[float]
+    points: Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Picture:
     total: Points = ((), ())
     marks: Sequence[Marks] = ()
     references: Sequence[Reference] = ()
-    shades: Sequence[Shade] = field(default=())
+    shades: Sequence[Shade] = ()
 
 
 def pictures(series: Series, context: Context) -> Iterator[Picture]:
@@ -268,12 +268,15 @@ def _marks(series: Series, entries: Sequence[Entry]) -> list[Marks]:
     """Where flows are many, the graph of retransmissions tells what marks would only cover."""
     if is_crowded(entries):
         return []
-    return [
-        Marks(f"marks-{i}", f"retransmissions of {entry.label}", entry.look, times)
-        for entry in entries
-        for i in entry.flows
-        if series.flows[i].goodput.time_s and (times := retransmissions(series.flows[i]))
-    ]
+    found = []
+    for entry in entries:
+        for i in entry.flows:
+            rates = series.flows[i].goodput
+            if rates.time_s and (times := retransmissions(series.flows[i])):
+                places = curves.on_line((rates.time_s, rates.mbit_per_s), times)
+                label = f"retransmissions of {entry.label}"
+                found.append(Marks(f"marks-{i}", label, entry.look, places))
+    return found
 
 
 def _pings(series: Series) -> list[tuple[Entry, Trace]]:

@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -82,9 +81,8 @@ def _draw(picture: Picture) -> str:
     for trace in picture.traces:
         _line(axes, trace)
         titles[trace.name] = trace.label
-    lines = {trace.name.split("-")[1]: trace.points for trace in picture.traces}
     for marks in picture.marks:
-        _crosses(axes, marks, lines[marks.name.split("-")[1]])
+        _crosses(axes, marks)
         titles[marks.name] = marks.label
     if has_sum:
         _line(top, Trace("sum", "sum", Look(palette.INK, ()), "sum", picture.total))
@@ -124,13 +122,9 @@ def _fill(axes: Axes, fan: Fan) -> None:
     area.set_gid(fan.name)
 
 
-def _crosses(
-    axes: Axes, marks: Marks, line_points: tuple[Sequence[float], Sequence[float]]
-) -> None:
-    """A cross on a flow's line at each sample that saw retransmitted segments."""
+def _crosses(axes: Axes, marks: Marks) -> None:
     (line,) = axes.plot(
-        marks.time_s,
-        [float(y) for y in np.interp(marks.time_s, *line_points)],
+        *marks.points,
         linestyle="none",
         marker="x",
         markersize=5.5,
