@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from netesto import __version__
 from netesto.errors import UsageError
-from netesto.language.nearest import hint
+from netesto.nearest import hint
 
 
 class _Parser(argparse.ArgumentParser):

@@ -14,7 +14,7 @@ from netesto.errors import UsageError
 from netesto.language import ports
 from netesto.language.dryrun import Columns
 from netesto.language.interpreter import STANDARD_INPUT, Interpreter, read_script, read_stream
-from netesto.language.nearest import hint
+from netesto.nearest import hint
 from netesto.results import fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, Store

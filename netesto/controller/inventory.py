@@ -1,6 +1,5 @@
 """The hosts a run may use, and how the names in a script lead to them."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint
+from netesto.nearest import hint, nearest
 from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 
 KEYS = ("agent", "addresses")
@@ -53,13 +53,13 @@ class Inventory:
             if host in self.endpoints:
                 return self.endpoints[host]
         short, dot, rest = name.partition(".")
-        near = difflib.get_close_matches(short, [*self.endpoints, *self._aliases], n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        if near == [short] and dot:
-            hint = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
+        near = nearest(short, [*self.endpoints, *self._aliases])
+        meant = f"did you mean {near}? " if near else ""
+        if near == short and dot:
+            meant = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
         raise WorldError(
             f"there is no host {name}",
-            remedy=f"{hint}The hosts are: {', '.join(self.endpoints)}",
+            remedy=f"{meant}The hosts are: {', '.join(self.endpoints)}",
         )
 
 
@@ -111,8 +111,7 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
         )
     unknown = sorted(set(table) - {*KEYS})
     if unknown:
-        near = difflib.get_close_matches(unknown[0], KEYS, n=1)
-        remedy = f"Did you mean {near[0]}?" if near else _EXAMPLE
+        remedy = hint(unknown[0], KEYS, otherwise=_EXAMPLE)
         raise UsageError(f"{where}: unknown key {unknown[0]}", remedy=remedy)
     agent = _agent(where, table.get("agent"))
     texts = table.get("addresses", [])

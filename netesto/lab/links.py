@@ -1,6 +1,5 @@
 """A link's limits: rate, delay, loss, queue; from text to values, with every mistake named."""
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from typing import Literal, TypeVar
 
 from netesto import units
 from netesto.errors import UsageError
+from netesto.nearest import nearest
 
 Value = TypeVar("Value")
 
@@ -189,10 +189,10 @@ def whole_number(text: str, low: int, high: int) -> int:
     return int(text)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def meant(word: str, known: Iterable[str]) -> str:
     """ "; did you mean …?" where a known word is near, else ""."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
 
 
 def _milliseconds(text: str) -> float:
@@ -233,7 +233,7 @@ def _on_or_off(text: str) -> bool:
 
 def _qdisc(text: str) -> str:
     if text not in QDISC_COUNTS:
-        raise ValueError(f"not a queue that a link can have{nearest(text, QDISC_COUNTS)}")
+        raise ValueError(f"not a queue that a link can have{meant(text, QDISC_COUNTS)}")
     return text
 
 

@@ -22,7 +22,7 @@ from netesto.lab.links import (
     QDISC_COUNTS,
     LinkSettings,
     link_settings,
-    nearest,
+    meant,
     value,
     whole_number,
 )
@@ -223,7 +223,7 @@ def _even(text: str) -> int:
 
 def _routing(text: str) -> str:
     if text not in ROUTINGS:
-        raise ValueError(f"not one of {', '.join(ROUTINGS)}{nearest(text, ROUTINGS)}")
+        raise ValueError(f"not one of {', '.join(ROUTINGS)}{meant(text, ROUTINGS)}")
     return text
 
 

@@ -15,7 +15,7 @@ from netesto.lab.graph import (
     Node,
     Topology,
 )
-from netesto.lab.links import LINK_SETTINGS, link_settings, nearest
+from netesto.lab.links import LINK_SETTINGS, link_settings, meant
 from netesto.lab.shapes import SHAPE_SETTINGS, SHAPES
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
@@ -31,7 +31,7 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "") -> Topolo
         return _from_file_setting(settings, Path(script).parent)
     if name not in SHAPES:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
-        raise UsageError(f"LAB {name}: no such topology{nearest(name, SHAPES)}", remedy=remedy)
+        raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
     allowed = {**SHAPE_SETTINGS[name], **LINK_SETTINGS}
     _refuse_unknown(settings, allowed, f"LAB {name}")
     return replace(SHAPES[name](settings), asked=dict(settings))
@@ -51,7 +51,7 @@ def _refuse_unknown(asked: Mapping[str, object], allowed: Mapping[str, str], wha
     for name in asked:
         if name not in allowed:
             remedy = "Allowed:\n" + "\n".join(f"  {key}: {text}" for key, text in allowed.items())
-            message = f"{what}: no setting {name!r}{nearest(name, allowed)}"
+            message = f"{what}: no setting {name!r}{meant(name, allowed)}"
             raise UsageError(message, remedy=remedy)
 
 
@@ -151,7 +151,7 @@ def _check(topology: Topology, path: Path) -> None:
     for link in topology.links:
         for name in (link.a, link.b):
             if name not in names:
-                message = f"{path}: link {link.a}, {link.b}: no node {name}{nearest(name, names)}"
+                message = f"{path}: link {link.a}, {link.b}: no node {name}{meant(name, names)}"
                 raise UsageError(message)
         if link.a == link.b:
             raise UsageError(f"{path}: node {link.a}: linked to itself")
@@ -161,7 +161,7 @@ def _check(topology: Topology, path: Path) -> None:
             raise UsageError(f"{path}: node {node.name}: no link leads to it")
         if node.faces and node.faces not in neighbours:
             message = f"{path}: node {node.name}: device {node.faces}: not a neighbour"
-            raise UsageError(f"{message}{nearest(node.faces, neighbours)}")
+            raise UsageError(f"{message}{meant(node.faces, neighbours)}")
     if not topology.hosts:
         raise UsageError(f"{path}: no node has an agent, so no script could use it")
     first = topology.hosts[0]

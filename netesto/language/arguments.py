@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from netesto import units
 from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Argument, Kind, Specification
-from netesto.language.nearest import hint, nearest
 from netesto.language.scope import MisuseError, needed, plain
 from netesto.language.values import looks_like_range
+from netesto.nearest import hint, nearest
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[int, ...]
 

@@ -27,7 +27,6 @@ from netesto.language.interpreter import (
 from netesto.language.machine import MAX_DEPTH
 from netesto.language.macros import Macros
 from netesto.language.misuse import misuses, sweep_misuses
-from netesto.language.nearest import hint, nearest
 from netesto.language.parser import parse
 from netesto.language.remote import spellings
 from netesto.language.scope import (
@@ -40,6 +39,7 @@ from netesto.language.scope import (
 )
 from netesto.language.survey import Call, Definition, Survey, Use, survey
 from netesto.language.values import values_of
+from netesto.nearest import hint, nearest
 
 # Who reads more of them? What makes so many is most often one mistake, or no script at all.
 MAX_FINDINGS = 1000

@@ -16,10 +16,10 @@ from netesto.language.expressions import (
     shown,
     unreadable,
 )
-from netesto.language.nearest import hint
 from netesto.language.parser import UnreadableError, parse_expression
 from netesto.language.ports import ColumnKind
 from netesto.language.scope import ColumnError, MisuseError
+from netesto.nearest import hint
 from netesto.units import quantity
 
 

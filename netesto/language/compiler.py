@@ -10,7 +10,6 @@ from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
 from netesto.language.machine import EndOfScript, Level, Machine, MacroEntry, Step, Steps
-from netesto.language.nearest import hint, nearest
 from netesto.language.ports import REPETITION
 from netesto.language.scope import (
     Frame,
@@ -23,6 +22,7 @@ from netesto.language.scope import (
     undefined,
 )
 from netesto.language.values import looks_like_range, values_of
+from netesto.nearest import hint, nearest
 
 Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]

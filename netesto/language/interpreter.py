@@ -18,9 +18,9 @@ from netesto.language.compiler import Compiler
 from netesto.language.forgiving import ForgivingMachine
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
-from netesto.language.nearest import nearest
 from netesto.language.parser import parse
 from netesto.language.scope import MisuseError, check_name
+from netesto.nearest import nearest
 
 STANDARD_INPUT = "<standard input>"
 MAX_ITERATIONS = 1_000_000

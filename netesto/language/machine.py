@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
-from netesto.language.nearest import hint
 from netesto.language.ports import REPETITION
 from netesto.language.remote import Remote
 from netesto.language.scope import (
@@ -20,6 +19,7 @@ from netesto.language.scope import (
     references,
     refers,
 )
+from netesto.nearest import hint
 
 Step: TypeAlias = Callable[[Frame], None]
 Steps: TypeAlias = Sequence[tuple[Step, ast.Row]]

@@ -18,10 +18,10 @@ from netesto.language.dryrun import DryRun
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
-from netesto.language.nearest import nearest
 from netesto.language.remote import Common, setting
 from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, parts, unwrapped
+from netesto.nearest import nearest
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from netesto import allowed
 from netesto.errors import NotAllowedError
 from netesto.language import ports
-from netesto.language.nearest import hint
 from netesto.language.scope import MisuseError
+from netesto.nearest import hint
 
 
 def check(command: ports.RemoteCommand) -> None:

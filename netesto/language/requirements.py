@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 
 from netesto.language import ast, ports
 from netesto.language.commands import LOCAL
-from netesto.language.nearest import hint
 from netesto.language.scope import MisuseError
 from netesto.model import QDISCS, TRAFFIC_TOOLS
+from netesto.nearest import hint
 
 _CONDITION = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.*)")
 # Of what a host has several: the names that there are; None where anybody may add one.

@@ -1,12 +1,12 @@
 """fields.txt: which columns exp.csv has, in which order, and how groups are summed up in each."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from netesto.errors import ScriptError, UsageError
+from netesto.nearest import nearest
 from netesto.results.columns import MEASURED, NUMBERS, TEXTS
 
 Operation: TypeAlias = Literal["one", "all", "avg", "sum", "min", "max", "sumRateDur"]
@@ -65,8 +65,7 @@ class Fields:
 
     def nearest(self, name: str) -> str:
         """The column that `name` may have been meant for; empty if none is like it."""
-        near = difflib.get_close_matches(name, self.names, n=1)
-        return near[0] if near else ""
+        return nearest(name, self.names) or ""
 
     def kinds(self) -> dict[str, Kind]:
         """What each column holds."""
@@ -167,8 +166,8 @@ def _field(content: str, *, where: str) -> Field:
     for known in OPERATIONS:
         if operation == known:
             return Field(name, known)
-    near = difflib.get_close_matches(operation, OPERATIONS, n=1)
+    near = nearest(operation, OPERATIONS)
     raise UsageError(
-        f"{where}: {operation!r} is not an operation" + (f"; is {near[0]} meant?" if near else ""),
+        f"{where}: {operation!r} is not an operation" + (f"; is {near} meant?" if near else ""),
         remedy=f"Operations: {' '.join(OPERATIONS)}",
     )

@@ -1,6 +1,5 @@
 """The rows a report works on: columns converted when needed, a selection, the columns shown."""
 
-import difflib
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from netesto.errors import ScriptError
+from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
@@ -243,10 +243,8 @@ class View:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """What might have been meant, as a sentence."""
-    by_lower_case = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.6)
-    if near:
-        return f"is {' or '.join(repr(by_lower_case[key]) for key in near)} meant?"
+    if near := alike(name, names, most=3):
+        return f"is {' or '.join(map(repr, near))} meant?"
     shown = ", ".join(list(names)[:12])
     return f"there are: {shown}{', …' if len(names) > 12 else ''}"
 
