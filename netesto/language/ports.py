@@ -181,6 +181,86 @@ class ExperimentNotes:
     place: Place | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """WAIT and RAND_WAIT. `seconds` are those that pass, drawn when the script was planned;
+    estimates count `mean_s`, which does not depend on the seed."""
+
+    seconds: float
+    mean_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFlows:
+    """Until every flow of the experiment has ended and its files are complete."""
+
+    exp: int
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFlows:
+    """Start all flows held back since the last one, at one instant."""
+
+    lead_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExperiment:
+    """Finish the experiment: its data become results."""
+
+    exp: int
+    notes: ExperimentNotes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """ASSERT, about the columns of experiment `exp`, which was processed last. `text` has its
+    variables filled in; `message` is the author's, or empty."""
+
+    exp: int
+    text: str
+    message: str
+    place: Place = field(compare=False, repr=False)
+    chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echo:
+    """ECHO, and traces of DEBUG."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnterPart:
+    """A part of the script begins: `index` is its place among the parts of the plan."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavePart:
+    """The part ends. It is `whole` if it ran to its end; END breaks it off."""
+
+    index: int
+    whole: bool
+
+
+# What a script does, in order.
+Step: TypeAlias = (
+    RemoteCommand
+    | Wait
+    | WaitFlows
+    | StartFlows
+    | ProcessExperiment
+    | Claim
+    | Echo
+    | EnterPart
+    | LeavePart
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a dry run knows of an experiment's columns: no values, only what each will hold."""
