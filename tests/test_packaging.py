@@ -52,6 +52,11 @@ def test_wheel_has_what_an_agent_needs_as_a_service(wheel):
     assert wanted - names == set()
 
 
+def test_wheel_has_what_a_kernel_is_made_of(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"netesto/lab/kernel.config", "netesto/lab/repeatable.h"} <= names
+
+
 def test_installed_into_a_folder_it_finds_its_libraries_and_runs_a_script(target, tmp_path):
     script = tmp_path / "first.nts"
     script.write_text(

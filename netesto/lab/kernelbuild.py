@@ -1,11 +1,11 @@
 """Builds kernels for simulated time, from the distribution's source or from a tree of the user's.
 
     cache/KEY/                a kernel: linux, config, kernel.json; appears by one rename
-    cache/objects-TREE/       what make keeps of one tree, so that an edit is built in seconds
-    cache/netesto-running-…/  a build under way, removed with it
+    cache/objects-TREE/       what make keeps of a user's tree, so that an edit is built in seconds
+    cache/netesto-running-…/  a build in progress, removed with it
     cache/.lock               held by the one build that runs
 
-KEY names the source and the recipe. Of a tree it changes with every edit; the tree is only read.
+KEY is a hash of the source and the recipe, so every edit of a tree changes it. Trees are only read.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 # Where Debian's linux-source-* packages lie.
 SOURCES = Path("/usr/src")
 
-# What a build calls, and the package that has it. `remote/install-packages kernel` installs them.
+# The commands of a build and their packages. `remote/install-packages kernel` installs them.
 TOOLS: Mapping[str, str] = {
     "gcc": "gcc",
     "make": "make",
@@ -39,38 +39,44 @@ TOOLS: Mapping[str, str] = {
     "strip": "binutils",
 }
 
-# Programs of the build itself include C's headers, which have no command of their own to look for.
+# Programs of the build itself include C's headers; only the compiler can say whether they exist.
 HEADERS_PACKAGE = "libc6-dev"
 HEADERS_PROBE = ("gcc", "-fsyntax-only", "-include", "stdio.h", "-x", "c", os.devnull)
 
-# An unpacked source is 1.3 GB, its objects 0.15 GB; tar's and gcc's own failures come late.
+# An unpacked source is 1.3 GB, its objects 0.15 GB; tar and gcc would fail late.
 PACKAGE_SPACE_BYTES = 2_000_000_000
 TREE_SPACE_BYTES = 500_000_000
 
-# What is compiled of Linux 6.1, for who waits; other versions differ a little.
+# The number of files compiled of Linux 6.1, for the progress report; other versions are similar.
 FILES = 970
 
-# A build takes 9 minutes of one processor's time on a machine of 2020; a tenth of that speed is
-# still a machine, anything slower is a build that hangs.
+# A build takes 9 minutes of processor time on a machine of 2020. One that takes ten times as long
+# hangs.
 BUILD_TIMEOUT_S = 5400.0
 UNPACK_TIMEOUT_S = 900.0
 PROGRESS_INTERVAL_S = 5.0
 
-# Of a build that failed; the first complaint is the one that matters.
-TOLD_LINES = 15
-_COMPLAINT = re.compile(r"error:|\*\*\*|No space left|not found|cannot ")
+# How much of a failed build's log is shown; the first error is the one that matters.
+SHOWN_LINES = 15
+_ERROR = re.compile(r"error:|\*\*\*|No space left|not found|cannot ")
 
-# What kbuild takes for a sign that somebody built within the tree; it then refuses to build
-# anywhere else.
+# kbuild takes these for signs of a build within the tree and then refuses to build elsewhere.
 BUILT_WITHIN = (".config", "include/config", "arch/um/include/generated")
+
+ELSEWHERE = "XDG_CACHE_HOME names another folder for caches."
+
+# In the folder of objects: what is included before every source file, and a mark that is there
+# while make runs. make removes unfinished files, but not if it is killed: then a half-written file
+# may be newer than its source.
+HEADER, UNFINISHED = "netesto-seed.h", "netesto-unfinished"
 
 
 def build(source: Path | None = None, *, progress: Progress, jobs: int | None = None) -> Kernel:
-    """Build a kernel for simulated time, or return the one built before from the same things.
+    """Build a kernel for simulated time, or return the one built before from the same source.
 
-    `source` is an unpacked kernel source (it is only read); without it the newest source package
-    of the distribution is taken. Needs no root. MissingError names the packages to install,
-    LabError carries the last lines of a build that failed.
+    `source` is an unpacked kernel source (default: the distribution's newest source package).
+    Needs no root. MissingError names the packages to install, LabError carries the last lines of a
+    failed build.
     """
     given = newest_package() if source is None else source_folder(source)
     cache = kernels.cache_folder()
@@ -79,13 +85,13 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
         return built
     check_tools()
     with _writing(cache), _only_build(cache, progress):
-        # Another build may have made it, or the tree may have changed, while this one waited.
+        # While this build waited, another may have made the kernel, or the tree may have changed.
         key = key_of(given)
         return _built(cache / key, progress) or _build(given, cache, key, progress, jobs)
 
 
 def key_of(source: Path) -> str:
-    """The folder name of a build: what source, and what recipe."""
+    """The folder name of a build from this source by the present recipe."""
     identity = tree_identity(source) if source.is_dir() else _package_identity(source)
     return cache_key(identity, kernelconfig.recipe())
 
@@ -98,8 +104,7 @@ def cache_key(identity: str, recipe: str) -> str:
 def choose(word: str) -> Kernel:
     """The kernel that a command line calls `word`: its name, or the tree it was built from.
 
-    UsageError if there is none. MissingError if the tree was changed since: what would run is not
-    what one reads there.
+    UsageError if it is unknown. MissingError if the tree has changed since the build.
     """
     there = kernels.installed()
     named = [kernel for kernel in there if kernel.name == word]
@@ -109,7 +114,7 @@ def choose(word: str) -> Kernel:
         names = ", ".join(kernel.name for kernel in there) or "none"
         raise UsageError(
             f"--kernel {word}: neither a kernel's name nor a kernel source",
-            remedy=f"netesto kernel list shows what is there: {names}",
+            remedy=f"Kernels (netesto kernel list): {names}",
         )
     tree = source_folder(Path(word))
     built = _built(kernels.cache_folder() / key_of(tree), lambda _: None)
@@ -124,14 +129,14 @@ def choose(word: str) -> Kernel:
 
 
 def check_tools() -> None:
-    """MissingError names every package that a build lacks."""
-    lacking = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
-    if "gcc" not in lacking and process.run(HEADERS_PROBE, timeout=10, check=False).status != 0:
-        lacking.add(HEADERS_PACKAGE)
-    if lacking:
+    """MissingError, with all missing packages, unless a build has what it needs."""
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if "gcc" not in missing and process.run(HEADERS_PROBE, timeout=10, check=False).status != 0:
+        missing.add(HEADERS_PACKAGE)
+    if missing:
         raise MissingError(
             "building a kernel needs more packages",
-            remedy=f"sudo apt-get install {' '.join(sorted(lacking))}",
+            remedy=f"sudo apt-get install {' '.join(sorted(missing))}",
         )
 
 
@@ -153,18 +158,18 @@ def _version_of(package: Path) -> tuple[int, ...]:
 
 
 def source_folder(source: Path) -> Path:
-    """The tree's absolute path. UsageError if no kernel for simulated time can come of it."""
+    """The tree's absolute path. UsageError if no kernel for simulated time can be built from it."""
     options = source / "arch" / "um" / "Kconfig"
     if not options.is_file() or not (source / "Makefile").is_file():
         raise UsageError(f"{source}: not the top folder of a kernel source")
     if "config UML_TIME_TRAVEL_SUPPORT" not in options.read_text(errors="replace"):
-        raise UsageError(f"{source}: too old a kernel, it knows no simulated time")
+        raise UsageError(f"{source}: this kernel is too old for simulated time")
     within = [name for name in BUILT_WITHIN if (source / name).exists()]
     if within:
         raise UsageError(
-            f"{source}: a kernel was built within it ({', '.join(within)}), "
-            "and so none can be built elsewhere",
-            remedy=f"save its .config, then: make -C {source} ARCH=um mrproper",
+            f"{source}: a kernel was built within it ({', '.join(within)}); kbuild then refuses to "
+            "build elsewhere",
+            remedy=f"Save its .config, then: make -C {source} ARCH=um mrproper",
         )
     return source.resolve()
 
@@ -175,12 +180,12 @@ def _package_identity(package: Path) -> str:
 
 
 def tree_identity(tree: Path) -> str:
-    """Every file's place, size and time, as make sees it: any edit is another source."""
+    """A hash of the path, size and time of every file, by which make, too, notices an edit."""
     digest = sha256(str(tree).encode())
     for folder, folders, files in os.walk(tree):
         folders[:] = sorted(set(folders) - {".git"})
         for name in sorted(files):
-            # An editor's file may be gone again.
+            # A temporary file of an editor may be gone by now.
             with contextlib.suppress(FileNotFoundError):
                 facts = Path(folder, name).lstat()
                 digest.update(f"\0{folder}/{name}\0{facts.st_size}\0{facts.st_mtime_ns}".encode())
@@ -189,25 +194,25 @@ def tree_identity(tree: Path) -> str:
 
 @contextlib.contextmanager
 def _writing(cache: Path) -> Iterator[None]:
-    """Turn what the system says while the cache is written into a LabError with a remedy."""
+    """Turn an OSError while the cache is written into a LabError with a remedy."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise LabError(
             f"{cache}: cannot write: {error.strerror or error}",
-            remedy="XDG_CACHE_HOME names another place",
+            remedy=ELSEWHERE,
         ) from error
 
 
 @contextlib.contextmanager
 def _only_build(cache: Path, progress: Progress) -> Iterator[None]:
-    """Two builds at once would take twice as long each. The lock goes with the process."""
+    """Wait for a build in progress: two at once would take twice as long each."""
     with (cache / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("another build is under way: waiting for its end")
+            progress("another build is in progress; waiting for its end")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -216,9 +221,9 @@ def _check_space(cache: Path, needed_bytes: int) -> None:
     free_bytes = shutil.disk_usage(cache).free
     if free_bytes < needed_bytes:
         raise LabError(
-            f"{cache}: a kernel build needs {needed_bytes / 1e9:.1f} GB, "
-            f"only {free_bytes / 1e9:.1f} GB are free",
-            remedy="XDG_CACHE_HOME names another place",
+            f"{cache}: a kernel build needs {needed_bytes / 1e9:.1f} GB; "
+            f"{free_bytes / 1e9:.1f} GB are free",
+            remedy=ELSEWHERE,
         )
 
 
@@ -238,24 +243,20 @@ def _build(given: Path, cache: Path, key: str, progress: Progress, jobs: int | N
     _check_space(cache, TREE_SPACE_BYTES if is_tree else PACKAGE_SPACE_BYTES)
     with owned.folder(cache) as work:
         tree = given if is_tree else _unpacked(given, work, progress)
-        objects = cache / f"objects-{_objects_name(tree)}" if is_tree else work / "objects"
+        name = sha256(str(tree).encode()).hexdigest()[:16]
+        objects = cache / f"objects-{name}" if is_tree else work / "objects"
         make = make_command(tree, objects, key=key, jobs=jobs or os.cpu_count() or 1)
         made = _compile(make, objects, work, progress)
         if key_of(given) != key:
             raise LabError(
-                f"{given} was changed while it was built",
-                remedy="build it again; what is compiled already is kept",
+                f"{given} changed during the build",
+                remedy="Build it again; compiled files are kept.",
             )
         kernel = _described(made, given)
         kernels.write_record(kernel, made.parent / "kernel.json")
-        # Whole or not at all: a folder with a record appears by one rename.
         made.parent.rename(cache / key)
     progress(f"built {kernel.name}: {cache / key}")
     return kernels.read_record(cache / key / "kernel.json")
-
-
-def _objects_name(tree: Path) -> str:
-    return sha256(str(tree).encode()).hexdigest()[:16]
 
 
 def _unpacked(package: Path, work: Path, progress: Progress) -> Path:
@@ -266,16 +267,15 @@ def _unpacked(package: Path, work: Path, progress: Progress) -> Path:
     try:
         process.run(argv, timeout=UNPACK_TIMEOUT_S)
     except ProcessError as error:
-        raise LabError(f"{package}: cannot be unpacked: {error}") from error
+        raise LabError(f"cannot unpack {package}: {error}") from error
     return tree
 
 
 def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]:
-    """`make` for a kernel that runs as a process; a target is appended. The source stays clean.
+    """`make` for a kernel that runs as a process; the caller appends a target.
 
-    The kernel's release ends with what tells this build from others, so that all that names the
-    release (a host's in a manifest, uname) names the build. make ends when its starter does, also
-    by kill -9.
+    The kernel's release ends with the beginning of the key: what names the release (uname, hosts in
+    a manifest) names the build. make ends with its starter, also after kill -9.
     """
     return [
         *("setpriv", "--pdeathsig", "TERM", "--"),
@@ -287,18 +287,14 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
         "ARCH=um",
         f"--jobs={jobs}",
         f"LOCALVERSION=-{key[:6]}",
-        f"KCPPFLAGS=-include {_header(objects)}",
+        f"KCPPFLAGS=-include {objects / HEADER}",
         *kernelconfig.SEED_FLAGS,
         *kernelconfig.BUILD_NAMES,
     ]
 
 
-def _header(objects: Path) -> Path:
-    return objects / "netesto-seed.h"
-
-
 def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress) -> Path:
-    """The stripped kernel, in a folder that holds nothing else but its configuration."""
+    """The stripped kernel, in a folder of its own with its configuration."""
     _prepare(objects)
     total = "" if (objects / "linux").exists() else f" of about {FILES}"
     log, config, result = work / "make.log", objects / ".config", work / "result"
@@ -318,36 +314,28 @@ def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress)
 
 
 def _prepare(objects: Path) -> None:
-    """The folder that make writes to, with what it keeps there, unless it was killed."""
-    if _unfinished(objects).exists():
+    """The folder that make writes to; objects of an earlier build stay, unless it was killed."""
+    if (objects / UNFINISHED).exists():
         shutil.rmtree(objects)
     objects.mkdir(exist_ok=True)
-    header = _header(objects)
-    # Left alone where it is the same: make builds anew what is older than it.
-    if not header.is_file() or header.read_text(encoding="utf-8") != kernelconfig.SEED_HEADER:
-        header.write_text(kernelconfig.SEED_HEADER, encoding="utf-8")
-
-
-def _unfinished(objects: Path) -> Path:
-    """There while make runs.
-
-    make removes what it could not finish, but not if it is killed: then a file may be half written
-    and yet newer than its source.
-    """
-    return objects / "netesto-unfinished"
+    header, text = objects / HEADER, kernelconfig.seed_header()
+    # make rebuilds what is older than the header, so an unchanged one is left alone.
+    if not header.is_file() or header.read_text(encoding="utf-8") != text:
+        header.write_text(text, encoding="utf-8")
 
 
 def _check_options(config: str, progress: Progress) -> None:
-    lacking = kernelconfig.lacking(config)
-    essential = [name for name in lacking if name in kernelconfig.ESSENTIAL]
+    missing = kernelconfig.missing(config)
+    essential = [name for name in missing if name in kernelconfig.ESSENTIAL]
     if essential:
         raise LabError(f"this source has no {', '.join(essential)}; Linux 6.1 has")
-    if lacking:
-        progress(f"not in this source: {', '.join(lacking)}")
+    if missing:
+        progress(f"not in this source: {', '.join(missing)}")
 
 
 def _make(argv: Sequence[str], objects: Path, log: Path, progress: Callable[[int], None]) -> None:
-    _unfinished(objects).touch()
+    mark = objects / UNFINISHED
+    mark.touch()
     try:
         with process.background(argv, stdout=log) as child:
             for _ in range(int(BUILD_TIMEOUT_S / PROGRESS_INTERVAL_S)):
@@ -361,35 +349,34 @@ def _make(argv: Sequence[str], objects: Path, log: Path, progress: Callable[[int
         raise LabError(f"the kernel was not built: {error}") from error
     if status is None or status < 0:
         raise LabError(f"the kernel was not built: make took too long or was ended\n{_tail(log)}")
-    _unfinished(objects).unlink()
+    mark.unlink()
     if status != 0:
-        raise LabError(f"the kernel was not built: make exited {status}\n{_complaints(log)}")
+        raise LabError(f"the kernel was not built: make exited {status}\n{_errors(log)}")
 
 
 def _compiled(log: Path) -> int:
     return sum(line.startswith(("  CC ", "  AS ")) for line in _lines(log))
 
 
-def _complaints(log: Path) -> str:
-    """What a person would look at first: what the compiler, or else make, complains of."""
-    found = [line for line in _lines(log) if _COMPLAINT.search(line)]
-    return "\n".join(found[:TOLD_LINES]) or _tail(log)
+def _errors(log: Path) -> str:
+    """The first errors of the compiler or of make, or else the end of the log."""
+    found = [line for line in _lines(log) if _ERROR.search(line)]
+    return "\n".join(found[:SHOWN_LINES]) or _tail(log)
 
 
 def _tail(log: Path) -> str:
-    return "\n".join(list(_lines(log))[-TOLD_LINES:])
+    return "\n".join(_lines(log)[-SHOWN_LINES:])
 
 
-def _lines(log: Path) -> Iterator[str]:
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        yield from (line.rstrip() for line in lines)
+def _lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _described(made: Path, given: Path) -> Kernel:
     try:
         version = process.run([str(made), "--version"], timeout=10).stdout.strip()
     except ProcessError as error:
-        raise LabError(f"the kernel that was built does not run: {error}") from error
+        raise LabError(f"the new kernel does not run: {error}") from error
     return Kernel(
         name=f"sim-{version}",
         kind="sim",
