@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import get_args
 
 from netesto import process
-from netesto.cli import labs
 from netesto.lab import kernels, netns
 from netesto.lab.kernels import Kind
+from netesto.run import labs
 
 REPEATS = 5
 RUNS = 3

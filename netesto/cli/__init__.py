@@ -8,8 +8,9 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from netesto import interrupts
-from netesto.cli import options, printing, status
+from netesto.cli import options, printing
 from netesto.errors import NetestoError, ScriptError
+from netesto.run import status
 
 __all__ = ["guarded", "main"]
 
@@ -19,7 +20,7 @@ _DRY_RUN = {"-n": "--dry-run=plain", "--dry-run": "--dry-run=plain", "-n=json": 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status (netesto.cli.status)."""
+    """Run one command; its exit status (netesto.run.status)."""
     words = list(sys.argv[1:] if argv is None else argv)
     return guarded(lambda: _dispatch(words), debug="--debug" in words)
 

@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -34,7 +32,7 @@ class _Flow:
 
 
 class Display:
-    """Watches a run (controller.Observer).
+    """Watches a run (netesto.run.request.Watcher).
 
     On a terminal a display at the bottom is renewed; with `plain`, or elsewhere, each event is a
     line with its time. `quiet` leaves warnings and what ECHO says.
@@ -64,18 +62,6 @@ class Display:
         self._live: Live | None = None
         self._parts: tuple[str, ...] = ()
         self._left_s: float | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     # ---- its life ------------------------------------------------------------------------
 
@@ -110,6 +96,16 @@ class Display:
         live, self._live = self._live, None
         if live is not None:
             live.stop()
+
+    def agrees(self, question: str) -> bool:
+        """Ask the person at the terminal; True if there is none."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        self.stop()
+        printing.err(question, end="", flush=True)
+        answer = sys.stdin.readline().strip().lower()
+        self.start()
+        return answer in {"", "y", "yes"}
 
     # ---- controller.Observer -------------------------------------------------------------
 

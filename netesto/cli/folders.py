@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto.cli import printing, settings, status, tables
+from netesto.cli import printing, tables
 from netesto.controller import digest, record
 from netesto.errors import ResultsError, UsageError
 from netesto.report import index, page
@@ -13,6 +13,7 @@ from netesto.results import csvfile, derive, integrity, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
 from netesto.results.store import Store
+from netesto.run import settings, status
 
 
 def report(options: argparse.Namespace) -> int:

@@ -3,9 +3,10 @@
 import argparse
 from typing import get_args
 
-from netesto.cli import printing, status
+from netesto.cli import printing
 from netesto.lab import kernelbuild, kernels
 from netesto.lab.kernels import Kernel, Kind
+from netesto.run import status
 
 
 def kernel(options: argparse.Namespace) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from netesto.cli import agents, console, printing, status
-from netesto.cli.settings import Script, Settings, fields_for, known
+from netesto.cli import console, printing
 from netesto.collectors.clock import Clock
 from netesto.controller import preflight
 from netesto.controller.host import HostConnection
@@ -15,6 +14,8 @@ from netesto.controller.inventory import Inventory, load
 from netesto.errors import AgentError
 from netesto.language.parts import Rehearsal
 from netesto.model import ClockOffset, Endpoint, HostInfo
+from netesto.run import agents, status
+from netesto.run.settings import Script, Settings, fields_for, known
 
 
 def hosts(options: argparse.Namespace) -> int:
@@ -67,8 +68,13 @@ def _check_script(
 ) -> None:
     """What a run of the script would be refused for."""
     script = Script.read(options.script)
+    settings = Settings.of(
+        libraries=options.libraries,
+        definitions=options.definitions,
+        max_iterations=options.max_iterations,
+    )
     rehearsal = Rehearsal(known=known(fields_for(options.fields, script.path)))
-    script.run(Settings.of(options).interpreter(rehearsal))
+    script.run(settings.interpreter(rehearsal))
     inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
     preflight.check_hosts(rehearsal.commands, inventory)
     preflight.check(

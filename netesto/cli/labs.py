@@ -1,102 +1,19 @@
-"""Labs for the command line: the ground of a run, and `lab up|status|exec|path|down`, `clean`."""
+"""Labs for the command line: `lab up|status|exec|path|down`, `clean`."""
 
 import argparse
-import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from netesto import process
-from netesto.cli import printing, status
-from netesto.controller import preflight
-from netesto.controller.inventory import Inventory
+from netesto.cli import printing
 from netesto.errors import UsageError
-from netesto.lab import guest, leftovers, netns, plan, queueing, records, topology, ways
+from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Starter
-from netesto.lab.topology import Topology
 from netesto.lab.ways import Flow
-from netesto.language.ports import RemoteCommand
-from netesto.model import Address, Endpoint
+from netesto.model import Address
+from netesto.run import labs, status
 
 # Flows of any source port that `lab path` asks for: enough to meet each of sixteen equal paths.
 SAMPLE_FLOWS = 256
-
-
-def parse_spec(spec: str) -> Topology:
-    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a topology."""
-    if spec.endswith(".toml"):
-        return topology.load(Path(spec))
-    if " " in spec.strip():
-        commas = ",".join(spec.replace(",", " ").split())
-        raise UsageError(f"--lab {spec}: its words stand between commas", remedy=f"--lab {commas}")
-    name, *words = spec.split(",")
-    settings: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            # A comma inside a value, such as a list, belongs to the value.
-            raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
-        if key in settings:
-            raise UsageError(
-                f"--lab {spec}: {key} is given twice",
-                remedy=f"Leave out {key}={settings[key]} or {word}.",
-            )
-        settings[key] = value
-    return topology.build(name, settings)
-
-
-def unfetched(lab: Lab) -> dict[str, Path]:
-    """The folders with what hosts measured and no controller has fetched, by host."""
-    folders = {host: Path(lab.record.files) / host / "spool" for host in lab.record.hosts}
-    return {
-        host: folder
-        for host, folder in folders.items()
-        if any(path.is_file() for path in folder.rglob("*"))
-    }
-
-
-@contextlib.contextmanager
-def up(network: Topology, nursery: Starter) -> Iterator[Lab]:
-    """The lab, for as long as the body runs; its agents come from the nursery."""
-    with netns.up(plan_of(network), nursery=nursery) as lab:
-        yield lab
-
-
-def plan_of(network: Topology) -> plan.Plan:
-    """The plan of a new lab on this machine."""
-    burst_s = queueing.burst_s(guest.ground_inside())
-    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
-
-
-def inventory(
-    network: Topology, commands: Sequence[RemoteCommand], *, aliases: Mapping[str, str]
-) -> Inventory:
-    """The hosts of a lab that need not be there yet, by the names that commands have for them."""
-    hosts = [Endpoint(host=name, agent="") for name in network.hosts]
-    return Inventory(hosts, aliases=aliases, suffixes=preflight.suffixes(commands))
-
-
-def parse_map(text: str) -> Mapping[str, str]:
-    """`--map a=b,c=d` as a mapping. UsageError where there is no `=`."""
-    aliases: dict[str, str] = {}
-    for word in filter(None, text.split(",")):
-        name, equals, host = word.partition("=")
-        if not (name and equals and host):
-            raise UsageError(
-                f"--map {text}: {word!r} is not NAME=HOST",
-                remedy="example: --map client=h1,server=h2",
-            )
-        if name in aliases:
-            raise UsageError(
-                f"--map {text}: {name} is given twice",
-                remedy="A name has one host; a host may have several names.",
-            )
-        aliases[name] = host
-    return aliases
-
-
-# ---- commands --------------------------------------------------------------------------------
 
 
 def lab(options: argparse.Namespace) -> int:
@@ -115,8 +32,8 @@ def lab(options: argparse.Namespace) -> int:
 
 
 def _bring_up(options: argparse.Namespace) -> int:
-    network = parse_spec(options.spec)
-    built = netns.bring_up(plan_of(network))
+    network = labs.parse_spec(options.spec)
+    built = netns.bring_up(labs.plan_of(network))
     printing.out(f"lab {built.id} is up")
     _print_hosts(built)
     printing.out(f"try: netesto lab exec {network.hosts[0]} ip address")

@@ -3,12 +3,13 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from netesto.cli import folders, printing, status
+from netesto.cli import folders, printing
 from netesto.errors import UsageError
 from netesto.report import compare as comparing
 from netesto.report import comparepage, expscript
 from netesto.report.compare import Verdict
 from netesto.report.expscript import Report, tables
+from netesto.run import status
 
 
 def exp(options: argparse.Namespace) -> int:

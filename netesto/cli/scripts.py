@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from netesto.cli import behindlinks, labs, printing, settings, status
+from netesto.cli import printing
 from netesto.controller import requests
 from netesto.controller.inventory import load
 from netesto.errors import ScriptError, UsageError, WorldError
@@ -19,6 +19,7 @@ from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.dryrun import Warned
 from netesto.language.ports import LabRequest, RemoteCommand
+from netesto.run import behindlinks, labs, settings, status
 
 _STANDARD_INPUT = Path("-")
 

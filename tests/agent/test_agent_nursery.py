@@ -5,7 +5,7 @@ import sys
 from netesto import process
 
 # What a run has imported when it forks its nursery.
-IMPORTS = "import os, netesto.cli.run, netesto.cli.whole, netesto.agent.nursery"
+IMPORTS = "import os, netesto.cli.run, netesto.run.whole, netesto.agent.nursery"
 
 
 def test_a_run_has_one_thread_when_it_forks():

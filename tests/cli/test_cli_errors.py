@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli, process
-from netesto.cli import grounds
+from netesto.run import grounds
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli
-from netesto.cli.settings import are_ours, fields_for
+from netesto.run.settings import are_ours, fields_for
 
 LACKING = """\
 OTHER bw=10,cable=copper

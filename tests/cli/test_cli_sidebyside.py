@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 
 from netesto import process
-from netesto.cli import partfolders
 from netesto.cli.display import Display
-from netesto.cli.session import End
-from netesto.cli.sidebyside import Assignment, SideBySide, Task
 from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.errors import ResultsError, UsageError
 from netesto.results import csvfile
 from netesto.results.store import Store
+from netesto.run import partfolders
+from netesto.run.session import End
+from netesto.run.sidebyside import Assignment, SideBySide, Task
 
 RUN = "2026-11-20T121500.250Z"
 
@@ -84,7 +84,7 @@ class Ground:
             script=b"END\n",
             run=RUN,
             results=self.store,
-            display=self.display,
+            watcher=self.display,
             jobs=jobs,
             on_failure=on_failure,
         ).run()

@@ -7,9 +7,9 @@ import pytest
 
 from netesto import paths
 from netesto.cli import main
-from netesto.cli.status import OK
 from netesto.controller import inventory
 from netesto.model import Endpoint
+from netesto.run.status import OK
 
 FOLDER = paths.data_folder()
 TEXT = (FOLDER / "docs" / "hosts.md").read_text(encoding="utf-8")

@@ -7,13 +7,13 @@ from documented import examples
 
 from netesto import cli, paths
 from netesto.allowed import MODULE_PARAMETERS, SYSCTLS
-from netesto.cli.status import OK, WRONG
 from netesto.language import ast
 from netesto.language.check import check
 from netesto.language.commands import ALL_NAMES, DO_CLIENT_ARGUMENTS, REMOTE
 from netesto.language.expressions import FUNCTIONS
 from netesto.language.parser import parse
 from netesto.model import TESTS
+from netesto.run.status import OK, WRONG
 
 PAGE = paths.data_folder() / "docs" / "language.md"
 TEXT = PAGE.read_text(encoding="utf-8")

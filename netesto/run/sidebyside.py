@@ -23,10 +23,6 @@ from pathlib import Path
 import psutil
 
 from netesto import interrupts, process
-from netesto.cli import partfolders, status
-from netesto.cli.display import Display
-from netesto.cli.partfolders import REST
-from netesto.cli.session import End
 from netesto.controller.onfailure import OnFailure
 from netesto.errors import UsageError
 from netesto.language.parts import Part, Rehearsal
@@ -34,6 +30,10 @@ from netesto.results import durable, store
 from netesto.results.evidence import OK
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
+from netesto.run import partfolders, status
+from netesto.run.partfolders import REST
+from netesto.run.request import Watcher
+from netesto.run.session import End
 
 # What a guest with a lab of some hosts takes of this machine's memory; a long fat path takes more.
 GUEST_BYTES = 1_500_000_000
@@ -158,7 +158,7 @@ class SideBySide:
         script: bytes,
         run: str,
         results: Store,
-        display: Display,
+        watcher: Watcher,
         jobs: int,
         on_failure: OnFailure,
     ) -> None:
@@ -166,7 +166,7 @@ class SideBySide:
         self._command = command
         self._script = script
         self._results = results
-        self._display = display
+        self._watcher = watcher
         self._jobs = jobs
         self._on_failure = on_failure
         self._folder = partfolders.of_run(results.folder, run)
@@ -295,7 +295,7 @@ class SideBySide:
         left_s = None
         if done:
             left_s = passed_s * (sum(task.seconds for task in self._tasks) / done - 1)
-        self._display.parts(
+        self._watcher.parts(
             list(self._running), done=len(self._ended), of=len(self._tasks), left_s=left_s
         )
 
@@ -309,12 +309,12 @@ class SideBySide:
     def _take_over(self, task: Task) -> None:
         """Make what a part measured and said ours."""
         for line in _lines(task.folder / "stdout"):
-            self._display.echo(line)
+            self._watcher.echo(line)
         said = _lines(task.folder / "stderr")
         for line in said:
             kind, _, text = line.partition(": ")
             if kind == "warning":
-                self._display.warn(f"{task.name}: {text}")
+                self._watcher.warn(f"{task.name}: {text}")
         code = self._ended[task]
         record = _record(task)
         self._record = self._record or record
@@ -323,7 +323,7 @@ class SideBySide:
         if code not in {status.OK, status.INTERRUPTED} and not told:
             told = [_last_words(said) or "it was killed"]
         if task in self._retried:
-            self._display.warn(f"{task.name}: {'; '.join(map(str, told))}; it was run again")
+            self._watcher.warn(f"{task.name}: {'; '.join(map(str, told))}; it was run again")
         else:
             self._failures += [f"{task.name}: {failure}" for failure in told]
             self._statuses.append(code)
@@ -331,7 +331,7 @@ class SideBySide:
         for exp, own in partfolders.experiments(rows).items():
             folder = self._results.whole(int(exp))
             status_there = store.status_of(own[0], folder) or OK
-            self._display.experiment_ended(int(exp), status_there, own, str(folder / "exp.html"))
+            self._watcher.experiment_ended(int(exp), status_there, own, str(folder / "exp.html"))
 
 
 def _record(task: Task) -> Mapping[str, object]:

@@ -1,34 +1,29 @@
 """A run in one go, on a ground that this process can reach."""
 
-import argparse
 import contextlib
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from netesto import interrupts, report, units
-from netesto.cli import agents, grounds, labs, printing, status
-from netesto.cli.grounds import Choice
-from netesto.cli.session import End, Session
-from netesto.cli.settings import Script, Settings, claimable
-from netesto.cli.sidebyside import Assignment
 from netesto.controller import preflight, requests
 from netesto.controller.controller import Controller, Ground
-from netesto.controller.inventory import Inventory, load
-from netesto.controller.onfailure import CONTINUE, OnFailure
+from netesto.controller.inventory import Inventory
+from netesto.controller.onfailure import CONTINUE
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery, Starter
 from netesto.lab.topology import Topology
 from netesto.language import ports
-from netesto.language.parts import OnePart, Rehearsal
-from netesto.results.fields import Fields
+from netesto.language.parts import OnePart
 from netesto.results.manifest import PathRecord
-from netesto.results.runs import RunRecord
 from netesto.results.store import Store
+from netesto.run import agents, grounds, labs, status
+from netesto.run.session import End, Session
+from netesto.run.settings import claimable
+from netesto.run.sidebyside import Assignment
 
 _GROUNDS: Mapping[str, str] = {
     "lab": "namespaces on this machine's kernel,",
@@ -37,157 +32,141 @@ _GROUNDS: Mapping[str, str] = {
 }
 
 
-class Whole(Session):
+def run(session: Session) -> End:
+    """A whole script, or one part of it, with the agents of its ground."""
+    if session.request.hosts is not None:
+        return session.held(lambda held, results: _Whole(held, results, None).run())
+    # Before there are threads. Importing what an agent needs takes a moment, in a guest most of a
+    # run's start: this process has most of it already, and all agents have it from here.
+    from netesto.agent import nursery
+
+    with nursery.forked() as orders:
+        starter = Nursery(orders)
+        return session.held(lambda held, results: _Whole(held, results, starter).run())
+
+
+class _Whole:
     """The ground, the agents, the script, and the results as they come."""
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        *,
-        script: Script,
-        settings: Settings,
-        rehearsal: Rehearsal,
-        run_record: RunRecord,
-        fields: Fields,
-        choice: Choice,
-        out: Path,
-        part: Assignment | None,
-    ) -> None:
-        super().__init__(
-            options,
-            rehearsal=rehearsal,
-            run_record=run_record,
-            fields=fields,
-            out=out,
-            script=script,
-            settings=settings,
-        )
-        self._choice = choice
-        self._part = part
-        self._starter: Starter | None = None
+    def __init__(self, session: Session, results: Store, starter: Starter | None) -> None:
+        request = session.request
+        self._session = session
+        self._request = request
+        self._watcher = session.watcher
+        self._rehearsal = session.rehearsal
+        self._results = results
+        self._starter = starter
+        self._part = Assignment.parse(request.part) if request.part else None
         # A part that fails is run again by the process that started it, in a new guest.
-        self._on_failure = CONTINUE if part else OnFailure.parse(options.on_failure)
-
-    def run(self) -> int:
-        if self.options.hosts is not None:
-            return super().run()
-        # Before there are threads. Importing what an agent needs takes a moment, in a guest most of
-        # a run's start: this process has most of it already, and all agents have it from here.
-        from netesto.agent import nursery
-
-        with nursery.forked() as orders:
-            self._starter = Nursery(orders)
-            return super().run()
+        self._on_failure = CONTINUE if self._part else request.on_failure
 
     # ---- the ground ----------------------------------------------------------------------
 
-    def carry_out(self, results: Store) -> End:
+    def run(self) -> End:
         render, write_index = _pages()
         with self._ground() as (inventory, ground):
             controller = Controller(
                 inventory=inventory,
-                store=results,
-                fields=self.fields,
-                claimable=claimable(self.fields),
+                store=self._results,
+                fields=self._session.fields,
+                claimable=claimable(self._session.fields),
                 connect=agents.connect,
-                observer=self.display,
+                observer=self._watcher,
                 render=render,
                 index=write_index,
-                name=self.record.name,
+                name=self._session.record.name,
                 ground=ground,
-                script=self.script.name,
-                resume=self.options.resume,
-                family=self.options.family,
+                script=self._session.script.name,
+                resume=self._request.resume,
+                family=self._request.family,
                 on_failure=self._on_failure,
             )
             with controller:
                 controller.open_hosts()
-                controller.check_ready(self.rehearsal.commands, self.rehearsal.requirements)
-                totals = self.rehearsal.totals()
+                controller.check_ready(self._rehearsal.commands, self._rehearsal.requirements)
+                totals = self._rehearsal.totals()
                 seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
-                self.display.expect(experiments=totals.experiments, seconds=seconds)
+                self._watcher.expect(experiments=totals.experiments, seconds=seconds)
                 return self._interpret(controller, ground, inventory)
 
     @contextlib.contextmanager
     def _ground(self) -> Iterator[tuple[Inventory, Ground]]:
-        aliases = labs.parse_map(self.options.map)
-        suffixes = preflight.suffixes(self.rehearsal.commands)
-        if self.options.hosts is not None:
-            inventory = load(self.options.hosts, aliases=aliases).with_suffixes(suffixes)
-            if not self.options.yes and sys.stdin.isatty() and sys.stderr.isatty():
+        suffixes = preflight.suffixes(self._rehearsal.commands)
+        if self._request.hosts is not None:
+            inventory = self._request.hosts.with_suffixes(suffixes)
+            if not self._request.agreed:
                 self._ask(inventory)
             yield inventory, Ground(kind="hosts")
             return
-        network = grounds.network(self.options, self.rehearsal, self.script.file)
-        self.display.doing("building the lab")
+        network = grounds.network(self._request, self._rehearsal, self._session.script.file)
+        kind = self._session.ground
+        self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
         with labs.up(network, self._starter) as lab:
-            where = f"{_GROUNDS[self._choice.ground]} {platform.release()}"
-            self.display.say(f"{self._choice.ground}: {where}")
+            where = f"{_GROUNDS[kind]} {platform.release()}"
+            self._watcher.say(f"{kind}: {where}")
             text = drawing.draw(network)
-            self.display.say(text)
+            self._watcher.say(text)
             for note in plan.notes(network):
-                self.display.say(note)
-            inventory = Inventory(list(lab.endpoints.values()), aliases=aliases, suffixes=suffixes)
+                self._watcher.say(note)
+            inventory = Inventory(
+                list(lab.endpoints.values()), aliases=self._request.aliases, suffixes=suffixes
+            )
             measured = self._measure(lab, network, inventory)
             try:
-                yield inventory, Ground(kind=self._choice.ground, topology=text, paths=measured)
+                yield inventory, Ground(kind=kind, topology=text, paths=measured)
             finally:
                 self._keep_unfetched(lab)
 
     def _tidy_up(self) -> None:
         try:
             if removed := leftovers.clean():
-                self.display.say(f"removed what a killed run left behind ({len(removed)} things)")
+                self._watcher.say(f"removed what a killed run left behind ({len(removed)} things)")
         except LabError as error:
             # Our lab has names of its own.
-            self.display.warn(f"what a killed run left behind cannot be removed: {error.message}")
+            self._watcher.warn(f"what a killed run left behind cannot be removed: {error.message}")
 
     def _ask(self, inventory: Inventory) -> None:
         """Before settings of real hosts change, the person at the terminal agrees."""
         changed = {
             inventory.find(command.host).host: None
-            for command in self.rehearsal.commands
+            for command in self._rehearsal.commands
             if requests.settings(command)
         }
         if not changed:
             return
-        seconds = units.format_time(round(self.rehearsal.totals().seconds))
-        self.display.stop()
-        printing.err(
+        seconds = units.format_time(round(self._rehearsal.totals().seconds))
+        question = (
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
-            " which are put back at the end. Go on? [Y/n] ",
-            end="",
-            flush=True,
+            " which are put back at the end. Go on? [Y/n] "
         )
-        if sys.stdin.readline().strip().lower() not in {"", "y", "yes"}:
-            raise UsageError("not run: you said no", remedy="--yes does not ask.")
-        self.display.start()
+        if not self._watcher.agrees(question):
+            raise UsageError("cancelled", remedy="--yes does not ask.")
 
     def _keep_unfetched(self, lab: Lab) -> None:
         """What a killed agent had measured would go away with the lab: bring it home."""
         for host, folder in labs.unfetched(lab).items():
-            place = self.out / "runs" / f"{self.record.name}-unfetched" / host
+            place = self._session.out / "runs" / f"{self._session.record.name}-unfetched" / host
             try:
                 shutil.copytree(folder, place)
             except OSError as error:
-                self.display.warn(f"{host}: what it measured is lost: {error}")
+                self._watcher.warn(f"{host}: what it measured is lost: {error}")
                 continue
-            self.display.warn(f"{host}: what it measured and could not deliver is in {place}")
+            self._watcher.warn(f"{host}: what it measured and could not deliver is in {place}")
 
     def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
         """Measure the paths that flows will take, before they do."""
-        self.display.doing("measuring the paths")
+        self._watcher.doing("measuring the paths")
         pairs = {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
-            for command in self.rehearsal.commands
+            for command in self._rehearsal.commands
             if isinstance(command, ports.DoClient)
         }
-        found = probe.measure(lab, network, pairs, family=self.options.family)
+        found = probe.measure(lab, network, pairs, family=self._request.family)
         for path in found:
-            self.display.say(path.describe())
-        if not self.options.force:
+            self._watcher.say(path.describe())
+        if not self._request.force:
             probe.refuse(found)
         return tuple(
             PathRecord(
@@ -206,32 +185,32 @@ class Whole(Session):
     def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> End:
         outcome = status.OK
         failures: tuple[str, ...] = ()
-        self.display.say(f"seed {self.settings.seed}")
-        self.tell_warnings()
+        self._watcher.say(f"seed {self._request.settings.seed}")
+        self._session.tell_warnings()
         port: ports.Port = controller
         if self._part is not None:
             part = self._part
             port = OnePart(controller, index=part.index, start=part.start, before=part.before)
-        interpreter = self.settings.interpreter(port)
+        interpreter = self._request.settings.interpreter(port)
         try:
-            self.script.run(interpreter)
+            self._session.script.run(interpreter)
         except StoppedError as error:
-            self.display.say(error.message)
+            self._watcher.say(error.message)
             controller.interrupt("the run was stopped", interpreter.notes())
         except KeyboardInterrupt:
             interrupts.heed()
-            self.display.say("interrupted: keeping what was measured, putting hosts back")
+            self._watcher.say("interrupted: keeping what was measured, putting hosts back")
             try:
                 with interrupts.hurried():
                     controller.interrupt("interrupted", interpreter.notes())
             except KeyboardInterrupt:
-                self.display.say("interrupted again: what hosts still have is not brought home")
+                self._watcher.say("interrupted again: what hosts still have is not brought home")
             outcome = status.INTERRUPTED
         except NetestoError as error:
             if not controller.has_open_experiments:
                 raise
             controller.interrupt(error.message, interpreter.notes())
-            self.display.error(str(error))
+            self._watcher.error(str(error))
             # What was measured is on disk, with the reason: a failed measurement, unless the
             # script itself is to blame.
             outcome = status.WRONG if isinstance(error, ScriptError) else status.FAILED

@@ -1,6 +1,5 @@
 """Where a run happens: on real hosts, in this machine's kernel, or inside a guest kernel."""
 
-import argparse
 import hashlib
 import os
 import platform
@@ -10,13 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import interrupts
-from netesto.cli import behindlinks, labs, printing, status
-from netesto.cli.drawer import Drawer
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import load
-from netesto.controller.onfailure import OnFailure
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns, topology
 from netesto.lab.kernels import Kernel
@@ -25,6 +20,9 @@ from netesto.lab.watch import STALL_S
 from netesto.language import ports
 from netesto.language.dryrun import DryRun, Warned
 from netesto.results.store import Store
+from netesto.run import behindlinks, labs, status
+from netesto.run.drawer import Drawer
+from netesto.run.request import Request, Watcher
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -46,25 +44,25 @@ class Choice:
     kernel: Kernel | None = None
 
 
-def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choice:
+def choose(request: Request, rehearsal: DryRun, script: str) -> Choice:
     """The ground of a run: what was asked for; else `lab` where this machine's kernel has what the
     script needs, else `uml`. LabError or MissingError if neither can be."""
     inside = guest.ground_inside()
     if inside is not None:
         return Choice(inside)
-    if options.hosts is not None:
+    if request.hosts is not None:
         return Choice("hosts")
-    if options.kernel is not None:
-        return _of_kernel(options.kernel, options.ground)
-    if options.ground is not None:
-        return Choice(options.ground)
+    if request.kernel is not None:
+        return _of_kernel(request.kernel, request.ground)
+    if request.ground is not None:
+        return Choice(request.ground)
     needed = lacking(rehearsal.commands, capabilities.probe_blocking())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
         # No kernel helps there: the lab's own checks name what is missing, and who needs it.
         return Choice("lab")
     try:
-        netns.check(labs.plan_of(network(options, rehearsal, script)))
+        netns.check(labs.plan_of(network(request, rehearsal, script)))
         if needed:
             raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
     except (LabError, MissingError) as error:
@@ -76,13 +74,12 @@ def choose(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Choic
     return Choice("lab")
 
 
-def named(options: argparse.Namespace) -> str | None:
+def named(request: Request) -> str | None:
     """The ground that the command line names, also by a kernel; None if it names none. UsageError
     if there is no such kernel."""
-    if options.kernel is not None:
-        return _of_kernel(options.kernel, options.ground).ground
-    ground: str | None = options.ground
-    return ground
+    if request.kernel is not None:
+        return _of_kernel(request.kernel, request.ground).ground
+    return request.ground
 
 
 def _of_kernel(name: str, ground: str | None) -> Choice:
@@ -92,21 +89,21 @@ def _of_kernel(name: str, ground: str | None) -> Choice:
     return Choice(kernel.kind, kernel=kernel)
 
 
-def network(options: argparse.Namespace, rehearsal: DryRun, script: str) -> Topology:
+def network(request: Request, rehearsal: DryRun, script: str) -> Topology:
     """The lab that the command line, or else the script, asks for."""
-    if options.lab:
-        return labs.parse_spec(options.lab)
-    request = rehearsal.lab_request
-    if request is None:
+    if request.lab:
+        return labs.parse_spec(request.lab)
+    asked = rehearsal.lab_request
+    if asked is None:
         raise UsageError(
             f"{script} does not say which network it needs",
             remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
             " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
         )
     try:
-        return topology.build(request.topology, request.settings, script=request.place.file)
+        return topology.build(asked.topology, asked.settings, script=asked.place.file)
     except UsageError as error:
-        raise request.refused(error.message, error.remedy) from None
+        raise asked.refused(error.message, error.remedy) from None
 
 
 def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> list[str]:
@@ -121,32 +118,6 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
     return list(wanted)
 
 
-def check_options(options: argparse.Namespace) -> None:
-    """UsageError if the options name no ground, or two, or something else that is none."""
-    OnFailure.parse(options.on_failure)
-    if options.hosts is None:
-        if options.ground == "hosts":
-            raise UsageError(
-                "--ground hosts needs --hosts FILE",
-                remedy="docs/hosts.md tells what is in the file.",
-            )
-    elif options.ground not in {None, "hosts"} or options.kernel is not None:
-        raise UsageError(
-            "--hosts means real hosts; --ground and --kernel do not go with it",
-            remedy="Leave out --hosts, and the script's LAB is built on this machine.",
-        )
-    if options.jobs is not None and options.jobs > 1:
-        if options.hosts is not None:
-            raise crowded(options.jobs, "hosts")
-        if options.ground == "lab":
-            raise crowded(options.jobs, "lab")
-    aliases = labs.parse_map(options.map)
-    if options.hosts is not None:
-        load(options.hosts, aliases=aliases)
-    elif options.lab:
-        labs.parse_spec(options.lab)
-
-
 def crowded(jobs: int, ground: str) -> UsageError:
     """The error of several jobs where they would share processors and links."""
     return UsageError(
@@ -155,30 +126,21 @@ def crowded(jobs: int, ground: str) -> UsageError:
     )
 
 
-def check_script(options: argparse.Namespace, rehearsal: DryRun, script: str) -> None:
+def check_script(request: Request, rehearsal: DryRun, script: str) -> None:
     """Before anything is touched: ScriptError or UsageError if the script asks for a lab that
     cannot be built, for hosts that will not be there, or for what no host could do; MissingError if
     it requires another number of hosts."""
-    if options.hosts is not None:
-        inventory = load(options.hosts, aliases=labs.parse_map(options.map))
-        inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
-        preflight.check_hosts(rehearsal.commands, inventory)
-        preflight.check_count(rehearsal.requirements, len(inventory.endpoints))
-    elif options.lab or rehearsal.lab_request:
-        built = network(options, rehearsal, script)
-        check_hosts(built, options, rehearsal)
-        preflight.check_count(rehearsal.requirements, len(built.hosts))
+    if request.hosts is not None:
+        inventory = request.hosts.with_suffixes(preflight.suffixes(rehearsal.commands))
+    elif request.lab or rehearsal.lab_request:
+        asked = network(request, rehearsal, script)
+        inventory = labs.inventory(asked, rehearsal.commands, aliases=request.aliases)
     else:
         for command in rehearsal.commands:
             requests.check_possible(command)
-
-
-def check_hosts(network: Topology, options: argparse.Namespace, rehearsal: DryRun) -> None:
-    """UsageError or ScriptError if the command line or the script names a host that the lab, which
-    need not be there yet, will not have."""
-    aliases = labs.parse_map(options.map)
-    named = labs.inventory(network, rehearsal.commands, aliases=aliases)
-    preflight.check_hosts(rehearsal.commands, named)
+        return
+    preflight.check_hosts(rehearsal.commands, inventory)
+    preflight.check_count(rehearsal.requirements, len(inventory.endpoints))
 
 
 def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
@@ -197,22 +159,21 @@ def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
         )
 
 
-def warnings(options: argparse.Namespace, rehearsal: DryRun, script: str) -> list[Warned]:
+def warnings(request: Request, rehearsal: DryRun, script: str) -> list[Warned]:
     """What the author should know of the lab that the run will have, if it has one."""
-    if options.hosts is not None or not (options.lab or rehearsal.lab_request):
+    if request.hosts is not None or not (request.lab or rehearsal.lab_request):
         return []
-    asked = network(options, rehearsal, script)
-    aliases = labs.parse_map(options.map)
-    named = labs.inventory(asked, rehearsal.commands, aliases=aliases)
+    asked = network(request, rehearsal, script)
+    named = labs.inventory(asked, rehearsal.commands, aliases=request.aliases)
     return behindlinks.warnings(asked, rehearsal.commands, named)
 
 
 def run_inside(
     kernel: Kernel,
-    options: argparse.Namespace,
+    request: Request,
     *,
+    watcher: Watcher,
     out: Path,
-    seed: int,
     part: str | None,
     script: str,
 ) -> int:
@@ -220,7 +181,8 @@ def run_inside(
 
     The guest of a part has a seed of its own, that depends on nothing but the run's and its name.
     """
-    words = [*options.words, "--seed", str(seed), "--out", str(out)]
+    seed = request.settings.seed
+    words = [*request.words, "--seed", str(seed), "--out", str(out)]
     again = guest.command_for_run(words, kernel=kernel)
     drawer = Drawer(out)
     # In real time a guest must not have to share its processor.
@@ -233,10 +195,10 @@ def run_inside(
                 kernel=kernel,
                 writable=[out],
                 env=again.env,
-                stdin=script.encode() if options.script == "-" else b"",
-                max_wall_s=options.max_wall,
-                stall_s=options.max_stall or STALL_S,
-                warn=lambda text: printing.err(f"warning: {text}"),
+                stdin=script.encode() if request.script == "-" else b"",
+                max_wall_s=request.max_wall_s,
+                stall_s=request.max_stall_s or STALL_S,
+                warn=watcher.warn,
                 seed=seed if part is None else part_seed(seed, part),
                 meanwhile=drawer.look if draws_beside else None,
             )

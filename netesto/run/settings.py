@@ -1,6 +1,5 @@
-"""What the command line says to the language: the script, its definitions, its libraries."""
+"""What a script is interpreted with: its text, definitions, libraries, and columns."""
 
-import argparse
 import os
 import re
 import secrets
@@ -82,7 +81,7 @@ def unread(path: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the command line says to the language."""
+    """What a script is interpreted with."""
 
     libraries: tuple[Path, ...]
     definitions: Mapping[str, str]
@@ -90,14 +89,21 @@ class Settings:
     max_iterations: int
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> "Settings":
-        """The settings that the options ask for; a seed is chosen where none was given."""
-        seed = getattr(options, "seed", None)
+    def of(
+        cls,
+        *,
+        libraries: Sequence[Path],
+        definitions: Sequence[str],
+        max_iterations: int,
+        seed: int | None = None,
+    ) -> "Settings":
+        """Settings from the words of a command line: folders of --lib, NAME=VALUE of -D. A seed is
+        chosen if there is none."""
         return cls(
-            libraries=tuple(library_path(options.libraries)),
-            definitions=parse_definitions(options.definitions),
+            libraries=tuple(library_path(libraries)),
+            definitions=parse_definitions(definitions),
             seed=secrets.randbits(SEED_BITS) if seed is None else seed,
-            max_iterations=options.max_iterations,
+            max_iterations=max_iterations,
         )
 
     def interpreter(self, port: ports.Port) -> Interpreter:

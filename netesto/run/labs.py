@@ -1,0 +1,69 @@
+"""Labs for runs: built, their hosts named, what is left in them found."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from netesto.controller import preflight
+from netesto.controller.inventory import Inventory
+from netesto.errors import UsageError
+from netesto.lab import guest, netns, plan, queueing, records, topology
+from netesto.lab.netns import Lab
+from netesto.lab.nursery import Starter
+from netesto.lab.topology import Topology
+from netesto.language.ports import RemoteCommand
+from netesto.model import Endpoint
+
+
+def parse_spec(spec: str) -> Topology:
+    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a topology."""
+    if spec.endswith(".toml"):
+        return topology.load(Path(spec))
+    if " " in spec.strip():
+        commas = ",".join(spec.replace(",", " ").split())
+        raise UsageError(f"--lab {spec}: its words stand between commas", remedy=f"--lab {commas}")
+    name, *words = spec.split(",")
+    settings: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            # A comma inside a value, such as a list, belongs to the value.
+            raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
+        if key in settings:
+            raise UsageError(
+                f"--lab {spec}: {key} is given twice",
+                remedy=f"Leave out {key}={settings[key]} or {word}.",
+            )
+        settings[key] = value
+    return topology.build(name, settings)
+
+
+def unfetched(lab: Lab) -> dict[str, Path]:
+    """The folders with what hosts measured and no controller has fetched, by host."""
+    folders = {host: Path(lab.record.files) / host / "spool" for host in lab.record.hosts}
+    return {
+        host: folder
+        for host, folder in folders.items()
+        if any(path.is_file() for path in folder.rglob("*"))
+    }
+
+
+@contextlib.contextmanager
+def up(network: Topology, nursery: Starter) -> Iterator[Lab]:
+    """The lab, for as long as the body runs; its agents come from the nursery."""
+    with netns.up(plan_of(network), nursery=nursery) as lab:
+        yield lab
+
+
+def plan_of(network: Topology) -> plan.Plan:
+    """The plan of a new lab on this machine."""
+    burst_s = queueing.burst_s(guest.ground_inside())
+    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
+
+
+def inventory(
+    network: Topology, commands: Sequence[RemoteCommand], *, aliases: Mapping[str, str]
+) -> Inventory:
+    """The hosts of a lab that need not be there yet, by the names that commands have for them."""
+    hosts = [Endpoint(host=name, agent="") for name in network.hosts]
+    return Inventory(hosts, aliases=aliases, suffixes=preflight.suffixes(commands))

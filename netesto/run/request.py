@@ -1,0 +1,68 @@
+"""What a run is asked for, and who watches it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from netesto.controller.inventory import Inventory
+from netesto.controller.observer import Observer
+from netesto.controller.onfailure import CONTINUE, OnFailure
+from netesto.run.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run, as it is asked for.
+
+    `script` is a path, or "-" for standard input. `hosts` are real ones; `lab` is a topology over
+    the script's own, `aliases` are names in the script for hosts. `part` is one of those that a run
+    has started side by side. `warnings` are about the command line, of which `words` is all.
+    """
+
+    script: str
+    settings: Settings
+    out: Path | None = None
+    fields: Path | None = None
+    ground: str | None = None
+    kernel: str | None = None
+    hosts: Inventory | None = None
+    lab: str = ""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    family: int = 4
+    jobs: int | None = None
+    part: str = ""
+    resume: bool = False
+    on_failure: OnFailure = CONTINUE
+    agreed: bool = False
+    force: bool = False
+    max_wall_s: float | None = None
+    max_stall_s: float | None = None
+    words: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Watcher(Observer, Protocol):
+    """A person at a terminal, or a log."""
+
+    @property
+    def experiments(self) -> Sequence[int]:
+        """The numbers of those that have ended."""
+
+    def start(self) -> None:
+        """What happens is shown from now on, as it happens."""
+
+    def stop(self) -> None:
+        """The end of that."""
+
+    def error(self, text: str) -> None:
+        """Something that ended the run."""
+
+    def agrees(self, question: str) -> bool:
+        """The answer to a question; True where nobody can be asked."""
+
+    def expect(self, *, experiments: int, seconds: float) -> None:
+        """How many experiments there will be, and how long the whole run should take."""
+
+    def parts(self, running: Sequence[str], *, done: int, of: int, left_s: float | None) -> None:
+        """Parts of the script that run side by side now, and how many have ended."""
