@@ -10,8 +10,11 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 # A guest kernel forgets what it compiles; this it finds.
 COMPILE := $(BIN)/python -m compileall -q netesto
 
+# A test of a whole run waits for its flows more than it computes.
+WORKERS ?= -n $(shell nproc) --dist loadgroup --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check kernel format proto completions bench setup packages clean
+.PHONY: help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,13 +24,17 @@ demo: setup ## two real TCP flows compete on this machine; ends with a page to l
 
 test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
 	@$(COMPILE)
-	@$(BIN)/pytest
+	@$(BIN)/pytest $(WORKERS)
 
 check: $(VENV)/.dev ## form, types, and who imports whom
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fails below 90 %
+	@$(COMPILE)
+	@$(BIN)/pytest $(WORKERS) -m "not uml and not sim" --cov --cov-report=term:skip-covered
 
 kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once
 	@remote/install-packages kernel
@@ -46,6 +53,9 @@ completions: $(VENV)/.dev ## generate the shells' completions from the command l
 
 bench: $(VENV)/.dev ## the benchmarks, as ratios
 	@for bench in bench/*/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+dist: $(VENV)/.dev ## what a release consists of: dist/*.tar.gz and dist/*.whl, tried
+	@.ci/dist $(BIN)/python
 
 setup: $(VENV)/.installed ## what the demo needs: Debian packages, a virtual environment, the package
 
@@ -71,4 +81,4 @@ $(VENV)/.dev: setup.cfg pyproject.toml $(VENV)/bin/python | packages
 	@touch $@ $(VENV)/.installed
 
 clean: ## remove the virtual environment and caches; results stay
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

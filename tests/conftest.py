@@ -14,11 +14,49 @@ from hypothesis import HealthCheck, settings
 
 from netesto import process
 
+# Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
+SLOWEST_FIRST = ("system", "lab_guest", "docs", "libraries", "lab", "agent")
+
+# Fixtures that cost nothing to have in every worker.
+CHEAP = frozenset({"working_folder", "_signals_heeded", "lab_obstacle"})
+
 # How fast this machine happens to be is no fact that a test states.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers (pytest -n) run the tests of one expensive fixture together, on each ground, and of
+    other files whatever comes: what takes long comes first."""
+    for item in items:
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: place_of(item.path.parent.name))
+
+
+def place_of(folder: str) -> int:
+    return SLOWEST_FIRST.index(folder) if folder in SLOWEST_FIRST else len(SLOWEST_FIRST)
+
+
+def group_of(item: pytest.Item) -> str:
+    """What a test shares with others: a file's fixtures, with the parameters that they have; ""
+    for a test of a whole run that shares nothing."""
+    if item.path.parent.name not in {"system", "lab_guest"}:
+        return str(item.path)
+    assert isinstance(item, pytest.Function)
+    shared = {
+        name: definitions[-1]
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items()
+        if definitions[-1].scope != "function" and definitions[-1].baseid and name not in CHEAP
+    }
+    if not shared:
+        return ""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return "-".join(
+        [item.path.name, *(str(parameters[name]) for name in shared if name in parameters)]
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
