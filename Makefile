@@ -30,6 +30,7 @@ check: $(VENV)/.dev ## form, types, and who imports whom
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	.ci/types-of-tests $(BIN)/mypy
 	$(BIN)/lint-imports
 
 coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fails below 90 %

@@ -5,12 +5,19 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from netesto.model import Event
 from netesto.transport.client import AgentClient, connect
 
 # An agent answers in well under a second; this only keeps a broken test from hanging.
 READY_TIMEOUT_S = 30
+
+
+class HoldingClient(AgentClient):
+    """A client, and the events of its hold."""
+
+    events: AsyncIterator[Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +35,15 @@ class Daemon:
         return Path(self.address.removeprefix("unix:"))
 
     @contextlib.asynccontextmanager
-    async def held(self, run: str = "run") -> AsyncIterator[AgentClient]:
-        """A connection that holds it; `events` of it are in the attribute of that name."""
+    async def held(self, run: str = "run") -> AsyncIterator[HoldingClient]:
+        """A connection that holds it."""
         async with await connect(self.address, host=self.host, timeout=READY_TIMEOUT_S) as agent:
             events = agent.hold("the test", run)
             async with contextlib.aclosing(events):
                 await anext(events)
-                agent.events = events
-                yield agent
+                holding = cast("HoldingClient", agent)
+                holding.events = events
+                yield holding
 
 
 StartDaemon: TypeAlias = Callable[..., Daemon]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import Self
+from typing import Any, Self
 
 from netesto.errors import OutputError
 from netesto.model import TESTS, GroupRequest, Ports, TransferResult
@@ -24,7 +24,7 @@ REQUEST = GroupRequest(
 )
 
 
-def request(**changes: object) -> GroupRequest:
+def request(**changes: Any) -> GroupRequest:
     return replace(REQUEST, **changes)
 
 

@@ -9,14 +9,13 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from agent_daemons import Daemon, StartDaemon
+from agent_daemons import Daemon, HoldingClient, StartDaemon
 from agent_values import request
 
 from netesto import process
 from netesto.agent import leftovers
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
-from netesto.transport.client import AgentClient
 from netesto.transport.files import ship
 
 # Flows here take a second or two; the deadline only keeps a broken test from hanging.
@@ -26,7 +25,7 @@ DEADLINE_S = 30
 NOBODY = Ports(control=(9,), data=(10,))
 
 
-async def events_until(agent: AgentClient, kind: str) -> list:
+async def events_until(agent: HoldingClient, kind: str) -> list:
     """Events up to the first of a kind, without progress and what a busy machine warns of."""
     events = []
     async with asyncio.timeout(DEADLINE_S):
@@ -59,7 +58,7 @@ def processes_of(life: str) -> list[str]:
 
 async def pid_of(life: str, name: str) -> int:
     """The number of a process of an agent, once it runs."""
-    found = []
+    found: list[int] = []
 
     def is_there() -> bool:
         found[:] = [
@@ -289,7 +288,7 @@ async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: 
     assert "flow.1.1.out" in paths
 
 
-async def signal_in_mid_flow(client: Daemon, b: AgentClient, sign: signal.Signals) -> None:
+async def signal_in_mid_flow(client: Daemon, b: HoldingClient, sign: signal.Signals) -> None:
     """Signal the client's agent while a flow to `b` runs, and read its events to their end."""
     async with client.held() as a:
         await a.start(request(duration_s=30), await b.expect(request()), None)

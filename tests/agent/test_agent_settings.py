@@ -215,7 +215,9 @@ def test_netem_of_nothing_removes_nothing_else(before: RootQdisc | None):
 @given(st.decimals("0.000001", "100", places=6))
 def test_loss_arrives_as_it_was_asked_for(loss):
     plan = plan_netem(Netem(0, 1000, float(loss), "eth0"), None)
-    word = plan.steps[0].argv[-1]
+    step = plan.steps[0]
+    assert isinstance(step, Run)
+    word = step.argv[-1]
     assert (word[-1], float(word[:-1]), "e" in word) == ("%", float(loss), False)
 
 

@@ -61,7 +61,7 @@ def test_tcp_modules_that_control_no_congestion_are_left_out():
 
 def test_what_was_found_is_remembered_until_the_next_boot(tmp_path):
     capabilities.remember(tmp_path / "run", BOOT, frozenset({"tbf", "htb"}))
-    assert capabilities.recall(tmp_path / "run", BOOT) == {"tbf", "htb"}
+    assert capabilities.recall(tmp_path / "run", BOOT) == frozenset({"tbf", "htb"})
 
 
 @pytest.mark.parametrize(

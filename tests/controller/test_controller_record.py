@@ -100,7 +100,9 @@ def test_requests_that_were_not_completed_are_warned_of():
 
 def test_two_sources_that_disagree_are_warned_of():
     evidence = samples.two_flows()
-    result = replace(evidence.groups[0].instances[0].result, rate_bps=36_543e6)
+    told = evidence.groups[0].instances[0].result
+    assert told is not None
+    result = replace(told, rate_bps=36_543e6)
     wrong = replace(evidence.groups[0].instances[0], result=result)
     groups = (replace(evidence.groups[0], instances=(wrong,)), evidence.groups[1])
     assert "36543 Mbit/s as netperf tells" in found(replace(evidence, groups=groups)).warnings[0]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from scripted_agent import HERE, do_client
@@ -32,7 +33,7 @@ def missing(command: ports.RemoteCommand) -> list[str]:
     return requests.missing(command, infos, {"a": A, "b": B}, family=4)
 
 
-def set_command(kind: type[ports.RemoteCommand], **values: object) -> ports.RemoteCommand:
+def set_command(kind: type[ports.RemoteCommand], **values: Any) -> ports.RemoteCommand:
     """A SET_* command to host a, outside of any experiment."""
     return kind(name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, **values)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typed import found
 
 from netesto import paths, process
 from netesto.language.commands import ALL_NAMES, REMOTE
@@ -56,8 +57,8 @@ def test_visual_studio_code_knows_all_commands_and_no_others():
 
 
 def test_both_know_all_functions_and_no_others():
-    vim = re.search(r"ntsFunction /.*?%\((.*?)\\\)", VIM)[1].split("\\|")
-    code = re.search(r"\?:(.*?)\)", GRAMMAR["repository"]["function"]["match"])[1].split("|")
+    vim = found(r"ntsFunction /.*?%\((.*?)\\\)", VIM)[1].split("\\|")
+    code = found(r"\?:(.*?)\)", GRAMMAR["repository"]["function"]["match"])[1].split("|")
     assert (set(vim), set(code)) == (set(FUNCTIONS), set(FUNCTIONS))
 
 
@@ -71,7 +72,7 @@ def test_visual_studio_code_knows_the_operator(operator):
 @pytest.mark.parametrize("operator", ["AND", "OR", "NOT"])
 def test_visual_studio_code_knows_the_word_between_conditions(operator):
     logical = GRAMMAR["repository"]["operator"]["patterns"][1]["match"]
-    assert re.search(logical, f"IF $a {operator} $b: ECHO")[0] == operator
+    assert found(logical, f"IF $a {operator} $b: ECHO")[0] == operator
 
 
 # A line, and the group that Vim puts each of its parts in.
@@ -151,7 +152,7 @@ def test_visual_studio_code_sets_remote_commands_apart():
 
 def test_both_know_all_kinds_of_tests():
     vim, code = vim_statements("ntsConstant"), GRAMMAR["repository"]["constant"]["match"]
-    assert (TESTS - words(vim), TESTS - words(code)) == (set(), set())
+    assert (TESTS - words(vim), TESTS - words(code)) == (frozenset(), frozenset())
 
 
 def test_every_rule_that_is_included_exists():
@@ -231,4 +232,4 @@ def test_both_recognise_scripts_and_libraries():
         *language["filenames"],
         *language["filenamePatterns"],
     ]
-    assert re.search(r"BufRead (\S+)", detection)[1].split(",") == patterns_of_code
+    assert found(r"BufRead (\S+)", detection)[1].split(",") == patterns_of_code

@@ -4,6 +4,7 @@ import re
 from ipaddress import ip_address
 
 import pytest
+from typed import found
 
 from netesto import paths
 from netesto.cli import main
@@ -13,7 +14,7 @@ from netesto.run.status import OK
 
 FOLDER = paths.data_folder()
 TEXT = (FOLDER / "docs" / "hosts.md").read_text(encoding="utf-8")
-EXAMPLE = re.search(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[1]
+EXAMPLE = found(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[1]
 
 
 def endpoint(name, number):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from documented import examples
+from typed import found
 
 from netesto import cli, paths
 from netesto.allowed import MODULE_PARAMETERS, SYSCTLS
@@ -62,7 +63,7 @@ def test_check_finds_no_error_where_none_is_announced(example, folder):
 
 def table(title):
     """The rows of the first table under a heading, as lists of cells."""
-    section = re.search(rf"^###? {title}\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)[1]
+    section = found(rf"^###? {title}\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)[1]
     rows = re.search(r"^\|---.*\n((?:\|.*\n?)+)", section, re.MULTILINE)
     lines = rows[1].splitlines() if rows else []
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]

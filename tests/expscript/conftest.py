@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
 
     def run_script(
-        script: str, *, csv: str = CSV, strict: bool = False, explain: bool = False, **more: object
+        script: str, *, csv: str = CSV, strict: bool = False, explain: bool = False, **more: Any
     ) -> Outcome:
         Path("exp.csv").write_text(csv)
         Path("my.exp").write_text(script)

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +41,9 @@ def written(tmp_path):
 
 @pytest.fixture
 def folders(written):
-    def make(base: Cells, new: Cells, **options) -> Comparison:
-        return compare.compare(*written(base, new), Asked(**options))
+    def make(base: Cells, new: Cells, **options: Any) -> Comparison:
+        first, second = written(base, new)
+        return compare.compare(first, second, Asked(**options))
 
     return make
 

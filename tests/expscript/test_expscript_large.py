@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from typed import found
 
 import netesto.report
 from netesto import process
@@ -28,7 +29,7 @@ def html(run) -> str:
 
 def inside(html: str) -> str:
     """What a browser without scripts shows, and one with scripts takes as text."""
-    return re.search(r'<noscript class="large"[^>]*>(.*?)</noscript>', html, re.DOTALL)[1]
+    return found(r'<noscript class="large"[^>]*>(.*?)</noscript>', html, re.DOTALL)[1]
 
 
 class Tags(HTMLParser):
@@ -63,7 +64,7 @@ def test_columns_of_numbers_of_a_large_table_stand_at_the_right(html):
 
 
 def test_the_widest_row_of_each_column_is_known(html):
-    assert re.search(r'data-widest="([^"]*)"', html)[1] == "999 1 9 0"
+    assert found(r'data-widest="([^"]*)"', html)[1] == "999 1 9 0"
 
 
 @pytest.mark.skipif(not NODE, reason="node is not installed")

@@ -98,6 +98,7 @@ Journal(Path(sys.argv[1], "journal")).begin("a change", [Write(sys.argv[2], "as 
 def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
     argv = ["sh", "-c", "trap '' TERM; echo ready; exec sleep 600"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as stubborn:
+        assert stubborn.stdout is not None
         stubborn.stdout.readline()
         teardown.end_processes([stubborn.pid], grace_s=0.05)
         assert stubborn.wait(5) == -signal.SIGKILL
@@ -106,4 +107,4 @@ def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
 def test_a_process_that_is_gone_already_is_no_harm():
     with subprocess.Popen(["true"]) as child:
         child.wait(5)
-    assert teardown.end_processes([child.pid], grace_s=0.05) is None
+    teardown.end_processes([child.pid], grace_s=0.05)

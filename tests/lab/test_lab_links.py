@@ -142,6 +142,7 @@ def test_any_limit_is_read_or_refused(text):
         limit = read(rate="10mbit", delay="20", limit=text).limit
     except UsageError:
         return
+    assert limit is not None
     assert limit.amount > 0
 
 

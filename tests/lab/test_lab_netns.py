@@ -206,10 +206,12 @@ def is_alive(nursery: psutil.Process) -> bool:
 def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.close()
-    with ours, (tmp_path / "ready").open("w") as ready:
-        order = {"namespace": tmp_path, "log": tmp_path / "log", "ready": ready.fileno()}
-        with pytest.raises(LabError, match="agents cannot be started"):
-            Nursery(ours).start([], **order)
+    with (
+        ours,
+        (tmp_path / "ready").open("w") as ready,
+        pytest.raises(LabError, match="agents cannot be started"),
+    ):
+        Nursery(ours).start([], namespace=tmp_path, log=tmp_path / "log", ready=ready.fileno())
 
 
 @pytest.mark.lab

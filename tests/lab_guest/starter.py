@@ -3,12 +3,13 @@ folder remains, if that is named `results`."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from netesto.lab import guest, kernels
 
 if __name__ == "__main__":
     ground, *argv = sys.argv[1:]
-    kind = "sim" if ground == "sim" else "uml"
+    kind: kernels.Kind = "sim" if ground == "sim" else "uml"
     writable = [Path.cwd()] if Path.cwd().name == "results" else []
-    warn = sys.stderr.write
+    warn: Any = sys.stderr.write
     sys.exit(guest.run(argv, kernel=kernels.need(kind), writable=writable, warn=warn))

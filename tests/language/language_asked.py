@@ -18,7 +18,7 @@ class Asked:
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
         self.commands: list[ports.RemoteCommand] = []
         self.echoed: list[str] = []
-        self.waited: list[float | tuple[float, float]] = []
+        self.waited: list[Any] = []
         self.warned: list[str] = []
         self.failed: list[str] = []
         self.processed: list[tuple[int, ports.ExperimentNotes]] = []
@@ -110,7 +110,7 @@ class Asked:
 
 def run(text: str, port: Any, **options: Any) -> Interpreter:
     """Run a text on a port; a ScriptError is kept in `port.error`."""
-    given = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
+    given: dict[str, Any] = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
     interpreter = Interpreter(port, **given)
     try:
         interpreter.run_text(text, "test.nts")

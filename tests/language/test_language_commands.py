@@ -1,5 +1,7 @@
 """Local and remote commands: what the port is asked."""
 
+from typing import Any
+
 from language_asked import Asked, run
 
 from netesto.errors import Place
@@ -9,7 +11,7 @@ from netesto.language.interpreter import Facts, SourceFile
 
 
 def client(**changes):
-    given = {
+    given: dict[str, Any] = {
         "name": "DO_CLIENT", "host": "a", "exp": 1, "exp_name": "Exp", "place": Place("", 0),
         "group": 1, "server": "b", "test": "TCP_RR", "tool": "auto", "ca": "reno",
         "duration_s": 20.0, "delay_s": 0.0, "instances": 1, "request_bytes": 1_000_000,

@@ -1,7 +1,7 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
-import pytest
 from language_asked import LIBRARY, run
+from typed import nearly
 
 from netesto.language.dryrun import DryRun, Totals
 
@@ -35,7 +35,7 @@ def test_json_has_one_object_for_each_command_and_a_summary(dry):
 
 
 def test_plain_lines_show_arguments_time_and_place():
-    lines = []
+    lines: list[str] = []
     port = DryRun(lines.append)
     run('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n', port)
     port.finish()
@@ -102,12 +102,13 @@ def test_one_command_of_each_sort_is_kept():
         ("DO_CLIENT", "cubic"),
         ("SET_NETEM", None),
     ]
+    assert port.lab_request is not None
     assert port.lab_request.topology == "pair"
     assert [each.value for each in port.requirements] == ["bbr"]
 
 
 def test_nothing_is_asserted_without_results():
-    lines = []
+    lines: list[str] = []
     port = DryRun(lines.append, form="json")
     run("DO_SERVER host=a\nPROCESS_EXP\nASSERT nosuch > 1\n", port)
     assert len(lines) == 2
@@ -126,4 +127,4 @@ END
 """
     port = DryRun()
     run(text, port, library_path=[LIBRARY])
-    assert port.totals() == Totals(1, 2, pytest.approx(60.85, abs=0.1), 60.0)
+    assert port.totals() == Totals(1, 2, nearly(60.85, abs=0.1), 60.0)

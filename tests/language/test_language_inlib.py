@@ -4,6 +4,7 @@ import re
 
 import pytest
 from language_asked import LIBRARY, Asked, run
+from typed import found
 
 from netesto.language import ast, ports
 from netesto.language.check import check
@@ -268,4 +269,4 @@ def test_every_test_macro_has_an_example():
         for each in parse((LIBRARY / "inlib").read_text(), file="inlib").body
         if isinstance(each, ast.Macro) and not each.name.startswith("inlib")
     ]
-    assert [re.match(r"RUN (\w+)", call)[1] for call in examples()] == macros
+    assert [found(r"^RUN (\w+)", call)[1] for call in examples()] == macros

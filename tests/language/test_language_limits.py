@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import ScriptError
-from netesto.language import interpreter, lines
+from netesto.language import ast, interpreter, lines
 from netesto.language.check import MAX_FINDINGS, check
 from netesto.language.machine import MAX_DEPTH
 from netesto.language.parser import parse
@@ -40,7 +40,9 @@ def test_a_line_that_is_too_long_is_refused(word):
 
 def test_a_line_as_long_as_may_be_is_read():
     text = "ECHO " + "x" * (lines.MAX_LINE - 5)
-    assert parse(text, file="a.nts").body[0].arguments[0].text == text[5:]
+    [command] = parse(text, file="a.nts").body
+    assert isinstance(command, ast.Command)
+    assert command.arguments[0].text == text[5:]
 
 
 @pytest.mark.parametrize("end", [" \\", " \\ # more", ' "x" \\'])

@@ -7,6 +7,7 @@ from language_asked import Asked, run
 def remedy(script):
     port = Asked({"rate": "90", "ca": "cubic"})
     run(script, port)
+    assert port.error is not None
     return port.error.remedy
 
 

@@ -58,7 +58,7 @@ def test_check_shows_nothing_of_a_file_that_is_no_script(secret, content):
 
 
 def test_debug_shows_nothing_of_a_file_that_is_no_script(secret):
-    lines = []
+    lines: list[str] = []
     run(secret(SECRET.encode(), before="DEBUG 1\n"), lines.append)
     assert "root:x" not in "\n".join(lines)
 

@@ -51,7 +51,7 @@ def filled(text, variables, active=()):
 
 def model(lines):
     """What the last of `lines` prints, the others being assignments; None for a circle."""
-    variables = {}
+    variables: dict[str, str] = {}
     *assignments, (_, text) = lines
     try:
         for name, value in assignments:

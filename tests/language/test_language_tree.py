@@ -95,4 +95,6 @@ def test_same_text_elsewhere_is_the_same_tree():
 
 def test_word_knows_its_place_in_a_continued_line():
     tree = parse("RUN m \\\n  x=1 y=2", file="x.nts")
-    assert tree.body[0].row.place("y=") == Place("x.nts", 2, 9, 1, "  x=1 y=2")
+    [command] = tree.body
+    assert isinstance(command, ast.Command)
+    assert command.row.place("y=") == Place("x.nts", 2, 9, 1, "  x=1 y=2")

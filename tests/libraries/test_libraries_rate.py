@@ -4,6 +4,7 @@ import re
 
 import pytest
 from library_runs import LIBRARY, dry_run, echoed, experiments, names, traffic_s
+from typed import found
 
 from netesto.language.check import check
 
@@ -196,7 +197,7 @@ def test_duration_is_that_of_the_flows_and_nothing_is_waited_for_by_the_clock():
 
 def test_the_example_in_the_comment_is_sound(tmp_path):
     text = (LIBRARY / "inlib.rateTest").read_text()
-    call = re.search(r"# Example:   (RUN (?:.*\\\n# +)*.*)", text)[1]
+    call = found(r"# Example:   (RUN (?:.*\\\n# +)*.*)", text)[1]
     path = tmp_path / "example.nts"
     path.write_text("SOURCE inlib.rateTest\n" + re.sub(r"\\\n# +", " ", call) + "\n")
     assert check([path], library_path=[LIBRARY], definitions={}) == []

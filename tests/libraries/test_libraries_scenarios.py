@@ -4,6 +4,7 @@ import re
 
 import pytest
 from library_runs import LIBRARY, SCRIPTS, dry_run, experiments, traffic_s
+from typed import found
 
 from netesto.lab import topology
 from netesto.language.check import check
@@ -14,7 +15,7 @@ NAMES = sorted(path.name for path in SCRIPTS.glob("*.nts"))
 
 def head(name):
     """The comment that a script begins with."""
-    return re.match(r"(?:#.*\n)+", (SCRIPTS / name).read_text())[0]
+    return found(r"\A(?:#.*\n)+", (SCRIPTS / name).read_text())[0]
 
 
 def lab_hosts(request):
@@ -40,7 +41,7 @@ def test_script_begins_with_what_it_is(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_script_takes_as_long_as_it_says(name):
-    said = seconds(re.search(r"Takes +((?:\d+ (?:min|s) ?)+)", head(name))[1])
+    said = seconds(found(r"Takes +((?:\d+ (?:min|s) ?)+)", head(name))[1])
     assert said == pytest.approx(traffic_s((SCRIPTS / name).read_text()), rel=0.1)
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from library_runs import LIBRARY, dry_run, echoed, experiments, names
+from typed import found
 
 from netesto.errors import ScriptError
 from netesto.language.check import check
@@ -105,7 +106,7 @@ def test_it_brings_inlib_with_it():
 
 def test_the_example_in_the_comment_is_sound(tmp_path):
     text = (LIBRARY / "inlib.vsTest").read_text()
-    call = re.search(r"# Example:   (RUN (?:.*\\\n# +)*.*)", text)[1]
+    call = found(r"# Example:   (RUN (?:.*\\\n# +)*.*)", text)[1]
     path = tmp_path / "example.nts"
     path.write_text("SOURCE inlib.vsTest\n" + re.sub(r"\\\n# +", " ", call) + "\n")
     assert check([path], library_path=[LIBRARY], definitions={}) == []

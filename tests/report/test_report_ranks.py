@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from typed import nearly
 
 from netesto.report import ranks
 from netesto.report.expscript.estimates import Interval
@@ -17,25 +18,25 @@ LEAST_COVERED = 0.95 - 3 * (0.95 * 0.05 / COMPARISONS) ** 0.5
 
 
 def test_a_rank_test_of_few_values_is_exact():
-    assert ranks.unpaired(MALES, FEMALES).p == pytest.approx(1 / 9)
+    assert ranks.unpaired(MALES, FEMALES).p == nearly(1 / 9)
 
 
 def test_a_rank_test_of_many_values_is_approximated(monkeypatch):
     monkeypatch.setattr(ranks, "EXACT_MAX", 0)
-    assert ranks.unpaired(MALES, FEMALES).p == pytest.approx(0.11134688653314041)
+    assert ranks.unpaired(MALES, FEMALES).p == nearly(0.11134688653314041)
 
 
 def test_ties_are_counted_and_not_approximated():
     # Of the 20 ways to choose three runs only this one and its mirror are so far apart.
     change = ranks.unpaired(np.array([1.0, 1.0, 1.0]), np.array([2.0, 2.0, 3.0]))
-    assert change.p == pytest.approx(2 / 20)
+    assert change.p == nearly(2 / 20)
 
 
 def test_a_signed_rank_test_is_exact():
     # All 2^6 signs; W+ = 20 of 21 has three neighbours as far: 20, 21, and 1, 0.
     base = np.ones(6)
     new = np.array([0.9, 1.2, 1.3, 1.4, 1.5, 1.6])
-    assert ranks.paired(base, new).p == pytest.approx(4 / 64)
+    assert ranks.paired(base, new).p == nearly(4 / 64)
 
 
 # Critical values of U at 0.05 in two tails, as the published tables have them.
@@ -45,7 +46,7 @@ def test_ends_of_intervals_are_the_tests_critical_values(runs, below):
                      .ravel()) - 1  # fmt: skip
     change = ranks.unpaired(np.arange(1.0, runs + 1), np.exp(np.arange(1.0, runs + 1)))
     assert change.interval is not None
-    assert (change.interval.low, change.interval.high) == pytest.approx(
+    assert (change.interval.low, change.interval.high) == nearly(
         (ratios[below], ratios[-1 - below])
     )
 
@@ -54,7 +55,7 @@ def test_pairs_have_the_means_of_two_log_ratios():
     change = ranks.paired(np.ones(6), np.array([2.0, 4, 8, 16, 32, 64]))
     # Logarithms 1 to 6 of 2: their means have the median 3.5, and W needs all with 6 pairs.
     assert (change.part, change.interval) == (
-        pytest.approx(2**3.5 - 1), Interval(pytest.approx(1), pytest.approx(63))
+        nearly(2**3.5 - 1), Interval(nearly(1), nearly(63))
     )  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def test_too_few_runs_have_no_interval_and_no_small_p(runs, is_paired):
 
 def test_the_change_is_the_median_ratio_and_from_zero_it_is_infinite():
     zeros = np.zeros(4)
-    assert ranks.unpaired(np.array([10.0]), np.array([11.0])).part == pytest.approx(0.1)
+    assert ranks.unpaired(np.array([10.0]), np.array([11.0])).part == nearly(0.1)
     assert ranks.unpaired(zeros, zeros) == ranks.Change(0.0, Interval(0.0, 0.0), 1.0, 1.0, 0)
     assert ranks.unpaired(zeros, zeros + 3) == ranks.Change(
         math.inf, Interval(math.inf, math.inf), 2 / 70, 2 / 70, 1
@@ -117,19 +118,19 @@ def test_many_runs_have_normal_sums():
 
 def test_fishers_test_is_exact_and_knows_the_least_that_it_could_say():
     # R. Fisher's lady: 3 of 4 cups, one-sided 17/70; two-sided 34/70.
-    assert ranks.fisher((1, 3), (4, 4)) == (pytest.approx(34 / 70), pytest.approx(2 / 70))
-    assert ranks.fisher((0, 7), (8, 8))[0] == pytest.approx(16 / 11440)
+    assert ranks.fisher((1, 3), (4, 4)) == (nearly(34 / 70), nearly(2 / 70))
+    assert ranks.fisher((0, 7), (8, 8))[0] == nearly(16 / 11440)
     assert ranks.fisher((0, 0), (8, 8)) == (1.0, 1.0)
 
 
 def test_holm_corrects_step_by_step():
-    assert ranks.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert ranks.holm([0.01, 0.04, 0.03, 0.005]) == nearly([0.03, 0.06, 0.06, 0.02])
     assert ranks.holm([]) == []
 
 
 @pytest.mark.parametrize(("runs", "p"), [(3, 0.1), (4, 2 / 70), (1, 1.0)])
 def test_few_runs_cannot_have_a_small_p(runs, p):
-    assert ranks.least_p(runs) == pytest.approx(p)
+    assert ranks.least_p(runs) == nearly(p)
 
 
 @pytest.mark.parametrize("is_paired", [False, True])
@@ -170,6 +171,6 @@ def test_ratios_that_are_too_many_to_keep_are_found_all_the_same(monkeypatch, ze
     found = ranks.unpaired(base, new)
     assert kept.interval is not None
     assert found.interval is not None
-    assert (found.part, found.interval.low, found.interval.high, found.p) == pytest.approx(
+    assert (found.part, found.interval.low, found.interval.high, found.p) == nearly(
         (kept.part, kept.interval.low, kept.interval.high, kept.p), abs=1e-9
     )

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-import pytest
+from typed import nearly
 
 from netesto.report import together, words
 from netesto.report.together import Period, Share, Together
@@ -8,7 +8,7 @@ from netesto.results import series
 from netesto.results.series import FlowSeries, RateSeries, Series
 from results import samples
 
-FIFTY = pytest.approx(50.0)
+FIFTY = nearly(50.0)
 
 
 def flow(start_s, end_s, rate, *, test="TCP_STREAM", status="ok"):
@@ -45,10 +45,10 @@ def test_answer_for_two_equal_flows():
     assert found(flow(0.0, 10.0, constant(50.0)), flow(2.0, 8.0, constant(50.0))) == Together(
         period=Period(2.0, 8.0, (0, 1)),
         shares=(
-            Share("flow 0", (0,), FIFTY, pytest.approx(0.5), FIFTY, FIFTY, FIFTY),
-            Share("flow 1", (1,), FIFTY, pytest.approx(0.5), FIFTY, FIFTY, FIFTY),
+            Share("flow 0", (0,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
+            Share("flow 1", (1,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
         ),
-        fairness=pytest.approx(1.0),
+        fairness=nearly(1.0),
         fair_after_s=0.0,
         can_tell_when=True,
     )
@@ -57,10 +57,11 @@ def test_answer_for_two_equal_flows():
 def test_flows_of_a_group_are_told_by_slowest_median_and_fastest():
     flows = [flow(0.0, 10.0, constant(rate)) for rate in (10.0, 20.0, 60.0)]
     got = together.find(experiment(*flows), [("group", (0, 1, 2))])
+    assert got is not None
     assert got.shares == (
         Share(
-            "group", (0, 1, 2), *map(pytest.approx, (90.0, 1.0)),
-            *map(pytest.approx, (10.0, 20.0, 60.0)),
+            "group", (0, 1, 2), *map(nearly, (90.0, 1.0)),
+            *map(nearly, (10.0, 20.0, 60.0)),
         ),
     )  # fmt: skip
 
@@ -69,7 +70,7 @@ def test_fair_is_what_stays_fair():
     # Equal for a second at 3 s, and from 6 s on.
     meets = flow(0.0, 12.0, lambda t: 50.0 if 3.0 < t < 4.0 or t > 6.0 else 90.0)
     other = flow(0.0, 12.0, lambda t: 50.0 if 3.0 < t < 4.0 or t > 6.0 else 10.0)
-    assert found(meets, other).fair_after_s == pytest.approx(5.8, abs=0.11)
+    assert found(meets, other).fair_after_s == nearly(5.8, abs=0.11)
 
 
 def test_unfair_to_the_end_is_never_fair():
@@ -113,6 +114,7 @@ def test_starts_within_a_hundredth_of_the_experiment_are_one():
 
 def test_overlap_is_told_in_words():
     got = together.find(series.build(samples.two_flows()), [("both", (0, 1))])
+    assert got is not None
     told = words.together(got)
     assert told.startswith("From 8.3 s to 16.3 s (8.0 s) they got ")
 

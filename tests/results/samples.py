@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from ipaddress import ip_address
+from typing import Any
 
 from netesto.model import (
     ClockOffset,
@@ -23,7 +24,7 @@ LEAD_S = 0.25
 
 
 def request(*, group=1, client="client1", server="server1", **other) -> GroupRequest:
-    values = {
+    values: dict[str, Any] = {
         "exp": 12,
         "exp_name": "1s2c1fs",
         "test": "TCP_STREAM",
@@ -43,7 +44,7 @@ def sample(time_s: float, **values) -> SocketSample:
 def instance(number: int = 1, *, rate_bps: float = 50e6, **values) -> InstanceEvidence:
     """A flow that ended well, without samples unless given."""
     asked_s = BEGIN_S + LEAD_S
-    standard = {
+    standard: dict[str, Any] = {
         "status": OK,
         "asked_start_s": asked_s,
         "started_s": asked_s + 0.001,
@@ -62,7 +63,7 @@ def failed(number: int = 1, reason: str = "netperf exited 1: no control connecti
 
 def group(*instances: InstanceEvidence, asked: GroupRequest | None = None, **values):
     asked = asked or request(instances=len(instances))
-    standard = {
+    standard: dict[str, Any] = {
         "full_host": f"{asked.client}.lab",
         "full_server": f"{asked.server}.lab",
         "kernel": "6.18.44",
@@ -185,8 +186,8 @@ def lively_group(asked: GroupRequest, *, rate_bps: float = 45e6, good: int | Non
 def _counters(flows: list[InstanceEvidence]) -> dict[str, int]:
     """What an interface counts that carried these flows in full-size packets, and nothing else."""
     lasts = [flow.client_samples[-1] for flow in flows if flow.client_samples]
-    packets = sum(each.segments_out for each in lasts)
-    size = sum(each.bytes_sent for each in lasts)
+    packets = sum(each.segments_out or 0 for each in lasts)
+    size = sum(each.bytes_sent or 0 for each in lasts)
     return {
         "rx_packets": packets // 2,
         "tx_packets": packets,
@@ -248,7 +249,7 @@ def manifest(evidence: ExperimentEvidence, **values) -> Manifest:
     good = [flow.status == OK for flow in flows]
     status = OK if all(good) else "partial" if any(good) else "failed"
     hosts = sorted({h for g in evidence.groups for h in (g.request.client, g.request.server)})
-    standard = {
+    standard: dict[str, Any] = {
         "exp": evidence.exp,
         "exp_name": evidence.exp_name,
         "description": "cubic all the time, bbr from 8 s to the end of its 8 s",

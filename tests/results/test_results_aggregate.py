@@ -258,4 +258,5 @@ def test_total_goodput_is_at_least_the_share_of_the_longest_flow(pairs):
 @given(st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20))
 def test_fairness_lies_between_one_over_n_and_one(rates):
     found = numbers.fairness(rates)
+    assert found is not None
     assert 1 / len(rates) - 1e-9 <= found <= 1 + 1e-9

@@ -48,8 +48,8 @@ def flow(result: TransferResult | None = None, *, client=None, server=None, **va
     )
 
 
-def doubts(*flows, counters=None, **asked):
-    asked = request(instances=len(flows), duration_s=4.0, **asked)
+def doubts(*flows, counters=None, **options):
+    asked = request(instances=len(flows), duration_s=4.0, **options)
     return list(crosscheck.warnings(experiment(group(*flows, asked=asked, counters=counters))))
 
 

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -32,7 +33,7 @@ def spelled_out(text: str) -> list[Field]:
         name, _, operation = word.partition(":")
         names.append(name)
         if operation:
-            found += [Field(each, operation) for each in names]
+            found += [Field(each, cast("Any", operation)) for each in names]
             names = []
     return found
 

@@ -69,6 +69,7 @@ def test_folder_is_free_and_the_number_taken_when_a_run_was_killed(folder):
         text=True,
     )
     with child:
+        assert child.stdout is not None
         told = child.stdout.readline()
         child.send_signal(signal.SIGKILL)
     with Store(folder) as store:

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from typed import nearly
 from whole_runs import Outcome, netesto
 
 pytestmark = pytest.mark.lab
@@ -60,7 +61,7 @@ def test_retransmissions_are_of_segments_where_interfaces_count_pieces(two_flows
     share = 100 * float(whole["retrans_total"]) / float(whole["data_segs_out"])
     assert (whole["retransPkts%"], float(whole["retransSegs%"])) == (
         "",
-        pytest.approx(share, abs=1e-3),
+        nearly(share, abs=1e-3),
     )
 
 

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ def output() -> Callable[[str], str]:
 def ask() -> Callable[..., GroupRequest]:
     """A request; what is not given is plain."""
 
-    def made(**fields: object) -> GroupRequest:
-        plain: dict[str, object] = {
+    def made(**fields: Any) -> GroupRequest:
+        plain: dict[str, Any] = {
             "exp": 1,
             "group": 1,
             "exp_name": "Exp",

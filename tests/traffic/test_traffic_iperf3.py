@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from typed import nearly
 
 from netesto.errors import OutputError
 from netesto.model import Interval, Ports, TransferResult
@@ -142,7 +143,7 @@ def test_reverse_stream(output, ask):
 def test_stream(output, ask):
     result = parse(output("iperf3-3.12-tcp-stream.json"), ask())
     assert replace(result, intervals=()) == TransferResult(
-        rate_bps=pytest.approx(26645953957.85302),
+        rate_bps=nearly(26645953957.85302),
         elapsed_s=1.000214,
         local_retransmits=45,
         local_congestion_control="cubic",
@@ -154,7 +155,7 @@ def test_stream(output, ask):
 
 def test_intervals_of_a_stream_are_the_receivers(output, ask):
     first = parse(output("iperf3-3.12-tcp-stream-10mbit.json"), ask()).intervals[0]
-    assert first.rate_bps == pytest.approx(10_305_586, abs=1)
+    assert first.rate_bps == nearly(10_305_586, abs=1)
 
 
 def test_intervals_of_a_stream_are_the_senders_where_the_server_told_none(output, ask):
@@ -171,7 +172,7 @@ def test_a_start_before_the_second_that_iperf3_names_is_moved_there(output, ask)
 def test_omitted_seconds_are_left_out_and_the_rest_begins_after_them(output, ask):
     result = parse(output("iperf3-3.12-tcp-stream-omit.json"), ask(), started_s=1795183361.5)
     starts = [interval.start_s for interval in result.intervals]
-    assert starts == pytest.approx(
+    assert starts == nearly(
         [1795183362.5 + s for s in (0.000036, 0.200019, 0.399971, 0.599968, 0.799994, 1.000022)],
         abs=1e-6,
     )
@@ -179,7 +180,7 @@ def test_omitted_seconds_are_left_out_and_the_rest_begins_after_them(output, ask
 
 def test_parallel_streams_are_summed(output, ask):
     result = parse(output("iperf3-3.12-tcp-stream-parallel.json"), ask(parallel=2))
-    assert result.rate_bps == pytest.approx(41_936_414.0, abs=1)
+    assert result.rate_bps == nearly(41_936_414.0, abs=1)
 
 
 def test_parallel_streams_tell_their_ports_and_not_that_of_the_control_connection(output, ask):
@@ -190,7 +191,7 @@ def test_parallel_streams_tell_their_ports_and_not_that_of_the_control_connectio
 def test_datagrams_count_where_they_arrive(output, ask):
     result = parse(output("iperf3-3.12-udp-stream-lossy.json"), ask(test="UDP_STREAM"))
     assert replace(result, intervals=()) == TransferResult(
-        rate_bps=pytest.approx(5594548613.666544),
+        rate_bps=nearly(5594548613.666544),
         elapsed_s=1.000048,
         client_ports=(15021,),
     )
@@ -203,13 +204,13 @@ def test_datagrams_have_no_intervals_where_the_server_told_none(output, ask):
 
 def test_paced_datagrams_arrive_at_their_rate(output, ask):
     result = parse(output("iperf3-3.12-udp-stream.json"), ask(test="UDP_STREAM"))
-    assert result.rate_bps == pytest.approx(49_960_905.55, abs=1)
+    assert result.rate_bps == nearly(49_960_905.55, abs=1)
 
 
 def test_events_of_a_stream(output, ask):
     result = parse(output("iperf3-3.18-tcp-stream.jsonl"), ask())
     assert replace(result, intervals=()) == TransferResult(
-        rate_bps=pytest.approx(36152794716.31837),
+        rate_bps=nearly(36152794716.31837),
         elapsed_s=1.005511,
         local_retransmits=270,
         local_congestion_control="cubic",
@@ -222,23 +223,23 @@ def test_events_of_a_stream(output, ask):
 def test_events_carry_the_receivers_intervals(output, ask):
     intervals = parse(output("iperf3-3.18-tcp-stream.jsonl"), ask()).intervals
     assert intervals[0] == Interval(
-        1795183369.0, pytest.approx(1795183369.2, abs=1e-3), pytest.approx(31973954924, abs=1)
+        1795183369.0, nearly(1795183369.2, abs=1e-3), nearly(31973954924, abs=1)
     )
 
 
 def test_events_of_a_reverse_stream(output, ask):
     result = parse(output("iperf3-3.18-tcp-maerts.jsonl"), ask(test="TCP_MAERTS"))
-    assert (result.rate_bps, result.remote_retransmits) == (pytest.approx(17630719795.24914), 68)
+    assert (result.rate_bps, result.remote_retransmits) == (nearly(17630719795.24914), 68)
 
 
 def test_events_of_datagrams(output, ask):
     result = parse(output("iperf3-3.18-udp-stream.jsonl"), ask(test="UDP_STREAM"))
-    assert result.rate_bps == pytest.approx(49_973_077.36, abs=1)
+    assert result.rate_bps == nearly(49_973_077.36, abs=1)
 
 
 def test_one_document_of_a_new_version(output, ask):
     result = parse(output("iperf3-3.18-tcp-stream.json"), ask())
-    assert result.rate_bps == pytest.approx(27787102568.57386)
+    assert result.rate_bps == nearly(27787102568.57386)
 
 
 FAILURES = [
@@ -314,7 +315,7 @@ def test_what_standard_error_adds_after_the_json_is_passed_over(output, ask):
 
 def test_an_event_tells_progress(output, ask):
     line = output("iperf3-3.18-tcp-stream.jsonl").splitlines()[1]
-    assert IPERF3.progress(line, ask()) == pytest.approx(36e9, rel=0.2)
+    assert IPERF3.progress(line, ask()) == nearly(36e9, rel=0.2)
 
 
 def test_datagrams_sent_are_no_progress(output, ask):

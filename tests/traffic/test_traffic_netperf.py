@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from typed import nearly
 
 from netesto.errors import OutputError
 from netesto.model import Interval, TransferResult
@@ -85,7 +86,7 @@ def test_deadline_leaves_room_for_the_data_on_its_way(ask):
 
 def test_stream_on_a_slow_path(output, ask):
     assert parse(output("netperf-2.7.0-tcp-stream-10mbit.txt"), ask()) == TransferResult(
-        rate_bps=pytest.approx(9_617_680.0),
+        rate_bps=nearly(9_617_680.0),
         elapsed_s=2.84,
         intervals=(
             interval(1795183351.498, 1795183351.881, 29_071_020.0),
@@ -116,16 +117,14 @@ def test_an_interval_too_short_to_be_measured_is_left_out(output, ask):
 
 
 def interval(start_s, end_s, rate_bps):
-    return Interval(
-        pytest.approx(start_s, abs=1e-6), pytest.approx(end_s, abs=1e-6), pytest.approx(rate_bps)
-    )
+    return Interval(nearly(start_s, abs=1e-6), nearly(end_s, abs=1e-6), nearly(rate_bps))
 
 
 def test_rate_of_requests_is_transactions_times_request_bits(output, ask):
     request = ask(test="TCP_RR", request_bytes=10_000, reply_bytes=10_000)
     result = parse(output("netperf-2.7.0-tcp-rr.txt"), request)
     assert replace(result, intervals=()) == TransferResult(
-        rate_bps=pytest.approx(12675.474 * 80_000),
+        rate_bps=nearly(12675.474 * 80_000),
         elapsed_s=1.0,
         transactions_per_s=12675.474,
         local_cpu_percent=33.73,
@@ -153,13 +152,13 @@ def test_intervals_of_requests_leave_the_replies_out(output, ask):
 def test_intervals_of_small_requests_for_large_replies_are_small(output, ask):
     request = ask(test="TCP_RR", request_bytes=1, reply_bytes=1_000_000)
     first = parse(output("netperf-2.7.0-tcp-rr-large-reply.txt"), request).intervals[0]
-    assert first.rate_bps == pytest.approx(36_637_472_020.0 / 1_000_001)
+    assert first.rate_bps == nearly(36_637_472_020.0 / 1_000_001)
 
 
 def test_large_requests_carry_nearly_all_that_netperf_counts(output, ask):
     request = ask(test="TCP_RR", request_bytes=1_000_000, reply_bytes=1)
     result = parse(output("netperf-2.7.0-tcp-rr-large-request.txt"), request)
-    assert result.rate_bps == pytest.approx(3402.788 * 8_000_000)
+    assert result.rate_bps == nearly(3402.788 * 8_000_000)
 
 
 def test_no_transaction_has_no_latency(output, ask):
@@ -183,7 +182,7 @@ def test_connections_for_each_transaction_have_no_retransmits_control_or_remote_
     request = ask(test="TCP_CRR", request_bytes=1000)
     result = parse(output("netperf-2.7.0-tcp-crr.txt"), request)
     assert replace(result, intervals=()) == TransferResult(
-        rate_bps=pytest.approx(27598.179 * 8000),
+        rate_bps=nearly(27598.179 * 8000),
         elapsed_s=1.0,
         transactions_per_s=27598.179,
         local_cpu_percent=100.0,
@@ -200,7 +199,7 @@ def test_connections_for_each_transaction_have_no_retransmits_control_or_remote_
 def test_datagrams_count_where_they_arrive_and_have_no_goodput_on_the_way(output, ask):
     text = output("netperf-2.7.0-udp-stream.txt")
     assert parse(text, ask(test="UDP_STREAM")) == TransferResult(
-        rate_bps=pytest.approx(4_068_623_900.0),
+        rate_bps=nearly(4_068_623_900.0),
         elapsed_s=1.0,
         local_cpu_percent=87.22,
         remote_cpu_percent=87.22,
@@ -210,12 +209,12 @@ def test_datagrams_count_where_they_arrive_and_have_no_goodput_on_the_way(output
 def test_requests_in_datagrams(output, ask):
     request = ask(test="UDP_RR", request_bytes=100, reply_bytes=200)
     result = parse(output("netperf-2.7.0-udp-rr.txt"), request)
-    assert result.rate_bps == pytest.approx(11551.331 * 800)
+    assert result.rate_bps == nearly(11551.331 * 800)
 
 
 def test_reverse_stream_is_what_the_client_received(output, ask):
     result = parse(output("netperf-2.7.0-tcp-maerts.txt"), ask(test="TCP_MAERTS"))
-    assert result.rate_bps == pytest.approx(5_374_882_040.0)
+    assert result.rate_bps == nearly(5_374_882_040.0)
 
 
 def test_retransmits_of_a_reverse_stream_are_the_remote_ones(output, ask):

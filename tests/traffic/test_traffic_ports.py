@@ -44,7 +44,8 @@ def test_a_refused_request_takes_nothing():
 
 @given(st.lists(st.integers(0, 4), max_size=30))
 def test_no_port_is_in_two_hands(counts):
-    ports, held = PortRange(100, 200), []
+    ports = PortRange(100, 200)
+    held: list[int] = []
     for count in counts:
         held += ports.take(count)
     assert len(held) == len(set(held))
