@@ -9,4 +9,4 @@ def warm_up() -> None:
     """Import what drawing needs, which takes a second, while there is time: the flows run."""
     # What is torn out of an import may turn the request to end into an error of its own.
     with interrupts.undisturbed():
-        importlib.import_module("netesto.report.plots")
+        importlib.import_module("netesto.report.drawing")

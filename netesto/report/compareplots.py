@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netesto.report.expscript import drawing, ticks
+from netesto.report import drawing, ticks
+from netesto.report.context import Reference
 from netesto.report.expscript.blocks import PlotBlock
-from netesto.report.expscript.plot import Axis, Mark, Panel, Plot, ReferenceLine, Style, Trace
-from netesto.report.expscript.ticks import Scale, Tick
+from netesto.report.figures import Axis, Mark, Panel, Plot, Style, Trace
+from netesto.report.ticks import Scale, Tick
 
 # In this order in the legend; the place of each chooses its colour and marker.
 KINDS = ("cannot tell", "worse", "better", "equivalent")
@@ -30,20 +31,12 @@ class Point:
 
 def blocks(changes: Sequence[Point], threshold_percent: float) -> list[PlotBlock]:
     """A plot for each measure, in the order of the changes."""
-    return [
-        _block(
-            plan([one for one in changes if one.measure == measure], threshold_percent),
-            f"change{number}",
-        )
-        for number, measure in enumerate(dict.fromkeys(one.measure for one in changes), start=1)
-    ]
-
-
-def _block(plot: Plot, identity: str) -> PlotBlock:
-    svg = drawing.render(plot, ("svg",))["svg"].decode()
-    return PlotBlock(
-        svg, plot.title, identity, remarks=plot.remarks, max_width_px=plot.style.width_px
-    )
+    found = []
+    for number, measure in enumerate(dict.fromkeys(one.measure for one in changes), start=1):
+        plot = plan([one for one in changes if one.measure == measure], threshold_percent)
+        svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
+        found.append(PlotBlock(plot, svg, f"change{number}"))
+    return found
 
 
 def plan(changes: Sequence[Point], threshold_percent: float) -> Plot:
@@ -57,15 +50,12 @@ def plan(changes: Sequence[Point], threshold_percent: float) -> Plot:
         titles=(f"{changes[0].measure}: change from base to new",),
         x=Axis("", _places(cells)),
         left=Axis("Change (%)", ticks.linear(min(-bound, *ends), max(bound, *ends))),
-        right=None,
         panels=(Panel("", tuple(_trace(kind, changes, cells) for kind in there)),),
-        legend_title="",
-        bar_width=0.0,
         style=STYLE,
         across=(
-            ReferenceLine(0.0, ""),
-            ReferenceLine(bound, f"±{bound:g} %"),
-            ReferenceLine(-bound, ""),
+            Reference(0.0, ""),
+            Reference(bound, f"±{bound:g} %"),
+            Reference(-bound, ""),
         ),
         remarks=(REMARK,),
     )

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from netesto.report import palette
+from netesto.report import looks
 
 _OUTSIDE = re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<style.*?</style>", re.DOTALL)
 _ROOT = re.compile(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"([^>]*>)')
@@ -37,13 +37,13 @@ def _color(match: re.Match[str]) -> str:
 
 def variable(color: str) -> str:
     """The page's variable for a colour of the graphs; another colour stays."""
-    if color in palette.COLORS:
-        return f"var(--line-{palette.COLORS.index(color)})"
-    names = {palette.INK: "var(--ink)", palette.GRID: "var(--grid)", palette.AXIS: "var(--axis)"}
+    if color in looks.COLORS:
+        return f"var(--line-{looks.COLORS.index(color)})"
+    names = {looks.INK: "var(--ink)", looks.GRID: "var(--grid)", looks.AXIS: "var(--axis)"}
     return names.get(color, color)
 
 
 def variables(*, dark: bool) -> str:
     """CSS declarations of the lines' colours."""
-    colors = [palette.ON_DARK[color] if dark else color for color in palette.COLORS]
+    colors = [looks.ON_DARK[color] if dark else color for color in looks.COLORS]
     return "".join(f"--line-{i}:{color};" for i, color in enumerate(colors))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from netesto.report import context, embed, graphs, neighbours, rendering, together, words
 from netesto.report.context import Context
-from netesto.report.graphs import Entry
+from netesto.report.figures import Entry
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, series, store, table
 from netesto.results.evidence import OK
@@ -156,19 +156,18 @@ def _pictures(
 ) -> tuple[dict[str, Picture], list[Chip]]:
     """Draw the graphs, into plots/ and for the page."""
     # Not at the top: matplotlib takes a second, and most commands draw nothing.
-    from netesto.report import plots  # noqa: PLC0415
+    from netesto.report import drawing  # noqa: PLC0415
 
     durable.make_folder(folder / "plots")
-    drawn = list(graphs.pictures(found, around))
-    svgs = plots.render(drawn)
+    drawn = list(graphs.of(found, around))
+    svgs = drawing.draw_graphs(drawn)
     pictures = {}
-    for each in drawn:
-        name = each.graph.name
+    for graph in drawn:
+        name, quantity = graph.name, graph.quantity
         durable.replace(folder / "plots" / f"{name}.svg", svgs[name], lasting=False)
-        caption = graphs.caption(each, found, around)
-        description = f"{each.graph.title}, {each.graph.unit}, over time. {caption}"
+        description = f"{quantity.title}, {quantity.unit}, over time. {graph.caption}"
         svg = embed.inline(svgs[name], name=name, description=description)
-        pictures[name] = Picture(name, svg, caption)
+        pictures[name] = Picture(name, svg, graph.caption)
     chips = [
         Chip(entry.label, embed.variable(entry.look.color), " ".join(map(str, entry.flows)))
         for entry in entries

@@ -445,7 +445,7 @@ def test_a_plot_shows_each_change_with_its_interval_beside_the_threshold():
         "cannot tell": [(1.0, None, 1.0, None)],
         "worse": [(0.0, -25.0, -20.0, -15.0)],
     }
-    assert [(line.position, line.label) for line in plot.across] == [
+    assert [(line.value, line.label) for line in plot.across] == [
         (0.0, ""), (5.0, "±5 %"), (-5.0, ""),
     ]  # fmt: skip
 

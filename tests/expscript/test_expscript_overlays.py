@@ -53,7 +53,7 @@ def plan(tmp_path):
 
 def lines(plot) -> list[tuple[str, list[tuple[float, float]]]]:
     return [
-        (trace.label, [(mark.x, mark.y) for mark in trace.marks])
+        (trace.label, list(zip(*trace.points, strict=True)))
         for panel in plot.panels
         for trace in panel.traces
     ]
@@ -121,22 +121,24 @@ def test_time_and_values_begin_at_0(plan):
     assert [line.label for line in plot.across] == ["half"]
 
 
-def crosses(plot) -> list[tuple[tuple[float, float], ...]]:
-    return [trace.crosses for panel in plot.panels for trace in panel.traces]
+def crosses(plot) -> list[list[tuple[float, float]]]:
+    return [
+        list(zip(*trace.crosses, strict=True)) for panel in plot.panels for trace in panel.traces
+    ]
 
 
 def test_segments_sent_again_are_marked_on_the_line(plan):
     # The sample at 1.0 s tells of three; the goodput is 10 at 0.5 s and 20 at 1.5 s.
-    assert crosses(plan(1)) == [((1.0, 15.0),)]
-    assert crosses(plan(1, plotY1="cwnd")) == [((1.0, 20.0),)]
+    assert crosses(plan(1)) == [[(1.0, 15.0)]]
+    assert crosses(plan(1, plotY1="cwnd")) == [[(1.0, 20.0)]]
     assert plan(1).remarks == ("Crosses: retransmissions.",)
 
 
 @pytest.mark.parametrize("quantity", ["retrans", "minrtt", "ping", "cpu"])
 def test_what_retransmissions_do_not_touch_has_no_marks(plan, quantity):
     plot = plan(1, plotY1=quantity)
-    assert (crosses(plot)[0], plot.remarks) == ((), ())
+    assert (crosses(plot)[0], plot.remarks) == ([], ())
 
 
 def test_a_mark_is_not_put_where_the_line_is_not(plan):
-    assert crosses(plan(1, plotY1="rtt")) == [()]
+    assert crosses(plan(1, plotY1="rtt")) == [[]]

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from netesto.report.expscript import drawing
+from netesto.report import drawing
 
 VOID = {"meta", "input", "br", "link", "img"}
 

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ScriptError
+from netesto.report.context import Reference
 from netesto.report.expscript import dataset, plotplan
 from netesto.report.expscript.dataset import View
-from netesto.report.expscript.plot import Plot, ReferenceLine
 from netesto.report.expscript.plotaxes import Request
+from netesto.report.figures import Plot
 
 CSV = """\
 exp,ca,n,bw,rate,rtt,ratio
@@ -413,8 +414,8 @@ def test_panels_share_their_scales(plan):
 
 def test_reference_lines_have_places_and_labels(plan):
     plot = plan(plotSeries="ca", plotHLines="25=fair share, 50", plotVLines="2", xUniform="on")
-    assert plot.across == (ReferenceLine(25, "fair share"), ReferenceLine(50, ""))
-    assert plot.upright == (ReferenceLine(1, ""),)
+    assert plot.across == (Reference(25, "fair share"), Reference(50, ""))
+    assert plot.upright == (Reference(1, ""),)
 
 
 def test_a_reference_line_without_a_place_is_told(plan):

@@ -3,8 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.report import embed, graphs, palette, plots
+from netesto.report import drawing, embed, graphs, looks, quantities
 from netesto.report.context import Context, Reference
+from netesto.report.figures import Shade
+from netesto.report.quantities import RATE
 from netesto.results import series
 from results import samples
 
@@ -25,15 +27,15 @@ def crowd():
 
 
 def svgs(found, context=PLAIN):
-    return plots.render(graphs.pictures(found, context))
+    return drawing.draw_graphs(graphs.of(found, context))
 
 
-def picture(found, name, context=PLAIN):
-    return next(each for each in graphs.pictures(found, context) if each.graph.name == name)
+def graph(found, name, context=PLAIN):
+    return next(each for each in graphs.of(found, context) if each.name == name)
 
 
 def caption(found, name, context=PLAIN):
-    return graphs.caption(picture(found, name, context), found, context)
+    return graph(found, name, context).caption
 
 
 def texts(svg):
@@ -58,14 +60,12 @@ def test_legend_names_groups_of_many_flows():
 
 def test_failed_flow_has_no_line_and_no_place_in_the_legend():
     found = series.build(samples.partial())
-    assert ([e.flows for e in graphs.legend(found)], list(graphs.lines(graphs.RATES, found))) == (
-        [(0,), (1,)],
-        [0, 1],
-    )
+    lines = [len(quantities.flow_lines(RATE, flow)) for flow in found.flows]
+    assert ([entry.flows for entry in graphs.legend(found)], lines) == ([(0,), (1,)], [1, 1, 0, 0])
 
 
 def test_looks_differ_for_32_lines():
-    assert len({palette.look(place) for place in range(33)}) == 32
+    assert len({looks.of_line(place) for place in range(33)}) == 32
 
 
 def test_graphs_tell_title_axes_and_flows_as_text(drawn):
@@ -82,7 +82,7 @@ def test_the_same_series_gives_the_same_bytes(drawn):
 
 
 def test_delayed_flow_starts_where_it_started():
-    t, _ = graphs.lines(graphs.RATES, TWO)[1][0]
+    t, _ = quantities.flow_lines(RATE, TWO.flows[1])[0].points
     assert t[0] == pytest.approx(8.35, abs=0.01)
 
 
@@ -160,21 +160,21 @@ def test_capacity_far_above_what_was_measured_does_not_press_the_lines_to_the_fl
 
 
 def test_the_time_with_both_flows_is_shaded():
-    assert picture(TWO, "cwnd").shades == [graphs.Shade(8.251, 16.251, 1.0)]
+    assert graph(TWO, "cwnd").shades == [Shade(8.251, 16.251, 1.0)]
 
 
 def test_pings_have_a_line_for_each_pair_of_hosts():
-    found = picture(TWO, "ping")
+    found = graph(TWO, "ping")
     assert [entry.label for entry in found.entries] == ["client1→server1", "client2→server1"]
 
 
 def test_cpus_of_a_lab_are_told_once():
-    found = picture(TWO, "cpu", Context(one_machine=True))
+    found = graph(TWO, "cpu", Context(one_machine=True))
     assert [entry.label for entry in found.entries] == ["this machine, all hosts of the lab"]
 
 
 def test_cpus_of_machines_are_told_for_each():
-    found = picture(TWO, "cpu")
+    found = graph(TWO, "cpu")
     assert [entry.label for entry in found.entries] == ["client1", "client2", "server1"]
 
 
@@ -192,7 +192,7 @@ def test_picture_in_a_page_has_a_name_for_those_who_do_not_see_it(drawn):
 
 def test_colours_of_a_picture_in_a_page_are_the_pages(drawn):
     svg = embed.inline(drawn["rates"], name="rates", description="")
-    assert [color for color in (*palette.COLORS, palette.INK, palette.GRID) if color in svg] == []
+    assert [color for color in (*looks.COLORS, looks.INK, looks.GRID) if color in svg] == []
 
 
 def test_references_in_a_picture_find_their_names(drawn):

@@ -142,7 +142,7 @@ def test_rate_window_and_delay_over_time(second_flow: Outcome, tmp_path: Path):
         "plotY1=rate\ndoPlot\nplotY1=cwnd\ndoPlot\nplotY1=rtt\ndoPlot\n"
     )
     _, plots = shown(script)
-    titles = ["Goodput (Mbit/s)", "Congestion window (segments)", "Round-trip time (ms)"]
+    titles = ["Goodput (Mbit/s)", "Congestion window (segments)", "Round-trip time in TCP (ms)"]
     assert [plot.description for plot in plots] == titles
     labels = {text for text in texts(plots[0]) if text.startswith("cubic client")}
     assert labels == {"cubic client1→server1 #1", "cubic client2→server1 #1"}

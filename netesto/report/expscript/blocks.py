@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto.report.expscript.tables import Table
+from netesto.report.figures import Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,13 @@ class TableBlock:
 
 @dataclass(frozen=True, slots=True)
 class PlotBlock:
-    """A drawn plot; `description` is for those who cannot see it, `files` are links."""
+    """A plot and its SVG; `files` are links."""
 
+    plot: Plot
     svg: str
-    description: str
     identity: str
-    remarks: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    max_width_px: int = 1800
 
 
 @dataclass(frozen=True, slots=True)

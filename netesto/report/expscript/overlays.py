@@ -3,143 +3,37 @@
 The lines come from series.json in the folder of each experiment.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
-
-import numpy as np
 
 from netesto.errors import ResultsError, ScriptError
-from netesto.report.expscript import numerals, plotplan, samples, ticks
+from netesto.report import quantities, ticks
+from netesto.report.expscript import numerals, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
-from netesto.report.expscript.plot import Axis, Mark, Panel, Plot, Trace
 from netesto.report.expscript.plotaxes import Request, line_positions
-from netesto.report.expscript.ticks import Scale, Tick
+from netesto.report.figures import Axis, Panel, Plot, Trace
+from netesto.report.quantities import CPU, PING, QUANTITIES, FlowLine, Quantity
+from netesto.report.ticks import Scale, Tick
 from netesto.results import series
-from netesto.results.series import FlowSeries, Series, SocketSeries
+from netesto.results.series import Series
 
 FILE = "series.json"
-
-
-_Points: TypeAlias = tuple[tuple[float, float], ...]
-MARKS_REMARK = "Crosses: retransmissions."
+CROSSES_REMARK = "Crosses: retransmissions."
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line: its words for the legend, its group (0: of no group), its points.
-
-    `marked`: places on the line where segments were retransmitted.
-    """
-
-    label: str
-    group: int
-    points: _Points
-    marked: _Points = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Quantity:
-    """What can be drawn over time: the title of its axis, and its lines in a series."""
-
-    title: str
-    lines: Callable[[Series], list[_Line]]
-
-
-def _of_sockets(
-    column: Callable[[SocketSeries], Sequence[float | None]], *, is_marked: bool = True
-) -> Callable[[Series], list[_Line]]:
-    def lines(one: Series) -> list[_Line]:
-        found: list[_Line] = []
-        for flow in _well(one):
-            for socket in flow.sockets:
-                points = _known(socket.time_s, column(socket))
-                marked = _on(points, _sent_again([socket])) if is_marked else ()
-                found.append(_Line(flow.label, flow.group, points, marked))
-        return found
-
-    return lines
-
-
-def _goodput(one: Series) -> list[_Line]:
-    found: list[_Line] = []
-    for flow in _well(one):
-        points = _known(flow.goodput.time_s, flow.goodput.mbit_per_s)
-        marked = _on(points, _sent_again(flow.sockets))
-        found.append(_Line(flow.label, flow.group, points, marked))
-    return found
-
-
-def _sent_again(sockets: Sequence[SocketSeries]) -> list[float]:
-    """When segments were retransmitted, in seconds."""
-    return [
-        time
-        for socket in sockets
-        for time, count in zip(socket.time_s, socket.retransmits, strict=True)
-        if count
-    ]
-
-
-def _on(points: _Points, times: Sequence[float]) -> _Points:
-    """The places on a line at these times; none before its first point and behind its last."""
-    if not points:
-        return ()
-    known_times, values = zip(*points, strict=True)
-    inside = [time for time in times if known_times[0] <= time <= known_times[-1]]
-    return tuple(zip(inside, np.interp(inside, known_times, values).tolist(), strict=True))
-
-
-def _well(one: Series) -> list[FlowSeries]:
-    """A flow that failed has no line."""
-    return [flow for flow in one.flows if flow.status == "ok"]
-
-
-def _known(times: Sequence[float], values: Sequence[float | None]) -> _Points:
-    return tuple((t, value) for t, value in zip(times, values, strict=True) if value is not None)
-
-
-QUANTITIES: Mapping[str, _Quantity] = {
-    "rate": _Quantity("Goodput (Mbit/s)", _goodput),
-    "acked_rate": _Quantity("Acknowledged (Mbit/s)", _of_sockets(lambda s: s.acked_mbit_per_s)),
-    "cwnd": _Quantity("Congestion window (segments)", _of_sockets(lambda s: s.cwnd)),
-    "unacked": _Quantity("In flight (segments)", _of_sockets(lambda s: s.unacked)),
-    "rtt": _Quantity("Round-trip time (ms)", _of_sockets(lambda s: s.rtt_ms)),
-    "minrtt": _Quantity(
-        "Least round-trip time (ms)", _of_sockets(lambda s: s.min_rtt_ms, is_marked=False)
-    ),
-    "retrans": _Quantity(
-        "Retransmitted (segments)", _of_sockets(lambda s: s.retransmits, is_marked=False)
-    ),
-    "ping": _Quantity(
-        "Ping (ms)",
-        lambda one: [
-            _Line(f"{each.host}→{each.server}", each.group, _known(each.time_s, each.rtt_ms))
-            for each in one.pings
-        ],
-    ),
-    "cpu": _Quantity(
-        "CPU (%)",
-        lambda one: [
-            _Line(each.host, 0, _known(each.time_s, each.mean_percent)) for each in one.cpu
-        ],
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A line with the legend entry and the panel it belongs to."""
+    """A line with its entry in the legend and the panel it belongs to."""
 
     label: str
     panel: str
-    points: _Points
-    marked: _Points
+    line: FlowLine
 
 
 def plan(view: View, request: Request) -> Plot | None:
-    """The plot of plotY1 over time for the selected rows; None if there is no line, which is told.
+    """The plot of plotY1 over time for the selected rows; None, with a warning, without a line.
 
     A row N.0 brings all flows of experiment N, a row N.k those of its group k.
     """
@@ -148,21 +42,29 @@ def plan(view: View, request: Request) -> Plot | None:
         raise ScriptError(
             f"plotY1: {name!r} is not known over time", remedy=f"one of {', '.join(QUANTITIES)}"
         )
-    drawn = _lines(view, request, QUANTITIES[name])
+    quantity = QUANTITIES[name]
+    drawn = list(_lines(view, request, quantity))
     if not drawn:
         request.warn(
             f"doPlot: no {FILE} of the {len(view.rows)} selected rows has {name}; there is no plot"
         )
         return None
-    times = [time for line in drawn for time, _ in line.points]
-    values = [value for line in drawn for _, value in line.points]
+    values = [value for one in drawn for value in one.line.points[1]]
     values += line_positions(request, "plotHLines")
-    labels = tuple(dict.fromkeys(line.label for line in drawn))
-    panels = tuple(
-        Panel(title, tuple(_trace(line, labels) for line in drawn if line.panel == title))
-        for title in dict.fromkeys(line.panel for line in drawn)
-    )
-    seconds = _seconds(times)
+    labels = list(dict.fromkeys(one.label for one in drawn))
+    traces = [
+        (
+            one.panel,
+            Trace(
+                one.label,
+                labels.index(one.label),
+                points=one.line.points,
+                crosses=one.line.retransmissions,
+            ),
+        )
+        for one in drawn
+    ]
+    seconds = _seconds([time for one in drawn for time in one.line.points[0]])
     least, most = request.number("Y1min"), request.number("Y1max")
     log = request.get("Y1LogScale")
     scale = ticks.scale(
@@ -172,63 +74,48 @@ def plan(view: View, request: Request) -> Plot | None:
     )
     return Plot(
         kind="time",
-        titles=tuple(items(request.get("plotTitle") or QUANTITIES[name].title, "|")),
+        titles=tuple(items(request.get("plotTitle") or quantity.axis, "|")),
         x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", seconds),
-        left=Axis(request.get("plotY1Title") or QUANTITIES[name].title, scale),
-        right=None,
-        panels=panels,
+        left=Axis(request.get("plotY1Title") or quantity.axis, scale),
+        panels=tuple(
+            Panel(title, tuple(trace for panel, trace in traces if panel == title))
+            for title in dict.fromkeys(panel for panel, _ in traces)
+        ),
         legend_title=request.get("plotSeriesTitle"),
-        bar_width=0.0,
         style=plotplan.style(request),
         across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),
         upright=plotplan.reference_lines(request, "plotVLines", seconds, numerals.drawable),
-        remarks=(MARKS_REMARK,) if any(line.marked for line in drawn) else (),
+        remarks=(CROSSES_REMARK,) if any(one.line.retransmissions[0] for one in drawn) else (),
     )
 
 
 def _seconds(times: Sequence[float]) -> Scale:
     high = max(*times, 1.0)
-    round_scale = ticks.linear(0.0, high)
-    inside = tuple(tick for tick in round_scale.ticks if tick.position <= high)
+    inside = tuple(tick for tick in ticks.linear(0.0, high).ticks if tick.position <= high)
     return Scale(0.0, high * 1.01, (Tick(0.0, "0"), *inside))
 
 
-def _trace(line: _Drawn, labels: Sequence[str]) -> Trace:
-    marks = tuple(Mark(time, value) for time, value in line.points)
-    return Trace(line.label, labels.index(line.label), marks, crosses=line.marked)
-
-
-def _lines(view: View, request: Request, quantity: _Quantity) -> list[_Drawn]:
+def _lines(view: View, request: Request, quantity: Quantity) -> Iterator[_Line]:
     """The lines of the selected rows; those with equal words are one entry of the legend."""
     data = view.data
     choice = samples.series_choice(request.get("plotSeries"), view, warn=request.warn)
     facet = request.get("plotFacet")
     if facet:
         view.column(facet, what="plotFacet")
-    read: dict[Path, list[_Line]] = {}
-    drawn: list[_Drawn] = []
-    several = len({_folder(view, row) for row in view.rows.tolist()}) > 1
-    for row in view.rows.tolist():
-        folder = _folder(view, row)
-        if folder is None:
-            continue
-        if folder not in read:
-            read[folder] = _read(folder, quantity, request)
-        group = _group(data.columns[EXP].texts[row])
+    folders = {row: folder for row in view.rows.tolist() if (folder := _folder(view, row))}
+    read = {folder: _read(folder, quantity, request) for folder in dict.fromkeys(folders.values())}
+    for row, folder in folders.items():
         label = None
         if choice is not None:
-            value = data.columns[choice.column].texts[row]
-            label = choice.labels.get(value)
+            label = choice.labels.get(data.columns[choice.column].texts[row])
             if label is None:
                 continue
-        for line in read[folder]:
-            if line.points and (not group or line.group in {0, group}):
-                own = f"{folder.name}: {line.label}" if several else line.label
-                panel = data.columns[facet].texts[row] if facet else ""
-                drawn.append(
-                    _Drawn(own if label is None else label, panel, line.points, line.marked)
-                )
-    return drawn
+        group = _group(data.columns[EXP].texts[row])
+        panel = data.columns[facet].texts[row] if facet else ""
+        for own, of_group, line in read[folder]:
+            if not group or of_group in {0, group}:
+                several = f"{folder.name}: {own}" if len(read) > 1 else own
+                yield _Line(several if label is None else label, panel, line)
 
 
 def _folder(view: View, row: int) -> Path | None:
@@ -244,9 +131,24 @@ def _group(exp: str) -> int:
     return int(part) if part.isdecimal() else 0
 
 
-def _read(folder: Path, quantity: _Quantity, request: Request) -> list[_Line]:
+def _read(folder: Path, quantity: Quantity, request: Request) -> list[tuple[str, int, FlowLine]]:
+    """The lines of an experiment with their labels and their groups, 0 for none."""
     try:
-        return quantity.lines(series.read(folder / FILE))
+        return list(_of_series(series.read(folder / FILE), quantity))
     except ResultsError as error:
         request.warn(f"doPlot: {error.message}; experiment {folder.name} is left out")
         return []
+
+
+def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, int, FlowLine]]:
+    if quantity is PING:
+        for ping in one.pings:
+            points = FlowLine((ping.time_s, ping.rtt_ms))
+            yield f"{ping.host}→{ping.server}", ping.group, points
+    elif quantity is CPU:
+        for cpu in one.cpu:
+            yield cpu.host, 0, FlowLine((cpu.time_s, cpu.mean_percent))
+    else:
+        for flow in one.flows:
+            for line in quantities.flow_lines(quantity, flow):
+                yield flow.label, flow.group, line

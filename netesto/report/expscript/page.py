@@ -1,6 +1,7 @@
 """The blocks of a report as one HTML page that needs nothing else."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup, escape
 
@@ -32,18 +33,12 @@ def render(title: str, blocks: Sequence[Block]) -> str:
     )
 
 
-def _ready(block: Block) -> object:
+def _ready(block: Block) -> Block:
     if not isinstance(block, PlotBlock):
         return block
-    svg = embed.inline(block.svg, name=block.identity, description=block.description)
-    return {
-        "svg": Markup(svg),  # noqa: S704 - drawn by matplotlib, which escapes every text
-        "identity": block.identity,
-        "remarks": block.remarks,
-        "steps": block.steps,
-        "files": block.files,
-        "max_width_px": block.max_width_px,
-    }
+    svg = embed.inline(block.svg, name=block.identity, description=block.plot.description)
+    # Drawn by matplotlib, which escapes every text.
+    return replace(block, svg=Markup(svg))  # noqa: S704
 
 
 def _rows(table: Table) -> Markup:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import numerals, options, samples, ticks
+from netesto.report import ticks
+from netesto.report.expscript import numerals, options, samples
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.lines import items
-from netesto.report.expscript.plot import BARS, Axis, Kind
 from netesto.report.expscript.samples import Sample, Wanted
-from netesto.report.expscript.ticks import Scale, Tick
+from netesto.report.figures import BARS, Axis, Kind
+from netesto.report.ticks import Scale, Tick
 
 # More categories than this, and their labels are left to a round scale.
 LABELLED_VALUES = 12
@@ -129,13 +130,26 @@ def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence
     if given is not None and abs(given) < ticks.TINY:
         request.warn(f"{name}div: nothing can be divided by {given:g}, it is left out")
     divisor = _own_divisor(request, name)
-    unit = ticks.unit_for(ticks.parse_units(request.get(f"{name}Units")), max(values))
     title = request.get(f"plot{name}Title") or " and ".join(columns)
-    if unit is not None:
-        divisor *= unit.factor
-        title += f" ({unit.name})"
+    if unit := unit_for(request.get(f"{name}Units"), max(values)):
+        divisor *= unit[0]
+        title += f" ({unit[1]})"
     scale = _scale(frame, name, min(values) / divisor, max(values) / divisor)
     return Vertical(Axis(title, scale), divisor)
+
+
+def unit_for(text: str, largest: float) -> tuple[float, str] | None:
+    """The largest unit below the largest value: its factor and name, of `1=us,1000=ms`.
+
+    None leaves the values as they are. Items of another form are left out.
+    """
+    found = []
+    for item in items(text):
+        factor, _, name = item.partition("=")
+        value = numerals.drawable(factor)
+        if value is not None and ticks.TINY < value < largest and name.strip() and "=" not in name:
+            found.append((value, name.strip()))
+    return max(found, key=lambda unit: unit[0], default=None)
 
 
 def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:

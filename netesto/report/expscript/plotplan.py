@@ -6,21 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.report.expscript import estimates, numerals, samples, ticks
+from netesto.report import ticks
+from netesto.report.context import Reference
+from netesto.report.expscript import estimates, numerals, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
-from netesto.report.expscript.plot import (
-    BARS,
-    KINDS,
-    Axis,
-    Box,
-    Mark,
-    Panel,
-    Plot,
-    ReferenceLine,
-    Style,
-    Trace,
-)
 from netesto.report.expscript.plotaxes import (
     Frame,
     Places,
@@ -32,7 +22,8 @@ from netesto.report.expscript.plotaxes import (
     x_places,
 )
 from netesto.report.expscript.samples import Sample, Wanted
-from netesto.report.expscript.ticks import Scale, Tick
+from netesto.report.figures import BARS, KINDS, Axis, Box, Mark, Panel, Plot, Style, Trace
+from netesto.report.ticks import Scale, Tick
 
 # Of the distance between neighbours on the X axis: what a group of bars takes, and one bar of it.
 GROUP_SHARE, BAR_SHARE = 0.8, 0.7
@@ -124,29 +115,40 @@ def _over_x(frame: Frame) -> Plot:
         right = vertical(frame, "Y2", values, frame.wanted.rights)
         if frame.request.get("Y1eqY2") == "on":
             left, right = equal(frame, left, right)
-    side_by_side = len(frame.labels) if frame.kind == "bars" else 1
-    panels = tuple(
-        Panel(title, tuple(_trace(frame, title, number, places=places, left=left, right=right)
-                           for number in range(len(frame.labels))))
-        for title in frame.panels
-    )  # fmt: skip
-    if frame.kind == "stacked":
-        panels = tuple(replace(panel, traces=_stacked(panel.traces)) for panel in panels)
-    plot = Plot(
-        kind=frame.kind,
-        titles=_titles(frame),
-        x=Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale),
-        left=left.axis,
+
+    def traces(title: str) -> Sequence[Trace]:
+        found = [
+            _trace(frame, title, number, places=places, left=left, right=right)
+            for number in range(len(frame.labels))
+        ]
+        return _stacked(found) if frame.kind == "stacked" else found
+
+    title = frame.request.get("plotXTitle") or frame.wanted.x
+    plot = replace(
+        _plot(frame, Axis(title, places.scale), left.axis, traces),
         right=right.axis if right else None,
-        panels=panels,
-        legend_title=frame.request.get("plotSeriesTitle"),
-        bar_width=BAR_SHARE * places.spacing / side_by_side,
-        style=style(frame.request),
         right_names=_right_names(frame),
-        across=reference_lines(frame.request, "plotHLines", left.axis.scale, numerals.drawable),
+        bar_width=BAR_SHARE * places.spacing / (len(frame.labels) if frame.kind == "bars" else 1),
         upright=reference_lines(frame.request, "plotVLines", places.scale, _place_or_none(places)),
     )
     return replace(plot, remarks=_remarks(frame, plot))
+
+
+def _plot(frame: Frame, x: Axis, left: Axis, traces: Callable[[str], Sequence[Trace]]) -> Plot:
+    """What plots of all kinds but those over time have; `traces` are those of a panel."""
+    lefts, rights = frame.wanted.lefts, frame.wanted.rights
+    title = frame.request.get("plotTitle") or f"Plot of {' and '.join((*lefts, *rights))}"
+    return Plot(
+        kind=frame.kind,
+        # The main title, then sub-titles.
+        titles=tuple(items(title, "|")),
+        x=x,
+        left=left,
+        panels=tuple(Panel(title, tuple(traces(title))) for title in frame.panels),
+        legend_title=frame.request.get("plotSeriesTitle"),
+        style=style(frame.request),
+        across=reference_lines(frame.request, "plotHLines", left.scale, numerals.drawable),
+    )
 
 
 def _place_or_none(places: Places) -> Callable[[str], float | None]:
@@ -163,10 +165,7 @@ def _trace(
     frame: Frame, panel: str, number: int, *, places: Places, left: Vertical, right: Vertical | None
 ) -> Trace:
     label = frame.labels[number]
-    offset = 0.0
-    if frame.kind == "bars":
-        middle = (len(frame.labels) - 1) / 2
-        offset = GROUP_SHARE * places.spacing / len(frame.labels) * (number - middle)
+    offset = places.spacing * _offset(frame, number) if frame.kind == "bars" else 0.0
     marks = [
         Mark(
             x=places.of(sample.x) + offset,
@@ -194,19 +193,19 @@ def _note(frame: Frame, panel: str, number: int, sample: Sample) -> str:
     return f"{(sample.y - first[0]) / first[0] * 100:+.1f}%" if first and first[0] else ""
 
 
-def _stacked(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+def _stacked(traces: Sequence[Trace]) -> list[Trace]:
     """Each bar begins where the one below ends; negative ones hang down from 0."""
     tops: dict[tuple[float, bool], float] = {}
-    stacked: list[Trace] = []
+    stacked = []
     for trace in traces:
-        marks: list[Mark] = []
+        marks = []
         for mark in trace.marks:
             key = (mark.x, mark.y >= 0)
             base = tops.get(key, 0.0)
             tops[key] = base + mark.y
             marks.append(replace(mark, base=base, low=None, high=None))
         stacked.append(replace(trace, marks=tuple(marks)))
-    return tuple(stacked)
+    return stacked
 
 
 # ---- distributions -----------------------------------------------------------------------
@@ -219,66 +218,50 @@ def _cdf(frame: Frame) -> Plot:
     bottom = Tick(scale.low, ticks.label(scale.low, scale.ticks[0].position - scale.low))
     scale = replace(scale, ticks=(bottom, *scale.ticks))
     shares = Scale(0.0, 1.0, tuple(Tick(part / 5, f"{part / 5:g}") for part in range(6)))
-    panels = tuple(
-        Panel(title, tuple(
-            Trace(label, number, _steps([s.y / left.divisor for s in frame.of(title, label)]))
-            for number, label in enumerate(frame.labels)
-        ))
-        for title in frame.panels
-    )  # fmt: skip
-    return Plot(
-        kind="cdf",
-        titles=_titles(frame),
-        x=Axis(left.axis.title, scale),
-        left=Axis("share of rows at or below", shares),
-        right=None,
-        panels=panels,
-        legend_title=frame.request.get("plotSeriesTitle"),
-        bar_width=0.0,
-        style=style(frame.request),
+
+    def traces(title: str) -> Sequence[Trace]:
+        found = []
+        for number, label in enumerate(frame.labels):
+            values = sorted(sample.y / left.divisor for sample in frame.of(title, label))
+            parts = (Mark(value, (i + 1) / len(values)) for i, value in enumerate(values))
+            found.append(Trace(label, number, tuple(parts)))
+        return found
+
+    y = Axis("share of rows at or below", shares)
+    return replace(
+        _plot(frame, Axis(left.axis.title, scale), y, traces),
         upright=reference_lines(frame.request, "plotVLines", scale, numerals.drawable),
-        across=reference_lines(frame.request, "plotHLines", shares, numerals.drawable),
     )
-
-
-def _steps(values: Sequence[float]) -> tuple[Mark, ...]:
-    ordered = sorted(values)
-    return tuple(Mark(value, (i + 1) / len(ordered)) for i, value in enumerate(ordered))
 
 
 def _boxes(frame: Frame) -> Plot:
     """One box for each X and series."""
-    with_x = frame.wanted.x or "all rows"
-    labelled = frame if frame.wanted.x else replace(
-        frame, samples=[replace(sample, x=with_x) for sample in frame.samples]
-    )  # fmt: skip
+    found = frame.samples
+    if not frame.wanted.x:
+        found = [replace(sample, x="all rows") for sample in found]
     uniform = Request({**frame.request.options, "xUniform": "on"}, frame.request.warn)
-    frame = replace(labelled, request=uniform)
+    frame = replace(frame, samples=found, request=uniform)
     places = x_places(frame)
     left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
-    share = GROUP_SHARE / len(frame.labels)
-    middle = (len(frame.labels) - 1) / 2
-    panels = tuple(
-        Panel(title, tuple(
+
+    def traces(title: str) -> Sequence[Trace]:
+        return [
             Trace(label, number, boxes=_boxes_of(
-                frame.of(title, label), places, share * (number - middle), left.divisor))
+                frame.of(title, label), places, _offset(frame, number), left.divisor))
             for number, label in enumerate(frame.labels)
-        ))
-        for title in frame.panels
-    )  # fmt: skip
-    return Plot(
-        kind="box",
-        titles=_titles(frame),
-        x=Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale),
-        left=left.axis,
-        right=None,
-        panels=panels,
-        legend_title=frame.request.get("plotSeriesTitle"),
+        ]  # fmt: skip
+
+    x = Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale)
+    return replace(
+        _plot(frame, x, left.axis, traces),
         bar_width=BAR_SHARE / len(frame.labels),
-        style=style(frame.request),
-        across=reference_lines(frame.request, "plotHLines", left.axis.scale, numerals.drawable),
         remarks=(BOX_REMARK,),
     )
+
+
+def _offset(frame: Frame, number: int) -> float:
+    """Of a series from the middle of its group, in distances of neighbours on the X axis."""
+    return GROUP_SHARE / len(frame.labels) * (number - (len(frame.labels) - 1) / 2)
 
 
 def _boxes_of(
@@ -303,13 +286,6 @@ def _box(x: float, values: Sequence[float]) -> Box:
 # ---- what all kinds have -----------------------------------------------------------------
 
 
-def _titles(frame: Frame) -> tuple[str, ...]:
-    """The parts of plotTitle: the main title, then sub-titles."""
-    lefts, rights = frame.wanted.lefts, frame.wanted.rights
-    default = f"Plot of {' and '.join((*lefts, *rights))}"
-    return tuple(items(frame.request.get("plotTitle") or default, "|"))
-
-
 def _right_names(frame: Frame) -> tuple[str, ...]:
     """The legend's words for diamonds and for short lines; a title that is of both is neither's."""
     names = frame.wanted.rights
@@ -319,16 +295,16 @@ def _right_names(frame: Frame) -> tuple[str, ...]:
 
 def reference_lines(
     request: Request, key: str, scale: Scale, place: Callable[[str], float | None]
-) -> tuple[ReferenceLine, ...]:
+) -> tuple[Reference, ...]:
     """`50=fair share,100`; what has no place on the axis is told."""
-    lines: list[ReferenceLine] = []
+    lines: list[Reference] = []
     for item in items(request.get(key)):
         written, _, text = item.partition("=")
         position = place(written.strip())
         if position is None or not scale.low <= position <= scale.high:
             request.warn(f"{key}: {written.strip()!r} has no place on the axis, it is left out")
         else:
-            lines.append(ReferenceLine(position, text.strip()))
+            lines.append(Reference(position, text.strip()))
     return tuple(lines)
 
 

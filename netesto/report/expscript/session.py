@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netesto.errors import ScriptError
+from netesto.report import drawing
 from netesto.report.expscript import (
     averages,
     dataset,
-    drawing,
     listing,
     newcolumns,
     numerals,
@@ -31,9 +31,9 @@ from netesto.report.expscript.blocks import (
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import View
 from netesto.report.expscript.lines import assignments, items
-from netesto.report.expscript.plot import Plot
 from netesto.report.expscript.plotaxes import Request
 from netesto.report.expscript.tables import Table
+from netesto.report.figures import Plot
 
 # Remembered in any case, until NewColName does the work.
 OLDER_NEW_COLUMN = ("newcolfield1", "newcolop", "newcolfield2")
@@ -296,17 +296,15 @@ class Session:
     def _add_plot(self, plot: Plot, name: str) -> None:
         every = ", ".join(drawing.FORMATS)
         forms = self._forms("plotFormats", drawing.FORMATS, every) if name else []
-        drawn = drawing.render(plot, list(dict.fromkeys(("svg", *forms))))
+        drawn = drawing.draw_plot(plot, list(dict.fromkeys(("svg", *forms))))
         paths = [self._keep(PLOTS, name, form, drawn[form]) for form in forms]
         self.blocks.append(
             PlotBlock(
+                plot,
                 drawn["svg"].decode(),
-                ". ".join(plot.titles),
                 identity=f"plot{len(self.blocks) + 1}",
-                remarks=plot.remarks,
                 steps=self._told_steps(),
                 files=self._links(paths),
-                max_width_px=plot.style.width_px,
             )
         )
 

@@ -1,16 +1,13 @@
-"""Where the ticks of an axis are, what they say, and in which unit."""
+"""Where the ticks of an axis are, and what they say. Pure."""
 
 import math
 from dataclasses import dataclass
-
-from netesto.report.expscript import numerals
-from netesto.report.expscript.lines import items
 
 # With values this far apart, an axis that may choose is logarithmic.
 LOG_RATIO = 100
 # Of a single tick no reader can tell a value.
 MIN_TICKS = 2
-# Nothing measured is so small, and numerals.LARGEST_DRAWN divided by it is still a number.
+# Nothing measured is so small, and the largest value drawn divided by it is still a number.
 TINY = 1e-150
 # Values so close, relative to their size, are one value: floats have no ticks between them.
 NARROW = 1e-9
@@ -33,31 +30,6 @@ class Scale:
     high: float
     ticks: tuple[Tick, ...]
     is_log: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Values are divided by `factor`; `name` goes to the title of the axis."""
-
-    factor: float
-    name: str
-
-
-def parse_units(text: str) -> tuple[Unit, ...]:
-    """`1=us,1000=ms`; what is not of that form is left out."""
-    units: list[Unit] = []
-    for item in items(text):
-        factor, equals, name = item.partition("=")
-        value = numerals.drawable(factor)
-        if equals and value is not None and value > TINY and name.strip() and "=" not in name:
-            units.append(Unit(value, name.strip()))
-    return tuple(sorted(units, key=lambda unit: unit.factor))
-
-
-def unit_for(units: tuple[Unit, ...], largest: float) -> Unit | None:
-    """The largest unit below the largest value; None leaves the values as they are."""
-    below = [unit for unit in units if unit.factor < largest]
-    return below[-1] if below else None
 
 
 def scale(low: float, high: float, *, log: str = "Auto", step: float | None = None) -> Scale:

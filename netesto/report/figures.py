@@ -1,0 +1,201 @@
+"""Figures as values: everything that is to be drawn, nothing of how.
+
+A Graph is one of a page of an experiment, a Plot is one of a report script or a comparison.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from netesto.report.context import Reference
+from netesto.report.curves import Band, Points
+from netesto.report.looks import Look
+from netesto.report.quantities import Quantity
+from netesto.report.ticks import Scale
+
+# line: one flow; thin: one of several of its group; pale: one of many; median: of a group;
+# steps: counts.
+Stroke: TypeAlias = Literal["line", "thin", "pale", "median", "steps", "sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line over time. `name` is its id in the SVG (`flow-3-0`), `label` its tooltip.
+
+    `crosses` are the points on it where something happened.
+    """
+
+    name: str
+    label: str
+    look: Look
+    stroke: Stroke
+    points: Points
+    crosses: Points = ((), ())
+
+
+# ---- graphs of an experiment -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the legend. `flows` are the indexes of the flows that it names."""
+
+    label: str
+    look: Look
+    flows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """The band that most flows of a group lie in."""
+
+    name: str
+    label: str
+    look: Look
+    band: Band
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A time in which `share` (0 to 1) of the most flows that ever ran together ran."""
+
+    start_s: float
+    end_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A quantity over the time of an experiment, from 0 to `end_s`. `total` is the flows' sum."""
+
+    quantity: Quantity
+    end_s: float
+    entries: Sequence[Entry]
+    lines: Sequence[Line]
+    fans: Sequence[Fan] = ()
+    total: Points = ((), ())
+    references: Sequence[Reference] = ()
+    shades: Sequence[Shade] = ()
+    caption: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return "rates" if self.quantity.name == "rate" else self.quantity.name
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a line has crosses."""
+        return any(len(line.crosses[0]) for line in self.lines)
+
+
+# ---- plots of report scripts and comparisons ---------------------------------------------
+
+Kind: TypeAlias = Literal["bars", "line", "scatter", "cdf", "box", "stacked", "time"]
+KINDS: tuple[Kind, ...] = ("bars", "line", "scatter", "cdf", "box", "stacked", "time")
+BARS: frozenset[Kind] = frozenset({"bars", "stacked"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value at a place. `low` and `high` are the ends of its error bar, `base` where a stacked
+    bar begins, `right` its values on the right axis, `note` a text on it."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    base: float | None = None
+    right: tuple[float, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Quartiles; whiskers reach the last value within 1.5 times their distance (Tukey 1977)."""
+
+    x: float
+    whisker_low: float
+    quartile_low: float
+    median: float
+    quartile_high: float
+    whisker_high: float
+    outliers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one entry of the legend stands for. `place` in the legend chooses its look.
+
+    Over time it has `points` and `crosses`, as a Line has; a box plot has `boxes`.
+    """
+
+    label: str
+    place: int
+    marks: tuple[Mark, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    points: Points = ((), ())
+    crosses: Points = ((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One set of axes; several are small multiples with equal scales."""
+
+    title: str
+    traces: tuple[Trace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    title: str
+    scale: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Sizes in pixels and inches, as plotXSize, plotYSize and plotXLen give them.
+
+    `background` is the grey level of the plot area, None for none.
+    """
+
+    width_px: int
+    height_px: int
+    axis_in: float
+    palette: str
+    legend: str
+    background: float | None
+    vertical_notes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Panels with common axes; `across` and `upright` are reference lines.
+
+    `remarks` are sentences for the reader: an axis that does not begin at 0, what error bars mean.
+    """
+
+    kind: Kind
+    titles: tuple[str, ...]
+    x: Axis
+    left: Axis
+    panels: tuple[Panel, ...]
+    style: Style
+    right: Axis | None = None
+    right_names: tuple[str, ...] = ()
+    legend_title: str = ""
+    bar_width: float = 0.0
+    across: tuple[Reference, ...] = ()
+    upright: tuple[Reference, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """For those who cannot see it."""
+        return ". ".join(self.titles)
+
+    @property
+    def labels(self) -> tuple[tuple[str, int], ...]:
+        """The entries of the legend and their places, each once."""
+        entries = {trace.label: trace.place for panel in self.panels for trace in panel.traces}
+        return tuple(sorted(entries.items(), key=lambda entry: entry[1]))

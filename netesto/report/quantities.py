@@ -1,0 +1,127 @@
+"""What can be drawn over time: every quantity once, with its unit and the samples it is from. Pure.
+
+Pages of experiments (graphs) and report scripts (expscript.overlays) draw the same lines.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from netesto.report import curves
+from netesto.report.curves import Points
+from netesto.results.evidence import OK
+from netesto.results.series import Column, FlowSeries, SocketSeries
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """`name` is that in report scripts, `caption` one sentence for the reader of a graph.
+
+    `column` is the quantity in the samples of a socket, None where it is not from these.
+    `is_marked`: lines show where segments were retransmitted.
+    """
+
+    name: str
+    title: str
+    unit: str
+    caption: str
+    column: Callable[[SocketSeries], Column] | None = None
+    is_marked: bool = False
+
+    @property
+    def axis(self) -> str:
+        """The title of an axis."""
+        return f"{self.title} ({self.unit})"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLine:
+    """One line of a flow, and the points on it where segments were retransmitted."""
+
+    points: Points
+    retransmissions: Points = ((), ())
+
+
+RATE = Quantity(
+    "rate", "Goodput", "Mbit/s", "What the receiver of each flow got.", is_marked=True
+)  # fmt: skip
+ACKED_RATE = Quantity(
+    "acked_rate", "Acknowledged rate", "Mbit/s",
+    "What the receiver acknowledged between two samples of the sender's socket.",
+    lambda samples: samples.acked_mbit_per_s, is_marked=True,
+)  # fmt: skip
+RTT = Quantity(
+    "rtt", "Round-trip time in TCP", "ms", "The smoothed RTT of the sender's TCP.",
+    lambda samples: samples.rtt_ms, is_marked=True,
+)  # fmt: skip
+MIN_RTT = Quantity(
+    "minrtt", "Minimum round-trip time", "ms", "The minimum RTT that the TCP remembers.",
+    lambda samples: samples.min_rtt_ms,
+)  # fmt: skip
+RETRANS = Quantity(
+    "retrans", "Retransmissions", "segments", "Segments retransmitted between two samples.",
+    lambda samples: samples.retransmits,
+)  # fmt: skip
+PING = Quantity(
+    "ping", "Round-trip time of ping", "ms", "What an echo request met while the flows ran."
+)
+CPU = Quantity("cpu", "CPU", "%", "All CPUs of a host, and (dashed) the busiest one.")
+
+# In the order of an experiment's page.
+QUANTITIES: Mapping[str, Quantity] = {
+    one.name: one
+    for one in (
+        RATE,
+        ACKED_RATE,
+        Quantity(
+            "cwnd", "Congestion window", "segments", "What TCP allows itself to have in flight.",
+            lambda samples: samples.cwnd, is_marked=True,
+        ),
+        Quantity(
+            "unacked", "In flight", "segments", "Sent, and not yet acknowledged.",
+            lambda samples: samples.unacked, is_marked=True,
+        ),
+        RTT,
+        MIN_RTT,
+        RETRANS,
+        PING,
+        CPU,
+    )
+}  # fmt: skip
+
+
+def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
+    """The lines of a flow: one of its goodput, else one for each socket; of a failed flow none."""
+    if flow.status != OK:
+        return []
+    if quantity is RATE:
+        points: Points = (flow.goodput.time_s, flow.goodput.mbit_per_s)
+        # A rate is of the time around its point, which ends later than the last point.
+        return [_marked(points, _retransmissions(flow.sockets))] if points[0] else []
+    found = []
+    for socket in flow.sockets:
+        points = _known(socket.time_s, quantity.column(socket)) if quantity.column else ((), ())
+        if points[0]:
+            times = _retransmissions([socket]) if quantity.is_marked else []
+            inside = [time for time in times if points[0][0] <= time <= points[0][-1]]
+            found.append(_marked(points, inside))
+    return found
+
+
+def _marked(points: Points, times_s: Sequence[float]) -> FlowLine:
+    return FlowLine(points, curves.on_line(points, times_s) if times_s else ((), ()))
+
+
+def _retransmissions(sockets: Sequence[SocketSeries]) -> list[float]:
+    """When samples saw retransmitted segments, in seconds."""
+    return [
+        time_s
+        for socket in sockets
+        for time_s, count in zip(socket.time_s, socket.retransmits, strict=True)
+        if count
+    ]
+
+
+def _known(times: Sequence[float], values: Sequence[float | None]) -> Points:
+    """The points whose value is known."""
+    pairs = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
+    return [time for time, _ in pairs], [value for _, value in pairs]
