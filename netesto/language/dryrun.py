@@ -32,6 +32,10 @@ class Table(Protocol):
     def source(self) -> str:
         """The file that names them."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called, in their order."""
+
     def has(self, name: str) -> bool:
         """Whether one is there for a key of OTHER. ScriptError if no script may fill it."""
 
@@ -150,7 +154,7 @@ class DryRun(ExperimentCounter):
                 self.rewriting.setdefault(command.exp, command)
         if isinstance(command, ports.DoClient) and command.hold:
             self._held.append(command)
-        self._commands.setdefault(_demands(command), command)
+        self._commands.setdefault(demands(command), command)
         if isinstance(command, ports.DoClient):
             self._flows += command.instances
         # What is printed beside a command is when it begins.
@@ -242,6 +246,9 @@ class DryRun(ExperimentCounter):
                 error.place, error.chain = command.place.narrowed("hold="), command.chain
                 raise error
 
+    def claim(self, claim: ports.Claim) -> None:
+        """Its columns were looked at."""
+
     def assert_failed(self, message: str, place: Place) -> None:
         """Never: without columns no claim is checked."""
 
@@ -323,7 +330,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _demands(command: ports.RemoteCommand) -> Hashable:
+def demands(command: ports.RemoteCommand) -> Hashable:
     """What a command asks of its host, as far as it can be looked at before."""
     match command:
         case ports.DoClient():

@@ -91,6 +91,20 @@ class Timeline:
         self._open: dict[int, _Open] = {}
         self._held: list[ports.DoClient] = []
 
+    def take(self, step: ports.Step) -> None:
+        """A step is carried out."""
+        match step:
+            case ports.RemoteCommand():
+                self.remote(step)
+            case ports.Wait():
+                self.wait(step.mean_s)
+            case ports.WaitFlows():
+                self.wait_flows(step.exp, step.timeout_s)
+            case ports.StartFlows():
+                self.start_flows(step.lead_s)
+            case ports.ProcessExperiment():
+                self.process(step.exp)
+
     def lab(self) -> None:
         """A lab is built, and its paths are measured."""
         self.now_s += self._costs.lab_s

@@ -19,6 +19,7 @@ from netesto.language.forgiving import ForgivingMachine
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
+from netesto.language.plan import SourceFile
 from netesto.language.scope import MisuseError, check_name
 from netesto.nearest import nearest
 
@@ -31,21 +32,14 @@ _COMMAND = re.compile(r"[A-Z_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A file that the run read, as it was."""
-
-    path: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run was: for the results folder. `files` begins with the script itself; `macros` are
-    those that were run."""
+    """What a run was. `files` begins with the script itself; `found` is which of them SOURCE meant:
+    the file with the SOURCE, its word, the path; `macros` are those that were run."""
 
     files: tuple[SourceFile, ...]
     seed: int
     iterations: int
+    found: tuple[tuple[str, str, str], ...] = ()
     macros: frozenset[str] = frozenset()
 
 
@@ -84,7 +78,7 @@ class Interpreter:
         )
         self._compiler = Compiler(self._machine, self._source)
         self._files: dict[Path, SourceFile] = {}
-        self._inputs: list[SourceFile] = []
+        self._found: dict[tuple[str, str], str] = {}
         for name, value in definitions.items():
             self._machine.scope.set(check_name(name), value)
 
@@ -94,19 +88,24 @@ class Interpreter:
             text = read_script(path)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
-        self._files[path.resolve()] = SourceFile(str(path), text)
-        self._run(text, str(path))
+        self.run_text(text, str(path))
 
     def run_text(self, text: str, file: str = STANDARD_INPUT) -> None:
         """Run the text of a script; `file` names it in messages."""
-        self._inputs.append(SourceFile(file, text))
+        self._files[Path(file).resolve()] = SourceFile(file, text)
         self._run(text, file)
 
     def finish(self) -> Facts:
         """What the run was, so far."""
-        files = (*self._inputs, *self._files.values())
+        found = tuple((file, word, path) for (file, word), path in self._found.items())
         macros = {name for name, entry in self._machine.macros.items() if entry.steps is not None}
-        return Facts(files, self._machine.seed, self._machine.iterations, frozenset(macros))
+        return Facts(
+            tuple(self._files.values()),
+            self._machine.seed,
+            self._machine.iterations,
+            found,
+            frozenset(macros),
+        )
 
     def notes(self) -> ports.ExperimentNotes:
         """What the script says of the experiment that runs now, should it end before its time."""
@@ -124,7 +123,9 @@ class Interpreter:
     def _source(self, name: str, row: ast.Row) -> None:
         path = find_source(name, from_file=row.line.file, library_path=self._library_path)
         key = path.resolve()
-        if key in self._files:
+        known = self._files.get(key)
+        self._found[row.line.file, name] = known.path if known else str(path)
+        if known:
             return
         try:
             text = read_sourced(path, name)

@@ -211,7 +211,17 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             row,
         )
     if isinstance(machine.columns, ports.Expected):
-        check_kinds(tree, machine.columns.kinds)
+        if machine.columns.kinds is not None:
+            check_kinds(tree, machine.columns.kinds)
+        machine.port.claim(
+            ports.Claim(
+                exp=machine.processed,
+                text=text.strip(),
+                message=message,
+                place=row.place(),
+                chain=machine.chain(),
+            )
+        )
     elif machine.columns and not holds(tree, machine.columns):
         found = ", ".join(seen(tree, machine.columns))
         said = f"{message}: {text.strip()}" if message else text.strip()

@@ -232,6 +232,9 @@ class OnePart(ExperimentCounter):
     def need_column(self, name: str, place: Place, *, factor: bool) -> None:
         """The rehearsal has looked at it."""
 
+    def claim(self, claim: ports.Claim) -> None:
+        self._real.claim(claim)
+
     def assert_failed(self, message: str, place: Place) -> None:
         """The columns it is about are those of this part's last experiment, also after the part."""
         self._real.assert_failed(message, place)

@@ -7,16 +7,28 @@ of a SWEEP within a part belong to it; they are listed too, because `--resume` m
 What belongs to no part is called the rest.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Self, TypeVar
 
-from netesto.errors import Place
+import cattrs
+
+from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ports
+from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
+
+V = TypeVar("V")
 
 # The version of the file format. It is part of every hash.
 FORMAT = 1
+
+_MAGIC = b"netesto_plan"
+_HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
+_MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
 REST_NAME = "the rest of the script"
 
@@ -134,41 +146,174 @@ class Head:
     entangled: int
 
 
-class Steps(Protocol):
-    """The steps of a plan, kept in a file."""
-
-    def __len__(self) -> int: ...
-
-    def between(self, first: int, end: int) -> Iterator[ports.Step]:
-        """The steps from number `first` on (0 is the first of all), without `end`."""
-
-
 class Plan:
     """A script as data. Closing it, best by `with`, removes the file that its steps are kept in."""
 
-    def __init__(self, head: Head, steps: Steps) -> None:
+    def __init__(self, head: Head, spool: Spool) -> None:
         self.head = head
-        self._steps = steps
+        self._spool = spool
+        self._parts = {part.index: part for part in head.parts}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove its steps."""
+        self._spool.close()
+
+    @property
+    def outer(self) -> list[Part]:
+        """The parts that are within no other: they may run apart."""
+        return [part for part in self.head.parts if part.within is None]
 
     def part(self, index: int) -> Part:
         """The part of this index, which EnterPart and LeavePart name."""
-        raise NotImplementedError
+        return self._parts[index]
 
-    def steps(self) -> Iterator[ports.Step]:
-        """All steps, in the order of the script. Parts are between EnterPart and LeavePart."""
-        return self._steps.between(0, len(self._steps))
+    def steps(self, first: int = 0) -> Iterator[ports.Step]:
+        """The steps from number `first` on, in the order of the script. Those of a part are between
+        its EnterPart and its LeavePart."""
+        return self._spool.steps(first, len(self._spool))
 
     def steps_of(self, part: Part) -> Iterator[ports.Step]:
         """The steps of one part alone."""
         for first, end in part.ranges:
-            yield from self._steps.between(first, end)
+            yield from self._spool.steps(first, end)
 
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the
-        rest; their numbers stay, and so do the commands for pre-flight and the totals. It has no
-        sources: it cannot be planned again."""
-        raise NotImplementedError
+        rest; numbers, totals and the commands for pre-flight stay. It has no sources, so it cannot
+        be planned again. What the rest prints is left out: the head of the whole has it."""
+        spool = Spool()
+        for first, end in part.ranges:
+            for line in self._spool.lines(first, end):
+                if part.index is not None or not is_echo(line):
+                    spool.append(line)
+        alone = replace(part, ranges=((0, len(spool)),))
+        parts = () if part.index is None else (alone, *self._inside(part.index))
+        rest = alone if part.index is None else None
+        head = replace(
+            self.head, sources=(), found=(), warnings=(), echoes=(), parts=parts, rest=rest
+        )
+        return Plan(head, spool)
 
-    def write(self, path: Path) -> None:
-        """Write the plan to a file."""
-        raise NotImplementedError
+    def _inside(self, index: int) -> Iterator[Part]:
+        """The parts within a part; their steps are not known by themselves."""
+        inside = {index}
+        for part in self.head.parts:
+            if part.index is not None and part.within in inside:
+                inside.add(part.index)
+                yield replace(part, ranges=())
+
+    def write(self, file: BinaryIO) -> None:
+        """Write the plan: one JSON document, in which each step has a line."""
+        digest = hashlib.sha256()
+
+        def put(line: bytes) -> None:
+            digest.update(line + b"\n")
+            file.write(line + b"\n")
+
+        file.write(b'{"%b": %d,\n' % (_MAGIC, FORMAT))
+        put(_HEAD + _json(CONVERTER.unstructure(self.head)) + b",")
+        put(_STEPS)
+        count = len(self._spool)
+        for number, line in enumerate(self._spool.lines(0, count), start=1):
+            put(line + b"," if number < count else line)
+        summary = {"steps": count, "sha256": digest.hexdigest()}
+        file.write(b"],\n" + _SUMMARY + _json(summary) + b"}\n")
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file begins as a plan does, of whatever version."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC) + 2) == b'{"' + _MAGIC
+    except OSError:
+        return False
+
+
+def read(path: Path) -> Plan:
+    """The plan in a file. UsageError if it cannot be read, is none, is of another version, or was
+    changed after it was written."""
+    try:
+        with path.open("rb") as file:
+            return _Reader(path, file).read()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+class _Reader:
+    """Reads the lines of a plan. `_number` is that of the line that was read last."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path = path
+        self._file = file
+        self._number = 0
+        self._digest = hashlib.sha256()
+
+    def read(self) -> Plan:
+        self._check_version(self._line())
+        head = self._head(self._digested())
+        if self._digested() != _STEPS:
+            raise self._wrong("not what stands there in a plan")
+        spool = Spool()
+        while (line := self._line()) != b"],":
+            self._digest.update(line + b"\n")
+            line = line.removesuffix(b",")
+            self._parsed(line, step_of)
+            spool.append(line)
+        summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
+        if self._line() != _SUMMARY + _json(summary) + b"}":
+            raise self._wrong("the plan was changed after it was written")
+        if any(end > len(spool) for part in head.parts for _, end in part.ranges):
+            raise self._wrong("a part has more steps than there are")
+        return Plan(head, spool)
+
+    def _line(self) -> bytes:
+        line = self._file.readline()
+        self._number += 1
+        if not line.endswith(b"\n"):
+            raise self._wrong("the plan ends before its end")
+        return line[:-1]
+
+    def _digested(self) -> bytes:
+        line = self._line()
+        self._digest.update(line + b"\n")
+        return line
+
+    def _check_version(self, line: bytes) -> None:
+        match = re.fullmatch(rb'\{"%b": (\d+),' % _MAGIC, line)
+        if match is None:
+            raise self._wrong("not a plan")
+        if int(match[1]) != FORMAT:
+            raise UsageError(
+                f"{self._path}: a plan of version {int(match[1])}, and this netesto reads version"
+                f" {FORMAT}",
+                remedy=_MAKE_AGAIN,
+            )
+
+    def _head(self, line: bytes) -> Head:
+        return self._parsed(
+            line.removeprefix(_HEAD).removesuffix(b","),
+            lambda value: CONVERTER.structure(value, Head),
+        )
+
+    def _parsed(self, line: bytes, make: Callable[[object], V]) -> V:
+        try:
+            return make(json.loads(line))
+        except cattrs.BaseValidationError as error:
+            raise self._wrong(cattrs.transform_error(error)[0]) from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._wrong(f"not what stands there in a plan: {error}") from error
+        except ScriptError as error:
+            raise self._wrong(error.message) from error
+
+    def _wrong(self, what: str) -> UsageError:
+        return UsageError(f"{self._path}:{self._number}: {what}", remedy=_MAKE_AGAIN)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()

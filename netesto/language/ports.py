@@ -133,10 +133,11 @@ class Exit(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRequest:
-    """`LAB topology k=v …`, or `LAB file=PATH` (topology "")."""
+    """`LAB topology k=v …`, or `LAB file=PATH` (topology ""); `text` is what such a file says."""
 
     topology: str
     settings: Mapping[str, str]
+    text: str = ""
     place: Place = field(compare=False, repr=False)
     chain: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -263,9 +264,10 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a dry run knows of an experiment's columns: no values, only what each will hold."""
+    """What a dry run knows of an experiment's columns: no values, only what each will hold; None
+    if it does not know that."""
 
-    kinds: Mapping[str, ColumnKind]
+    kinds: Mapping[str, ColumnKind] | None
 
 
 class Port(Protocol):
@@ -316,6 +318,9 @@ class Port(Protocol):
 
     def process_experiment(self, exp: int, notes: ExperimentNotes) -> Mapping[str, str] | Expected:
         """Finish the experiment; its aggregate columns, for ASSERT (empty: nothing is known)."""
+
+    def claim(self, claim: Claim) -> None:
+        """ASSERT, where values are not known yet."""
 
     def assert_failed(self, message: str, place: Place) -> None:
         """An ASSERT was false."""

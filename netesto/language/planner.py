@@ -1,0 +1,548 @@
+"""Interprets a script, once: what it asks for becomes a plan."""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from netesto.errors import Place, ScriptError
+from netesto.language import ports
+from netesto.language.counter import rounded_counter
+from netesto.language.dryrun import Columns, demands
+from netesto.language.duration import NOTHING, REAL_TIME, Timeline
+from netesto.language.interpreter import MAX_ITERATIONS, Interpreter
+from netesto.language.plan import (
+    FORMAT,
+    REST_NAME,
+    Head,
+    Part,
+    Plan,
+    SourceFile,
+    Totals,
+    Warned,
+)
+from netesto.language.ports import REPETITION
+from netesto.language.scope import ColumnError, MisuseError
+from netesto.language.spool import Record, Spool, record_of
+
+# The experiments of parts that are passed over have numbers behind this one: none that is stored.
+SHADOW = 10**9
+
+# What a step says beside what it does.
+_LEFT_OUT = frozenset({"arguments", "place", "chain", "suffix", "mean_s"})
+_SETTINGS = (ports.SetQdisc, ports.SetNetem, ports.SetSysctl, ports.SetModuleParams)
+
+
+def no_text(_: ports.LabRequest) -> str:
+    """Of a LAB without a file."""
+    return ""
+
+
+def make(
+    script: SourceFile,
+    *,
+    library_path: Sequence[Path],
+    seed: int,
+    definitions: Mapping[str, str],
+    max_iterations: int = MAX_ITERATIONS,
+    counter: int = 0,
+    columns: Columns | None = None,
+    lab: ports.LabRequest | None = None,
+    lab_text: Callable[[ports.LabRequest], str] = no_text,
+    passed: Collection[int] = (),
+    watch: Callable[[ports.Step], None] | None = None,
+) -> Plan:
+    """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
+
+    With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built in place
+    of the one that the script asks for, `lab_text` reads the file of a LAB. The parts with the
+    indexes `passed` take no numbers. `watch` is shown every step when it is made. ScriptError if
+    the script is wrong.
+    """
+    planner = Planner(
+        seed=seed, counter=counter, columns=columns, lab_text=lab_text, passed=passed, watch=watch
+    )
+    interpreter = Interpreter(
+        planner,
+        library_path=library_path,
+        seed=seed,
+        definitions=definitions,
+        max_iterations=max_iterations,
+    )
+    if lab is not None:
+        planner.take_lab(lab)
+    interpreter.run_text(script.text, script.path)
+    facts = interpreter.finish()
+    return planner.plan(
+        Origin(
+            script=script.path,
+            sources=facts.files,
+            found=facts.found,
+            definitions=dict(definitions),
+            max_iterations=max_iterations,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a plan is made from, beside its seed and counter (see plan.Head)."""
+
+    script: str
+    sources: tuple[SourceFile, ...]
+    found: tuple[tuple[str, str, str], ...]
+    definitions: Mapping[str, str]
+    max_iterations: int
+
+
+class _Settings:
+    """What is set on hosts: the numbers of the steps that did it, and what is hashed of them, in
+    the order in which they have to be done again."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Hashable, list[tuple[int, bytes]]] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for steps in self._steps.values():
+            yield from steps
+
+    def add(self, command: ports.RemoteCommand, number: int, hashed: bytes) -> None:
+        """Remember it; what it replaces is forgotten."""
+        match command:
+            case ports.SetQdisc() | ports.SetNetem():
+                key: Hashable = ("qdisc", command.host)
+            case ports.SetSysctl():
+                key = ("sysctl", command.host, *command.values)
+            case ports.SetModuleParams():
+                key = ("module", command.host, command.module, *command.values)
+            case _:
+                raise AssertionError(f"{command.name} sets nothing")
+        # Any other action changes the qdisc that is there.
+        is_change = isinstance(command, ports.SetQdisc) and command.action != ""
+        before = self._steps.pop(key, []) if not is_change else self._steps.get(key, [])
+        self._steps[key] = [*before, (number, hashed)] if is_change else [(number, hashed)]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A part that is being planned, or the rest (without an index)."""
+
+    index: int | None
+    name: str
+    cell: Mapping[str, str]
+    within: int | None
+    before: int
+    first: int
+    asked: int
+    seconds: float
+    simulated_s: float
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    # The numbers that it has taken, each with its place among them.
+    taken: dict[int, int] = field(default_factory=dict)
+    echoes: list[str] = field(default_factory=list)
+    # What it has set on hosts, and still holds.
+    settings: _Settings = field(default_factory=_Settings)
+
+
+class Planner:
+    """A Port that keeps what it is asked for as a plan.
+
+    Two clocks go on with the steps: WAIT adds to them, RAND_WAIT adds its mean, WAIT_FLOWS lets
+    them go on to the end of the experiment's last flow. One counts no more than that; the other one
+    the work around flows and waits as well. (It cannot be known here whether the script will run in
+    simulated time.)
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        counter: int = 0,
+        columns: Columns | None = None,
+        lab_text: Callable[[ports.LabRequest], str] = no_text,
+        passed: Collection[int] = (),
+        watch: Callable[[ports.Step], None] | None = None,
+    ) -> None:
+        self._seed = seed
+        self._start = self._counter = counter
+        self._columns = columns
+        self._lab_text = lab_text
+        self._passed = passed
+        self._watch = watch
+        self._spool = Spool()
+        self._simulated = Timeline(NOTHING)
+        self._real = Timeline(REAL_TIME)
+        self._shadow = SHADOW
+        # The parts within each other that run, the outermost first.
+        self._open: list[_Open] = []
+        self._has_rest = False
+        self._parts: list[Part | None] = []
+        # The steps that claim something of the last experiment of a part, and stand behind it.
+        self._behind: dict[int, list[int]] = {}
+        self._settings = _Settings()
+        self._lab: ports.LabRequest | None = None
+        self._is_lab_given = False
+        self._requirements: dict[ports.Requirement, None] = {}
+        self.warnings: list[Warned] = []
+        self._commands: dict[Hashable, ports.RemoteCommand] = {}
+        self._numbered: dict[int, ports.RemoteCommand] = {}
+        self._rewriting: dict[int, ports.RemoteCommand] = {}
+        self._experiments = 0
+        self._flows = 0
+        # How often a host was asked for a piece of an experiment.
+        self._asked = 0
+        self._rest = self._opened(None, REST_NAME, {})
+        self._counted: set[int] = set()
+        self._finished: set[int] = set()
+        # What waits for START_FLOWS.
+        self._held: list[ports.DoClient] = []
+        self._filled: dict[str, None] = {}
+        self._named: set[str] = set()
+        self._echoes: list[str] = []
+        self._entangled = 0
+        # The outermost part that an experiment began in; None for the rest.
+        self._owners: dict[int, int | None] = {}
+        # Where the experiment was processed that claims are about.
+        self._last_owner: int | None = None
+
+    def plan(self, origin: Origin) -> Plan:
+        """What was asked for. The script has ended."""
+        self._close_range(self._rest)
+        parts = [self._with_claims(part) for part in self._parts if part is not None]
+        outer = [part for part in parts if part.within is None]
+        rest = self._part(self._rest)
+        rest = replace(
+            rest,
+            seconds=rest.seconds - sum(part.seconds for part in outer),
+            simulated_s=rest.simulated_s - sum(part.simulated_s for part in outer),
+        )
+        return Plan(
+            Head(
+                script=origin.script,
+                sources=origin.sources,
+                found=origin.found,
+                definitions=origin.definitions,
+                max_iterations=origin.max_iterations,
+                seed=self._seed,
+                fields=self._fields,
+                counter=self._start,
+                last_number=self._counter,
+                lab=self._lab,
+                requirements=tuple(self._requirements),
+                warnings=tuple(self.warnings),
+                echoes=tuple(self._echoes),
+                columns=tuple(self._filled),
+                commands=self.commands,
+                numbered=tuple(self._numbered.values()),
+                rewriting=tuple(self._rewriting.values()),
+                totals=self.totals(),
+                parts=tuple(parts),
+                rest=rest if self._has_rest else None,
+                entangled=self._entangled,
+            ),
+            self._spool,
+        )
+
+    @property
+    def commands(self) -> tuple[ports.RemoteCommand, ...]:
+        """One command of each sort: same host, and same demands on it."""
+        return tuple(self._commands.values())
+
+    @property
+    def lab_request(self) -> ports.LabRequest | None:
+        return self._lab
+
+    def totals(self) -> Totals:
+        """Experiments processed, flows started, seconds passed on both clocks."""
+        return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)
+
+    def take_lab(self, request: ports.LabRequest) -> None:
+        """The lab that is built, whatever the script asks for."""
+        self.lab(request)
+        self._is_lab_given = True
+
+    # ---- the port ------------------------------------------------------------------------
+
+    def next_experiment(self) -> int:
+        self._counter += 1
+        self._counted.add(self._counter)
+        for part in self._open or [self._rest]:
+            part.taken[self._counter] = len(part.taken) + 1
+        return self._counter
+
+    def previous_experiment(self) -> int:
+        return self._counter
+
+    def round_counter(self) -> None:
+        self._counter = rounded_counter(self._counter)
+
+    def remote(self, command: ports.RemoteCommand) -> None:
+        if isinstance(command, ports.DoServer | ports.DoClient):
+            self._asked += 1
+            self._own(command.exp)
+            self._has_rest = self._has_rest or not self._open
+            if command.exp not in self._counted:
+                self._numbered.setdefault(command.exp, command)
+            if command.exp in self._finished:
+                self._rewriting.setdefault(command.exp, command)
+        if isinstance(command, ports.DoClient):
+            self._flows += command.instances
+            if command.hold:
+                self._held.append(command)
+        self._commands.setdefault(demands(command), command)
+        self._do(command)
+
+    def lab(self, request: ports.LabRequest) -> None:
+        if not self._is_lab_given:
+            self._lab = replace(request, text=self._lab_text(request))
+            for timeline in self._timelines:
+                timeline.lab()
+
+    def require(self, requirements: Sequence[ports.Requirement]) -> None:
+        self._requirements.update(dict.fromkeys(requirements))
+
+    def wait(self, seconds: float) -> None:
+        self.random_wait(seconds, mean_s=seconds)
+
+    def random_wait(self, seconds: float, *, mean_s: float) -> None:
+        self._do(ports.Wait(seconds=seconds, mean_s=mean_s))
+
+    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        self._do(ports.WaitFlows(exp=exp, timeout_s=timeout_s))
+
+    def start_flows(self, lead_s: float) -> None:
+        self._held = []
+        self._do(ports.StartFlows(lead_s=lead_s))
+
+    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+        if self._columns is None or name in self._named:
+            return
+        table = self._columns.table
+        try:
+            there = table.has(name)
+        except ScriptError as error:
+            column = ColumnError(error.message, remedy=error.remedy)
+            column.place = place
+            raise column from None
+        self._named.add(name)
+        if not there and not factor:
+            near = table.nearest(name)
+            meant = f"; is {near} meant?" if near else ""
+            self.warn(
+                f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
+            )
+
+    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> ports.Expected:
+        self._refuse_held(exp)
+        self._own(exp)
+        self._experiments += 1
+        self._finished.add(exp)
+        self._last_owner = self._owner
+        self._filled.update(dict.fromkeys(notes.columns))
+        if REPETITION in notes.cell:
+            self._filled[REPETITION] = None
+        self._do(ports.ProcessExperiment(exp=exp, notes=notes))
+        if self._columns is None:
+            return ports.Expected(None)
+        own: dict[str, ports.ColumnKind] = dict.fromkeys(self._filled, "any")
+        return ports.Expected(own | dict(self._columns.kinds))
+
+    def claim(self, claim: ports.Claim) -> None:
+        if self._last_owner != self._owner:
+            number = len(self._spool)
+            if self._last_owner is None:
+                _add_range(self._rest.ranges, number, number + 1)
+            else:
+                self._behind.setdefault(self._last_owner, []).append(number)
+        self._do(claim)
+
+    def assert_failed(self, message: str, place: Place) -> None:
+        """Never: claims are judged when the plan is carried out."""
+
+    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
+        if self._open:
+            self._enter(" ".join(f"{name}={value}" for name, value in cell.items()), cell)
+        return False
+
+    def cell_finished(self, cell: Mapping[str, str]) -> None:
+        if len(self._open) > 1 and self._open[-1].cell == cell:
+            self._leave(whole=True)
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        self._close_range(self._rest)
+        self._enter(name, cell)
+
+    def leave_part(self, *, whole: bool) -> bool:
+        while self._open:
+            self._leave(whole=whole)
+        return False
+
+    def echo(self, text: str) -> None:
+        (self._open[0].echoes if self._open else self._echoes).append(text)
+        self._do(ports.Echo(text=text))
+
+    def warn(self, message: str, place: Place) -> None:
+        self.warnings.append(Warned(message, place))
+
+    # ---- steps ---------------------------------------------------------------------------
+
+    @property
+    def _timelines(self) -> tuple[Timeline, Timeline]:
+        return self._simulated, self._real
+
+    @property
+    def _owner(self) -> int | None:
+        """The outermost part that runs; None in the rest."""
+        return self._open[0].index if self._open else None
+
+    def _do(self, step: ports.Step) -> None:
+        record = record_of(step)
+        number = len(self._spool)
+        self._spool.append(json.dumps(record).encode())
+        for part in self._open or [self._rest]:
+            hashed = self._hashed(step, record, part)
+            part.digest.update(hashed)
+            if isinstance(step, _SETTINGS):
+                part.settings.add(step, number, hashed)
+        if isinstance(step, _SETTINGS):
+            self._settings.add(step, number, hashed)
+        for timeline in self._timelines:
+            timeline.take(step)
+        if self._watch is not None:
+            self._watch(step)
+
+    def _hashed(self, step: ports.Step, record: Record, part: _Open) -> bytes:
+        """What of a step decides results. Numbers of experiments are those within the part, but for
+        those that the script itself gives."""
+        if isinstance(step, ports.Claim | ports.Echo | ports.EnterPart | ports.LeavePart):
+            return b""
+        decisive = _without_words(record)
+        if isinstance(step, ports.ProcessExperiment):
+            decisive["notes"] = _without_words(record["notes"])
+        if isinstance(step, _SETTINGS):
+            del decisive["exp"], decisive["exp_name"]
+        elif "exp" in decisive:
+            exp = decisive["exp"]
+            assert isinstance(exp, int), "experiments have numbers"
+            own = f"own {part.taken.get(exp, 'none')}"
+            decisive["exp"] = own if exp in self._counted or not exp else exp
+        return json.dumps(decisive).encode()
+
+    def _refuse_held(self, exp: int) -> None:
+        """MisuseError, at their command, if flows of the experiment would never start."""
+        for command in self._held:
+            if command.exp == exp:
+                self._held = []
+                error = MisuseError(
+                    f"hold={command.arguments['hold']}, but no START_FLOWS comes before the end"
+                    f" of experiment {exp}",
+                    remedy="START_FLOWS starts, at one instant, what hold=1 has held back.",
+                )
+                error.place, error.chain = command.place.narrowed("hold="), command.chain
+                raise error
+
+    def _own(self, exp: int) -> None:
+        if self._owners.setdefault(exp, self._owner) != self._owner:
+            self._entangled = self._entangled or exp
+
+    # ---- parts ---------------------------------------------------------------------------
+
+    @property
+    def _fields(self) -> str:
+        return " ".join(self._columns.table.names) if self._columns is not None else ""
+
+    def _opened(self, index: int | None, name: str, cell: Mapping[str, str]) -> _Open:
+        return _Open(
+            index=index,
+            name=name,
+            cell=dict(cell),
+            within=self._open[-1].index if self._open else None,
+            before=self._counter,
+            first=len(self._spool),
+            asked=self._asked,
+            seconds=self._real.now_s,
+            simulated_s=self._simulated.now_s,
+        )
+
+    def _enter(self, name: str, cell: Mapping[str, str]) -> None:
+        index = len(self._parts)
+        if index in self._passed:
+            # When the part ends, the numbers go on from here.
+            self._counter, self._shadow = self._shadow, self._counter
+        part = self._opened(index, name, cell)
+        for number, hashed in self._settings:
+            _add_range(part.ranges, number, number + 1)
+            part.digest.update(hashed)
+        self._parts.append(None)
+        self._open.append(part)
+        self._do(ports.EnterPart(index=index))
+
+    def _leave(self, *, whole: bool) -> None:
+        part = self._open[-1]
+        assert part.index is not None, "the rest is not left"
+        self._do(ports.LeavePart(index=part.index, whole=whole))
+        self._close_range(part)
+        self._parts[part.index] = self._part(part)
+        self._open.pop()
+        if part.index in self._passed:
+            self._counter, self._shadow = self._shadow, self._counter
+        if self._open:
+            return
+        if self._asked == part.asked:
+            self._echoes += part.echoes
+        # The rest finds hosts as the part has set them.
+        for number, hashed in part.settings:
+            _add_range(self._rest.ranges, number, number + 1)
+            self._rest.digest.update(hashed)
+        self._rest.first = len(self._spool)
+
+    def _close_range(self, part: _Open) -> None:
+        _add_range(part.ranges, part.first, len(self._spool))
+        part.first = len(self._spool)
+
+    def _part(self, part: _Open) -> Part:
+        drawn = [each.name for each in self._open or [part]]
+        where = [FORMAT, self._seed, drawn, _network(self._lab), self._fields]
+        part.digest.update(json.dumps(where, sort_keys=True).encode())
+        return Part(
+            index=part.index,
+            name=part.name,
+            cell=part.cell,
+            within=part.within,
+            before=part.before,
+            numbers=self._counter - part.before,
+            ranges=tuple(part.ranges),
+            hash=part.digest.hexdigest(),
+            seconds=self._real.now_s - part.seconds,
+            simulated_s=self._simulated.now_s - part.simulated_s,
+            is_idle=self._asked == part.asked,
+        )
+
+    def _with_claims(self, part: Part) -> Part:
+        behind = self._behind.get(part.index, ()) if part.index is not None else ()
+        return replace(part, ranges=(*part.ranges, *((at, at + 1) for at in behind)))
+
+
+def _without_words(record: object) -> Record:
+    """A record without what is only said in it."""
+    assert isinstance(record, dict), "records are JSON objects"
+    return {key: value for key, value in record.items() if key not in _LEFT_OUT}
+
+
+def _network(lab: ports.LabRequest | None) -> object:
+    """What a lab is made from. The name of a file is not."""
+    if lab is None:
+        return None
+    settings = {key: text for key, text in lab.settings.items() if key != "file"}
+    return [lab.topology, settings, lab.text]
+
+
+def _add_range(ranges: list[tuple[int, int]], first: int, end: int) -> None:
+    """Add steps to ranges; those that follow each other become one."""
+    if first >= end:
+        return
+    if ranges and ranges[-1][1] == first:
+        first = ranges.pop()[0]
+    ranges.append((first, end))

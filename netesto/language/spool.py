@@ -1,0 +1,117 @@
+"""The steps of a plan, one JSON object a line, in a file that is removed when it is closed."""
+
+import json
+import tempfile
+from array import array
+from collections.abc import Iterator
+from typing import TypeAlias, get_args
+
+from netesto import typed
+from netesto.language import permitted, ports
+
+Record: TypeAlias = dict[str, object]
+
+# What is longer is kept on disk.
+_IN_MEMORY_BYTES = 1_000_000
+# The offset of every so many steps is kept in memory.
+_STRIDE = 64
+
+CONVERTER = typed.converter()
+
+_REMOTE = (
+    ports.DoServer,
+    ports.DoClient,
+    ports.GetData,
+    ports.SetNetem,
+    ports.SetQdisc,
+    ports.SetSysctl,
+    ports.SetModuleParams,
+    ports.DoTcpdump,
+    ports.Close,
+    ports.Exit,
+)
+_OTHERS = tuple(kind for kind in get_args(ports.Step) if kind is not ports.RemoteCommand)
+_KINDS = {kind.__name__: kind for kind in (*_REMOTE, *_OTHERS)}
+
+
+def record_of(step: ports.Step) -> Record:
+    """A step as a JSON object; "step" is its kind."""
+    fields: Record = CONVERTER.unstructure(step, type(step))
+    return {"step": type(step).__name__, **fields}
+
+
+def step_of(record: object) -> ports.Step:
+    """The step that a JSON object is. An error of cattrs, a ValueError, KeyError or TypeError if it
+    is none, and ScriptError if no host may be asked for it."""
+    if not isinstance(record, dict):
+        raise TypeError(f"{record!r} is not a step")
+    fields = dict(record)
+    kind = _KINDS[fields.pop("step")]
+    step: ports.Step = CONVERTER.structure(fields, kind)
+    if isinstance(step, ports.RemoteCommand):
+        permitted.check(step)
+    return step
+
+
+def is_echo(line: bytes) -> bool:
+    """Whether a line of a spool is an Echo."""
+    return line.startswith(b'{"step": "Echo"')
+
+
+def _command_of(record: object, _: type[ports.RemoteCommand]) -> ports.RemoteCommand:
+    step = step_of(record)
+    if not isinstance(step, ports.RemoteCommand):
+        raise TypeError(f"{record!r} is not a remote command")
+    return step
+
+
+# Where any command may be, its kind is told.
+CONVERTER.register_structure_hook_func(lambda kind: kind is ports.RemoteCommand, _command_of)
+CONVERTER.register_unstructure_hook_func(lambda kind: kind is ports.RemoteCommand, record_of)
+
+
+class Spool:
+    """Steps in a temporary file: memory does not grow with their number. Several may read it at
+    the same time, also while it grows, in one thread."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - see close
+        self._offsets = array("Q")
+        self._count = 0
+        self._end = 0
+        self._is_at_end = True
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, line: bytes) -> None:
+        """Add a step, as a line without its end."""
+        if self._count % _STRIDE == 0:
+            self._offsets.append(self._end)
+        if not self._is_at_end:
+            self._file.seek(self._end)
+            self._is_at_end = True
+        self._file.write(line + b"\n")
+        self._end += len(line) + 1
+        self._count += 1
+
+    def lines(self, first: int, end: int) -> Iterator[bytes]:
+        """The steps from number `first` on, without `end`, as lines without their ends."""
+        if first >= end:
+            return
+        position = self._offsets[first // _STRIDE]
+        for number in range(first - first % _STRIDE, end):
+            self._file.seek(position)
+            self._is_at_end = False
+            line = self._file.readline()
+            position += len(line)
+            if number >= first:
+                yield line[:-1]
+
+    def steps(self, first: int, end: int) -> Iterator[ports.Step]:
+        """The steps from number `first` on (0 is the first of all), without `end`."""
+        for line in self.lines(first, end):
+            yield step_of(json.loads(line))
+
+    def close(self) -> None:
+        self._file.close()

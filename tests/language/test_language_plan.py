@@ -1,0 +1,363 @@
+"""A script as a plan: its steps, its parts, and what decides the results of each."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from language_asked import LIBRARY
+
+from netesto.language import ports
+from netesto.language.plan import Part, Plan, SourceFile
+from netesto.language.planner import make
+
+# A macro that is an experiment of its own.
+ONE = """\
+BEGIN one
+    SET exp=COUNTER
+    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur
+    SET exp=PREV
+    WAIT_FLOWS
+    PROCESS_EXP exp=$exp
+END one
+SET dur=10
+"""
+SWEEP = "SWEEP ca=reno,bbr DO\nRUN one\nDONE\n"
+
+
+def planned(text: str, **options: Any) -> Plan:
+    given = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
+    return make(SourceFile("test.nts", text), **given)
+
+
+def told(steps: Iterator[ports.Step]) -> list[str]:
+    """Steps in words that are enough in most tests."""
+    return [_told(step) for step in steps]
+
+
+def _told(step: ports.Step) -> str:
+    match step:
+        case ports.RemoteCommand():
+            return f"{step.name} {step.host} exp={step.exp}"
+        case ports.Wait():
+            return f"wait {step.seconds:g}"
+        case ports.WaitFlows():
+            return f"flows {step.exp}"
+        case ports.StartFlows():
+            return f"start {step.lead_s:g}"
+        case ports.ProcessExperiment():
+            return f"process {step.exp}"
+        case ports.Claim():
+            return f"claim {step.exp}: {step.text}"
+        case ports.Echo():
+            return f"echo {step.text}"
+        case ports.EnterPart():
+            return f"enter {step.index}"
+        case ports.LeavePart():
+            return f"leave {step.index}{'' if step.whole else ' broken off'}"
+    raise AssertionError(step)
+
+
+def hashes(text: str, **options: Any) -> list[str]:
+    return [part.hash for part in planned(text, **options).head.parts]
+
+
+# ---- steps and parts -----------------------------------------------------------------------------
+
+
+def test_a_plan_has_the_steps_of_the_script_in_order():
+    text = f"{ONE}WAIT 3\nSET_NETEM host=a netem_delay=5\n{SWEEP}ASSERT rate > 9: slow\nECHO end\n"
+    assert told(planned(text, counter=4).steps()) == [
+        "wait 3",
+        "SET_NETEM a exp=0",
+        "enter 0",
+        "DO_CLIENT a exp=5",
+        "flows 5",
+        "process 5",
+        "leave 0",
+        "enter 1",
+        "DO_CLIENT a exp=6",
+        "flows 6",
+        "process 6",
+        "leave 1",
+        "claim 6: rate > 9",
+        "echo end",
+    ]
+
+
+def test_every_cell_of_a_sweep_is_a_part():
+    found = [
+        replace(part, seconds=0.0, simulated_s=0.0, hash="")
+        for part in planned(
+            ONE + SWEEP.replace("RUN one", "RUN one\nRUN one"), counter=5
+        ).head.parts
+    ]
+    same = {"numbers": 2, "hash": "", "seconds": 0.0, "simulated_s": 0.0}
+    assert found == [
+        Part(
+            index=0,
+            name="ca=reno rep=1",
+            cell={"ca": "reno", "rep": "1"},
+            before=5,
+            ranges=((0, 8),),
+            **same,
+        ),
+        Part(
+            index=1,
+            name="ca=bbr rep=1",
+            cell={"ca": "bbr", "rep": "1"},
+            before=7,
+            ranges=((8, 16),),
+            **same,
+        ),
+    ]
+
+
+def test_a_part_takes_its_share_of_the_whole():
+    head = planned(ONE + SWEEP).head
+    assert [part.seconds for part in head.parts] == pytest.approx([head.totals.seconds / 2] * 2)
+
+
+def test_every_repetition_of_a_macro_is_a_part():
+    parts = planned(f"{ONE}RUN one,2 ca=reno\n").head.parts
+    assert [(part.name, part.before) for part in parts] == [("one rep=1", 0), ("one rep=2", 1)]
+
+
+def test_a_repetition_within_a_part_belongs_to_it():
+    parts = planned(f"{ONE}SWEEP ca=reno,bbr DO\nRUN one,3\nDONE\n").head.parts
+    assert [(part.name, part.numbers) for part in parts] == [
+        ("ca=reno rep=1", 3),
+        ("ca=bbr rep=1", 3),
+    ]
+
+
+def test_a_cell_within_a_part_is_listed_within_it():
+    plan = planned(f"{ONE}SWEEP n=1 DO\n{SWEEP}DONE\n")
+    assert ([(part.name, part.within) for part in plan.head.parts], len(plan.outer)) == (
+        [("n=1 rep=1", None), ("n=1 rep=1 ca=reno rep2=1", 0), ("n=1 rep=1 ca=bbr rep2=1", 0)],
+        1,
+    )
+
+
+def test_parts_of_one_name_are_told_apart():
+    parts = planned(f"{ONE}SET ca=reno\nFOR n IN 1..2 DO\nRUN one,2\nDONE\n").head.parts
+    assert [part.name for part in parts] == [
+        "one rep=1",
+        "one rep=2",
+        "one rep=1 #2",
+        "one rep=2 #2",
+    ]
+
+
+def test_a_plan_knows_what_belongs_to_no_part():
+    text = f"{ONE}ECHO begin\nRUN one ca=reno\nRUN one,2 ca=bbr\nRUN one ca=nv\n"
+    plan = planned(text)
+    assert plan.head.rest is not None
+    assert (told(plan.steps_of(plan.head.rest)), plan.head.echoes) == (
+        [
+            "echo begin",
+            "DO_CLIENT a exp=1",
+            "flows 1",
+            "process 1",
+            "DO_CLIENT a exp=4",
+            "flows 4",
+            "process 4",
+        ],
+        ("begin",),
+    )
+
+
+def test_a_plan_without_experiments_outside_of_parts_has_no_rest():
+    assert planned(f"ECHO a\n{ONE}{SWEEP}").head.rest is None
+
+
+def test_a_part_without_an_experiment_is_idle():
+    head = planned(f"{ONE}SWEEP ca=reno,bbr DO\nECHO $ca\nIF $ca == bbr: RUN one\nDONE\n").head
+    assert ([part.is_idle for part in head.parts], head.echoes) == ([True, False], ("reno",))
+
+
+def test_an_experiment_of_two_parts_entangles_them():
+    text = "DO_CLIENT host=a server=b exp=7\nSWEEP ca=reno DO\nPROCESS_EXP exp=7\nDONE\n"
+    assert planned(text).head.entangled == 7
+
+
+def test_a_part_breaks_off_where_the_script_ends():
+    assert told(planned("SWEEP ca=reno,bbr DO\nEND\nDONE\n").steps()) == [
+        "enter 0",
+        "leave 0 broken off",
+    ]
+
+
+# ---- one part alone ------------------------------------------------------------------------------
+
+
+def alone(text: str, index: int, **options: Any) -> list[str]:
+    plan = planned(text, **options)
+    return told(plan.slice(plan.head.parts[index]).steps())
+
+
+def test_a_part_alone_has_its_own_steps():
+    assert alone(f"{ONE}WAIT 9\n{SWEEP}", 1, counter=40) == [
+        "enter 1",
+        "DO_CLIENT a exp=42",
+        "flows 42",
+        "process 42",
+        "leave 1",
+    ]
+
+
+def test_a_part_alone_has_the_values_that_the_others_left():
+    text = "SET n=0\nSWEEP ca=reno,bbr,nv DO\nSET_EXP n=$n+1\nECHO $ca $n\nDONE\n"
+    assert alone(text, 2) == ["enter 2", "echo nv 3", "leave 2"]
+
+
+SETTINGS = """\
+SET_SYSCTL host=a net.ipv4.tcp_ecn=1
+SET_QDISC host=a qdisc=tbf rate=1mbit burst=9K limit=9K
+SWEEP delay=10,20 DO
+    SET_NETEM host=a netem_delay=$delay
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=2
+    RUN one ca=reno
+    SET_NETEM host=b netem_delay=$delay
+DONE
+"""
+
+
+def test_a_part_alone_sets_hosts_as_they_were_before_it():
+    plan = planned(ONE + SETTINGS)
+    steps = list(plan.slice(plan.head.parts[1]).steps())[:3]
+    assert [
+        (step.name, step.host, step.arguments.get("netem_delay", "2"))
+        for step in steps
+        if isinstance(step, ports.RemoteCommand)
+    ] == [("SET_NETEM", "a", "10"), ("SET_SYSCTL", "a", "2"), ("SET_NETEM", "b", "10")]
+
+
+def test_the_rest_alone_finds_hosts_as_parts_have_set_them():
+    plan = planned(f"{ONE}{SETTINGS}RUN one ca=bbr\n")
+    assert plan.head.rest is not None
+    steps = [
+        f"{step.host} {step.arguments['netem_delay']}"
+        for step in plan.slice(plan.head.rest).steps()
+        if isinstance(step, ports.SetNetem)
+    ]
+    assert steps == ["a 10", "b 10", "a 20", "b 20"]
+
+
+def test_what_changes_a_qdisc_step_by_step_is_kept_whole():
+    text = (
+        "SET_QDISC host=a qdisc=pfifo limit=9\n"
+        "SET_QDISC host=a qdisc=tbf action=replace rate=1mbit burst=9K limit=9K\n"
+    )
+    assert alone(ONE + text + SWEEP, 1)[:3] == [
+        "SET_QDISC a exp=0",
+        "SET_QDISC a exp=0",
+        "enter 1",
+    ]
+
+
+def test_a_claim_behind_the_parts_goes_with_the_last_one():
+    text = f"{ONE}{SWEEP}ASSERT rate > 9\nRUN one ca=nv\nASSERT rate > 8\n"
+    assert [
+        [step for step in alone(text, index) if step.startswith("claim")] for index in (0, 1)
+    ] == [[], ["claim 2: rate > 9"]]
+
+
+def test_slices_together_are_the_plan():
+    plan = planned(f"{ONE}RUN one ca=nv\n{SWEEP}RUN one ca=nv\n")
+    assert plan.head.rest is not None
+    slices = [plan.slice(part) for part in (plan.head.rest, *plan.outer)]
+    together = [step for each in slices for step in told(each.steps())]
+    assert sorted(together) == sorted(told(plan.steps()))
+
+
+# ---- hashes --------------------------------------------------------------------------------------
+
+HASHED = f"LAB pair rate=10mbit\n{ONE}SET_NETEM host=a netem_delay=5\n{SWEEP}"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        f"# why\n\n{HASHED}",
+        HASHED.replace("$dur", "10s"),
+        HASHED.replace("host=a server=b exp=$exp", "server=b host=a exp=$exp"),
+        HASHED.replace("one", "two"),
+        HASHED.replace("WAIT_FLOWS", "ECHO wait\nWAIT_FLOWS"),
+        HASHED.replace("PROCESS_EXP exp=$exp", "PROCESS_EXP\nASSERT rate > 9"),
+        HASHED.replace("SWEEP", "RUN one ca=nv\nSWEEP"),
+    ],
+)
+def test_what_decides_no_result_leaves_the_hash(same: str):
+    assert hashes(same) == hashes(HASHED)
+
+
+def test_the_number_of_the_first_experiment_leaves_the_hash():
+    text = HASHED.replace("RUN one", "RUN one\nNEXT_COUNTER\nRUN one")
+    assert hashes(text, counter=7) == hashes(text)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        HASHED.replace("10mbit", "20mbit"),
+        HASHED.replace("dur=10", "dur=11"),
+        HASHED.replace("netem_delay=5", "netem_delay=6"),
+        HASHED.replace("WAIT_FLOWS", "WAIT 3\nWAIT_FLOWS"),
+        HASHED.replace("WAIT_FLOWS", "DESC why\nWAIT_FLOWS"),
+        HASHED.replace("SWEEP ca", "SWEEP n=1 ca"),
+    ],
+)
+def test_what_decides_results_changes_the_hash_of_every_part(changed: str):
+    assert set(hashes(changed)).isdisjoint(hashes(HASHED))
+
+
+def test_a_changed_cell_leaves_the_hashes_of_the_others():
+    changed = hashes(HASHED.replace("RUN one", "IF $ca == bbr: WAIT 1\nRUN one"))
+    assert [old == new for old, new in zip(hashes(HASHED), changed, strict=True)] == [True, False]
+
+
+def test_another_value_of_a_factor_leaves_the_hashes_of_the_others():
+    assert hashes(HASHED.replace("reno,bbr", "reno,nv,bbr"))[::2] == hashes(HASHED)
+
+
+def test_another_seed_changes_the_hash():
+    assert set(hashes(HASHED, seed=2)).isdisjoint(hashes(HASHED))
+
+
+def test_the_text_of_a_lab_file_counts_and_not_its_name():
+    def with_file(name: str, text: str) -> list[str]:
+        lab = HASHED.replace("pair rate=10mbit", f"file={name}")
+        return hashes(lab, lab_text=lambda _: text)
+
+    first = with_file("a.toml", "x")
+    assert (with_file("b.toml", "x") == first, with_file("a.toml", "y") == first) == (True, False)
+
+
+# ---- parts that are passed over ------------------------------------------------------------------
+
+
+def test_parts_that_are_passed_over_take_no_numbers():
+    text = f"{ONE}SWEEP ca=reno,bbr,nv DO\nRUN one\nDONE\n"
+    parts = planned(text, counter=3, passed=[1]).head.parts
+    assert [part.before for part in (parts[0], parts[2])] == [3, 4]
+
+
+def test_parts_that_are_passed_over_keep_their_hashes():
+    assert hashes(HASHED, passed=[0]) == hashes(HASHED)
+
+
+# ---- sources -------------------------------------------------------------------------------------
+
+
+def test_a_plan_keeps_what_it_was_made_from(tmp_path: Path):
+    (tmp_path / "more").write_text("SET x=1\n")
+    plan = planned("SOURCE more\n", library_path=[tmp_path])
+    assert (plan.head.sources, plan.head.found) == (
+        (
+            SourceFile("test.nts", "SOURCE more\n"),
+            SourceFile(f"{tmp_path}/more", "SET x=1\n"),
+        ),
+        (("test.nts", "more", f"{tmp_path}/more"),),
+    )
