@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
+from netesto import proc
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -45,8 +47,7 @@ class Ground:
 
     @classmethod
     def here(cls) -> Self:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return cls(boot, Path("/proc/self/ns/net").stat().st_ino)
+        return cls(proc.boot_id(), Path("/proc/self/ns/net").stat().st_ino)
 
 
 @dataclass(frozen=True, slots=True)

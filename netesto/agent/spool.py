@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Generator, Mapping
 from pathlib import Path, PurePosixPath
 
+from netesto import atomic
 from netesto.errors import AgentError
 from netesto.model import FileEntry
 
@@ -81,11 +82,7 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a record, whole or not at all. Addresses become text."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(
-        json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    part.replace(path)
+    atomic.replace(path, json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
 
 def next_free(path: Path) -> Path:

@@ -5,10 +5,10 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import requests
 from netesto.controller.inventory import load
@@ -112,26 +112,16 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
 def _rewrite(path: Path, text: str) -> None:
     """Replace a script, so that it is the old one or the new; a link to it stays a link."""
     target = path.resolve()
-    fresh: Path | None = None
     try:
         was = target.stat()
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", dir=target.parent, prefix=".", delete=False
-        ) as file:
-            fresh = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with atomic.replaced(target, lasting=True) as file:
+            file.write(text.encode())
             # Only root may give a file away; anybody else's is theirs already.
             with contextlib.suppress(PermissionError):
                 os.fchown(file.fileno(), was.st_uid, was.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(was.st_mode))
-        fresh.replace(target)
     except OSError as error:
         raise WorldError(f"{path}: cannot write: {error.strerror or error}") from error
-    finally:
-        if fresh is not None:
-            fresh.unlink(missing_ok=True)
 
 
 def _called(path: Path) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import process
+from netesto import atomic, proc, process
 from netesto.errors import ProcessError
 
 TC_TIMEOUT_S = 10.0
@@ -219,15 +219,12 @@ def recall(folder: Path, boot: Boot) -> frozenset[str] | None:
 def remember(folder: Path, boot: Boot, kinds: frozenset[str]) -> None:
     """Keep for `recall`. A folder that cannot be written to is no harm: we try again then."""
     text = json.dumps({"boot": _as_json(boot), "created": sorted(kinds)}, indent=1)
-    # A reader sees the old file or the new one, and two writers do not meet.
+    # Agents that start at the same time must not write to one file.
     draft = folder / f".{_MEMORY}.{os.getpid()}.{threading.get_ident()}"
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(folder / _MEMORY)
-        finally:
-            draft.unlink(missing_ok=True)
+        with atomic.replaced(folder / _MEMORY, draft=draft) as file:
+            file.write(text.encode())
 
 
 def _as_json(boot: Boot) -> dict[str, object]:
@@ -237,7 +234,7 @@ def _as_json(boot: Boot) -> dict[str, object]:
 def _boot(kernel: str) -> Boot:
     loaded = (line.split()[0] for line in _read(Path("/proc/modules")).splitlines())
     qdiscs = tuple(sorted(name for name in loaded if name.startswith("sch_")))
-    return Boot(_read(Path("/proc/sys/kernel/random/boot_id")).strip(), kernel, qdiscs)
+    return Boot(proc.boot_id(), kernel, qdiscs)
 
 
 def _read(path: Path) -> str:

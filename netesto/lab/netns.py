@@ -18,15 +18,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
 
-from netesto import interrupts, process
+from netesto import interrupts, proc, process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
 from netesto.lab import nursery as nurseries
 from netesto.lab.nursery import Starter
 from netesto.lab.plan import Namespace, Plan
-from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, ProcessIdentity, Record
+from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, Record
 from netesto.model import Endpoint
+from netesto.proc import ProcessIdentity
 
 # Each is done in milliseconds; the deadline is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
@@ -225,7 +226,7 @@ def _record(plan: Plan, state: Path) -> Record:
     return Record(
         lab=plan.prefix,
         topology=plan.topology.name,
-        owner=records.identity_of(os.getpid()),
+        owner=proc.identity_of(os.getpid()),
         namespaces=tuple(namespace.name for namespace in plan.namespaces),
         sockets=str(sockets),
         files=str(state.resolve() / plan.prefix),
@@ -357,7 +358,7 @@ def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
                 pid = _start_agent(lab, host, nursery, writer, links=links)
             finally:
                 os.close(writer)
-            if (identity := records.identity_of(pid)) is not None:
+            if (identity := proc.identity_of(pid)) is not None:
                 agents[host] = identity
             selector.register(reader, selectors.EVENT_READ, host)
         records.update(lab.state, replace(lab.record, agents=agents))

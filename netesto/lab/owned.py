@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from netesto import proc
 from netesto.errors import LabError
-from netesto.lab import life, records, teardown
+from netesto.lab import life, teardown
 
 PREFIX = "netesto-running-"
 LOCK = "lock"
@@ -111,7 +112,7 @@ def _has_older_owner(path: Path) -> bool:
     named = _NAME.fullmatch(path.name)
     if named is None or named["start_ticks"] is None:
         return False
-    owner = records.identity_of(int(named["pid"]))
+    owner = proc.identity_of(int(named["pid"]))
     return owner is not None and owner.start_ticks == int(named["start_ticks"])
 
 
@@ -119,9 +120,8 @@ def _working_in(folder: Path) -> list[int]:
     """The processes whose working folder this is, of those that may be looked at."""
     real = folder.resolve()
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                if (entry / "cwd").readlink() == real:
-                    found.append(int(entry.name))
+    for pid in proc.numbers():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cwd").readlink() == real:
+                found.append(pid)
     return found

@@ -17,8 +17,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from netesto import atomic
 from netesto.errors import LabError
 from netesto.lab import life
+from netesto.proc import ProcessIdentity
 
 # Raised when an older reader would misunderstand the file.
 FORMAT = 1
@@ -35,21 +37,6 @@ NAMESPACE_FOLDER = Path("/run/netns")
 # Four hexadecimal digits; a clash is noticed, so there need only be many more than labs.
 ID_BYTES = 2
 ID_ATTEMPTS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """A process that no other of this PID namespace can be mistaken for: its number, its start in
-    clock ticks since boot, and the boot."""
-
-    pid: int
-    start_ticks: int
-    boot: str
-
-    @property
-    def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
-        return self == identity_of(self.pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +67,6 @@ class Record:
     hosts: Mapping[str, HostRecord]
     agents: Mapping[str, ProcessIdentity] = field(default_factory=dict)
     format: int = FORMAT
-
-
-def boot_id() -> str:
-    """The identity of the running boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-
-
-def identity_of(pid: int) -> ProcessIdentity | None:
-    """The identity of a running process; None if there is none of that number."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # proc(5): the name in parentheses may hold anything; state and start are fields 3 and 22.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else ProcessIdentity(pid, int(fields[19]), boot_id())
 
 
 def fresh_id(state: Path) -> str:
@@ -161,30 +132,19 @@ def _refuse_recorded(state: Path, lab: str) -> None:
 
 
 def create(state: Path, record: Record) -> None:
-    """Write a new record. LabError if the lab's name is taken or the folder cannot be written."""
+    """Write a new record, within `living`. LabError if the lab's name is taken or the folder cannot
+    be written."""
     _make_folder(state)
+    _refuse_recorded(state, record.lab)
     try:
-        draft = _draft(state, record)
-        try:
-            # Unlike a renaming, this fails where the name is taken; a reader sees all or nothing.
-            os.link(draft, path_of(state, record.lab))
-        finally:
-            draft.unlink()
-    except FileExistsError:
-        raise LabError(f"a lab {record.lab} exists already", remedy=f"See {state}.") from None
+        update(state, record)
     except OSError as error:
         raise LabError(f"{state}: {error.strerror}") from error
 
 
 def update(state: Path, record: Record) -> None:
     """Replace the record of a lab."""
-    _draft(state, record).replace(path_of(state, record.lab))
-
-
-def _draft(state: Path, record: Record) -> Path:
-    draft = state / f".{record.lab}.draft"
-    draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
-    return draft
+    atomic.replace(path_of(state, record.lab), json.dumps(asdict(record), indent=2) + "\n")
 
 
 def forget(state: Path, lab: str) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import proc
+
 # Of the signals that a guest kernel takes for a fault of its process (arch/um/os-Linux/skas/
 # process.c, userspace()), the one that programs rarely meet, and rarely handle.
 FAULT = signal.SIGFPE
@@ -40,15 +42,13 @@ class Spinner:
 def processor_ticks(leader: int) -> dict[int, int]:
     """The processor time, in clock ticks, of each process of the session of a guest kernel; in
     that of the leader that of processes which it has waited for."""
-    ticks = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # proc(5): the name in parentheses may hold anything; behind it, the session is the
-            # fourth word, and the four times begin with the twelfth.
-            words = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if int(words[3]) == leader:
-                ticks[int(stat.parent.name)] = sum(map(int, words[11:15]))
-    return ticks
+    found = {pid: proc.stat(pid) for pid in proc.numbers()}
+    # proc(5): the session is field 6, and the four times are fields 14 to 17.
+    return {
+        pid: sum(map(int, words[11:15]))
+        for pid, words in found.items()
+        if words and int(words[3]) == leader
+    }
 
 
 def busiest(leader: int, before: Mapping[int, int]) -> Spinner | None:

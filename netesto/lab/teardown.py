@@ -4,17 +4,12 @@ An agent puts its host back before it ends. For one that was killed, its own `--
 here, from its journal and inside its namespace: not all of a kernel's settings go with a namespace.
 """
 
-import contextlib
-import os
-import select
 import shutil
-import signal
-import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import process
+from netesto import proc, process
 from netesto.errors import LabError, ProcessError
 from netesto.lab import records
 from netesto.lab.records import NAMESPACE_FOLDER, Record
@@ -33,9 +28,6 @@ AGENT_GRACE_S = 10.0
 
 # Anything else in a namespace is a tool, or what a person started there.
 PROCESS_GRACE_S = 2.0
-
-# After SIGKILL only the kernel is waited for.
-KILL_GRACE_S = 5.0
 
 IP_TIMEOUT_S = 60.0
 
@@ -122,8 +114,7 @@ def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
     """The processes in these namespaces, and in which each is."""
     if not namespaces:
         return {}
-    numbers = sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    found = {pid: _identity(Path(f"/proc/{pid}/ns/net")) for pid in numbers}
+    found = {pid: _identity(Path(f"/proc/{pid}/ns/net")) for pid in proc.numbers()}
     return {pid: each for pid, each in found.items() if each is not None and each in namespaces}
 
 
@@ -143,41 +134,11 @@ def _identity(namespace: Path) -> Identity | None:
 
 
 def end_processes(pids: Iterable[int], *, grace_s: float) -> None:
-    """End processes that need not be our children: politely, after `grace_s` by force.
-
-    LabError if one outlives even that.
-    """
-    with contextlib.ExitStack() as stack:
-        # A pidfd stays with its process: the number may be given to another, this may not.
-        descriptors: dict[int, int] = {}
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                descriptors[os.pidfd_open(pid)] = pid
-        for descriptor in descriptors:
-            stack.callback(os.close, descriptor)
-        remaining = set(descriptors)
-        for sign, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_GRACE_S)):
-            for descriptor in remaining:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(descriptor, sign)
-            remaining = _still_running(remaining, wait_s)
-        if remaining:
-            numbers = ", ".join(str(descriptors[descriptor]) for descriptor in sorted(remaining))
-            raise LabError(f"processes that will not end: {numbers}")
-
-
-def _still_running(descriptors: Iterable[int], timeout: float) -> set[int]:
-    """Wait until all of these processes have ended; those that have not after `timeout` seconds."""
-    remaining = set(descriptors)
-    poll = select.poll()
-    for descriptor in remaining:
-        poll.register(descriptor, select.POLLIN)
-    deadline = time.monotonic() + timeout
-    while remaining and (left := deadline - time.monotonic()) > 0:
-        for descriptor, _ in poll.poll(left * 1000):
-            poll.unregister(descriptor)
-            remaining.discard(descriptor)
-    return remaining
+    """End processes that need not be our children: SIGTERM, after `grace_s` SIGKILL. LabError if
+    one outlives even that."""
+    surviving = proc.end(pids, grace_s=grace_s).surviving
+    if surviving:
+        raise LabError(f"processes that do not end: {', '.join(map(str, surviving))}")
 
 
 def _delete_namespaces(lab: str, names: Collection[str]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from netesto import atomic
 from netesto.errors import ResultsError
 
 _REMEDIES: Mapping[int, str] = {
@@ -51,17 +52,8 @@ def replace(path: Path, text: str, *, lasting: bool = True) -> None:
 
     `lasting`: also after a power cut. What can be derived again need not wait for the disk.
     """
-    # The name is fixed: what a killed writer left is overwritten by the next, never collected.
-    fresh = path.with_name(f".{path.name}.new")
     with writing(path):
-        with fresh.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
-        fresh.replace(path)
-        if lasting:
-            sync_folder(path.parent)
+        atomic.replace(path, text, lasting=lasting)
 
 
 def append(path: Path, text: str) -> None:
@@ -75,18 +67,9 @@ def append(path: Path, text: str) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
             if size == 0:
-                sync_folder(path.parent)
+                atomic.sync_folder(path.parent)
         except OSError:
             # What stopped the write is what the user must know, not that this failed too.
             with contextlib.suppress(OSError):
                 file.truncate(size)
             raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new or renamed entry of `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

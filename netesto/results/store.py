@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
 
+from netesto import atomic
 from netesto.errors import ResultsError
 from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
 from netesto.results.fields import Fields
@@ -110,7 +111,7 @@ class Store:
             folder.mkdir()
             for part in ("raw", "0", "1", "plots"):
                 (folder / part).mkdir()
-            durable.sync_folder(self.folder)
+            atomic.sync_folder(self.folder)
         return folder
 
     def place(self, exp: int, host: str, path: str) -> Path:
@@ -137,7 +138,7 @@ class Store:
         """The experiment is whole: N.partial becomes N. Its path."""
         partial, whole = self.partial(exp), self.whole(exp)
         with durable.writing(partial):
-            durable.sync_folder(partial)
+            atomic.sync_folder(partial)
         self._move_in(partial, whole)
         return whole
 
@@ -185,7 +186,7 @@ class Store:
             )
         with durable.writing(target):
             source.rename(target)
-            durable.sync_folder(self.folder)
+            atomic.sync_folder(self.folder)
 
     # ---- SWEEP cells -----------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from netesto import atomic
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
 from netesto.transport.base import Agent
@@ -56,23 +57,18 @@ class _Arriving:
 
 
 async def _bring(arriving: _Arriving, entry: FileEntry, place: Path, host: str) -> None:
-    part = place.with_name(f"{place.name}.part")
     digest, size = hashlib.sha256(), 0
     with _writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("wb") as file:
-                async for piece in arriving.of(entry.path):
-                    file.write(piece)
-                    digest.update(piece)
-                    size += len(piece)
+        with atomic.replaced(place) as file:
+            async for piece in arriving.of(entry.path):
+                file.write(piece)
+                digest.update(piece)
+                size += len(piece)
             if size != entry.size:
                 raise AgentError(f"{entry.path}: {size} bytes came of {entry.size}", host=host)
             if digest.hexdigest() != entry.sha256:
                 raise AgentError(f"{entry.path}: arrived damaged (its SHA-256 differs)", host=host)
-            part.rename(place)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def _check_path(entry: FileEntry, host: str) -> None:

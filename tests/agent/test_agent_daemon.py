@@ -12,7 +12,7 @@ import pytest
 from agent_daemons import Daemon, HoldingClient, StartDaemon
 from agent_values import request
 
-from netesto import process
+from netesto import proc, process
 from netesto.agent import leftovers
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
@@ -48,11 +48,10 @@ def life_of(daemon: Daemon) -> str:
 
 def processes_of(life: str) -> list[str]:
     """Names of the processes that carry an agent's mark."""
-    wanted = f"{leftovers.LIFE_VARIABLE}={life}".encode()
     return [
-        (folder / "comm").read_text().strip()
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and wanted in leftovers._environment(folder)
+        Path(f"/proc/{pid}/comm").read_text().strip()
+        for pid in proc.numbers()
+        if leftovers.carries(pid, life)
     ]
 
 
@@ -62,11 +61,10 @@ async def pid_of(life: str, name: str) -> int:
 
     def is_there() -> bool:
         found[:] = [
-            int(folder.name)
-            for folder in Path("/proc").iterdir()
-            if folder.name.isdigit()
-            and f"{leftovers.LIFE_VARIABLE}={life}".encode() in leftovers._environment(folder)
-            and (folder / "comm").read_text().strip() == name
+            pid
+            for pid in proc.numbers()
+            if leftovers.carries(pid, life)
+            and Path(f"/proc/{pid}/comm").read_text().strip() == name
         ]
         return bool(found)
 

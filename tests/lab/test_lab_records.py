@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from netesto import proc
 from netesto.errors import LabError
 from netesto.lab import leftovers, records
-from netesto.lab.records import HostRecord, ProcessIdentity, Record
+from netesto.lab.records import HostRecord, Record
+from netesto.proc import ProcessIdentity
 
-HERE = records.identity_of(os.getpid())
+HERE = proc.identity_of(os.getpid())
 
 RECORD = Record(
     lab="nt3f",
@@ -29,7 +31,7 @@ RECORD = Record(
 def gone() -> ProcessIdentity:
     """The identity of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        identity = records.identity_of(child.pid)
+        identity = proc.identity_of(child.pid)
     assert identity is not None
     return identity
 

@@ -14,9 +14,9 @@ import pytest
 from places import GROUNDS, GUESTS, PATIENCE_S, Place, place_on, skip_unless_possible
 from whole_runs import TWO_FLOWS, command
 
-from netesto import process
+from netesto import proc, process
 from netesto.lab import guest, owned, records
-from netesto.lab.records import ProcessIdentity
+from netesto.proc import ProcessIdentity
 
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)
@@ -71,7 +71,7 @@ def made_by(run: int, place: Place) -> Made:
 
 
 def identities(pids: list[int]) -> tuple[ProcessIdentity, ...]:
-    return tuple(found for pid in pids if (found := records.identity_of(pid)) is not None)
+    return tuple(found for pid in pids if (found := proc.identity_of(pid)) is not None)
 
 
 def lab_of(run: int) -> Made:

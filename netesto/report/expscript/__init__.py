@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from netesto import atomic
 from netesto.errors import ResultsError
 from netesto.report.expscript import page
 from netesto.report.expscript.runner import Runner
@@ -64,14 +65,8 @@ def _write(path: Path, content: bytes) -> None:
             path.write_bytes(content)
             return
         # Where a link leads is written, and the link stays.
-        whole = path.resolve()
-        fresh = whole.with_name(f".{whole.name}.new")
-        try:
-            fresh.write_bytes(content)
-            fresh.replace(whole)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
+        with atomic.replaced(path.resolve()) as file:
+            file.write(content)
 
 
 @contextlib.contextmanager

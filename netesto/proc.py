@@ -1,0 +1,107 @@
+"""Processes of this machine, also those that are not our children: listed, identified, ended."""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+# After SIGKILL only the kernel can delay the end.
+KILL_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that no other of this PID namespace can be mistaken for: its number, its start in
+    clock ticks since boot, and the boot."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs. A zombie does not."""
+        return self == identity_of(self.pid)
+
+
+def boot_id() -> str:
+    """The identity of the running boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+
+
+def identity_of(pid: int) -> ProcessIdentity | None:
+    """The identity of a running process; None if there is none of that number."""
+    fields = stat(pid)
+    # proc(5): state and start are fields 3 and 22.
+    if not fields or fields[0] in {"Z", "X"}:
+        return None
+    return ProcessIdentity(pid, int(fields[19]), boot_id())
+
+
+def stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat (proc(5)) from the third, the state, on; [] if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    # The second field, the name in parentheses, may hold anything.
+    return text.rpartition(")")[2].split()
+
+
+def numbers() -> list[int]:
+    """The numbers of all processes."""
+    return sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Process numbers: those that were there to be ended, and those of them that still run."""
+
+    found: tuple[int, ...]
+    surviving: tuple[int, ...]
+
+
+def end(
+    pids: Iterable[int], *, grace_s: float, belongs: Callable[[int], bool] = lambda _: True
+) -> Ended:
+    """End processes that need not be our children: SIGTERM, after `grace_s` seconds SIGKILL.
+
+    `belongs` decides about each once it is held: a number may have been given to another process,
+    a pidfd stays with its own.
+    """
+    with contextlib.ExitStack() as stack:
+        held: dict[int, int] = {}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(pid)
+                if belongs(pid):
+                    stack.callback(os.close, descriptor)
+                    held[descriptor] = pid
+                else:
+                    os.close(descriptor)
+        running: Collection[int] = held
+        for sign, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_GRACE_S)):
+            for descriptor in running:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, sign)
+            running = _still_running(running, wait_s)
+        return Ended(tuple(held.values()), tuple(sorted(held[each] for each in running)))
+
+
+def _still_running(descriptors: Iterable[int], timeout: float) -> set[int]:
+    """Wait until these processes have ended; those that have not after `timeout` seconds."""
+    remaining = set(descriptors)
+    poll = select.poll()
+    for descriptor in remaining:
+        # It becomes readable when its process ends (pidfd_open(2)).
+        poll.register(descriptor, select.POLLIN)
+    deadline = time.monotonic() + timeout
+    while remaining and (left_s := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left_s * 1000):
+            poll.unregister(descriptor)
+            remaining.discard(descriptor)
+    return remaining
