@@ -24,19 +24,11 @@ from netesto.model import REQUEST_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
 from netesto.results import csvfile, numbers, store
-from netesto.results.columns import MEASURED
-from netesto.results.evidence import OK
-from netesto.results.fields import canonical
-from netesto.results.groups import DAMAGED
+from netesto.results.columns import COLUMNS, column
+from netesto.results.evidence import DAMAGED, OK
 
-# What can be compared; True where more is better.
-MEASURES: Mapping[str, bool] = {
-    "rate": True, "rateMin": True, "fairness": True, "rtt": False, "pingRtt": False,
-    "meanLatency": False, "p50Latency": False, "p90Latency": False, "p99Latency": False,
-    "p999Latency": False, "p9999Latency": False, "maxLatency": False, "retransSegs%": False,
-    "retransPkts%": False,
-    "retrans_total": False, "localCpu": False, "remoteCpu": False,
-}  # fmt: skip
+MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
+"""What can be compared."""
 # Told where both folders have it; the first one that a cell has is judged if its kind of test has
 # no measure of its own.
 USUAL_MEASURES = (
@@ -47,12 +39,9 @@ OF_STREAMS = "rate"
 # Not a measure of runs, but of a cell.
 FAILED_RUNS = "failed runs"
 
-# Where and when an experiment ran, and what it is called: no part of what was asked.
-_NO_FACTORS = frozenset(
-    {"exp", "expNumber", "group", "desc", "kernel", "host", "fullHost", "server", "fullServer",
-     "instance", "tool", "testNote", "rep"}
-)  # fmt: skip
 REPETITION = "rep"
+# No part of what was requested.
+_NO_FACTORS = frozenset({REPETITION, "testNote"})
 DEFAULT_THRESHOLD_PERCENT = 5.0
 # The chance of one false alarm or more among all that is judged.
 ALPHA = 0.05
@@ -206,7 +195,7 @@ def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
             raise UsageError(
                 f"{name!r} is not in both folders", remedy=f"columns: {', '.join(possible)}"
             )
-        if canonical(name) in MEASURED:
+        if column(name).is_measured:
             raise UsageError(
                 f"{name!r} is measured, and tells no experiments apart",
                 remedy=f"columns: {', '.join(possible)}",
@@ -215,7 +204,8 @@ def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_factor(name: str) -> bool:
-    return name not in _NO_FACTORS and canonical(name) not in MEASURED
+    known = column(name)
+    return known.is_factor and not known.is_measured and name not in _NO_FACTORS
 
 
 def _check_measures(asked: Sequence[str], common: Sequence[str]) -> None:
@@ -407,7 +397,7 @@ def _judged(one: Finding, change: Change, asked: Asked, compared: int) -> Findin
     threshold = asked.threshold_percent / 100
     differs = one.p < ALPHA and change.direction != 0
     if differs and abs(change.part) >= threshold:
-        is_better = (change.direction > 0) == MEASURES[one.measure]
+        is_better = (change.direction > 0) == (column(one.measure).better == "more")
         return replace(one, verdict=Verdict.BETTER if is_better else Verdict.WORSE)
     between = change.interval
     if between is not None and -threshold <= between.low and between.high <= threshold:
@@ -479,12 +469,12 @@ def _columns_of_one(factors: Sequence[str], rows: _Rows, asked: Asked) -> Iterab
     """Runs that differ in a column that the other folder lacks count as repeats of each other."""
     if asked.by:
         return
-    for name, own, other in (("base", *rows), ("new", rows[1], rows[0])):
-        for column in own[0]:
-            if column in other[0] or column in factors or not _is_factor(column):
+    for side, own, other in (("base", *rows), ("new", rows[1], rows[0])):
+        for name in own[0]:
+            if name in other[0] or name in factors or not _is_factor(name):
                 continue
-            if len({row[column] for row in own}) > 1:
+            if len({row[name] for row in own}) > 1:
                 yield (
-                    f"Only {name} has a column {column}: runs that differ in it are taken for "
+                    f"Only {side} has a column {name}: runs that differ in it are taken for "
                     "repeats of each other."
                 )

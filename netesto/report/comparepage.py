@@ -13,8 +13,7 @@ from netesto.report.compareplots import Point
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Paragraph, TableBlock
 from netesto.report.expscript.tables import Cell, Row, Table
-from netesto.results.columns import UNITS
-from netesto.results.fields import canonical
+from netesto.results.columns import column
 
 # Floats end near here; a p below is shown as such.
 SMALLEST_P = 1e-300
@@ -79,7 +78,7 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
 
 
 def _with_unit(measure: str) -> str:
-    unit = UNITS.get(canonical(measure), "")
+    unit = column(measure).unit
     return f"{measure} ({unit})" if unit else measure
 
 

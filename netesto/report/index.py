@@ -10,9 +10,8 @@ from markupsafe import Markup
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
 from netesto.results import csvfile, durable, numbers, store
-from netesto.results.columns import MEASURED, UNITS
+from netesto.results.columns import column
 from netesto.results.evidence import OK
-from netesto.results.fields import canonical
 
 # Shown at first, with whatever differs from experiment to experiment; a button shows the others.
 MAIN_COLUMNS: tuple[str, ...] = (
@@ -25,13 +24,8 @@ _WIDE = frozenset(
     {"expName", "test", "instances", "dur", "rateMin", "rateMax", "fairness", "pingRtt"}
 )  # fmt: skip
 
-# Asked for, and different from group to group as a rule: no factor of a study.
-_NO_FACTORS = frozenset(
-    {"exp", "expNumber", "group", "instance", "host", "server", "kernel", "delay", "desc", "tool"}
-)
-
-# Kept in µs, told in ms as on the pages of experiments.
-_IN_MS = frozenset({"rtt", "pingRtt"})
+# Requested, and different from group to group as a rule: not a factor of a study.
+_NO_FACTOR = "delay"
 
 Row = Mapping[str, str]
 
@@ -47,7 +41,7 @@ class Column:
     @property
     def unit(self) -> str:
         """What its numbers count, "" for a plain number or a name."""
-        return "ms" if self.name in _IN_MS else UNITS.get(canonical(self.name), "")
+        return column(self.name).shown_unit
 
     @property
     def style(self) -> str:
@@ -84,7 +78,7 @@ def write(folder: Path) -> None:
         "index.html.j2",
         title=folder.resolve().name,
         columns=found,
-        has_status=any(column.name == "status" for column in found),
+        has_status=any(each.name == "status" for each in found),
         experiments=found_experiments,
         cells=cells.of,
         line=_one_line,
@@ -122,7 +116,8 @@ def _tells_of_flows(row: Row) -> bool:
 
 def _is_factor(name: str, whole: Sequence[Row]) -> bool:
     """True for what was set, and set differently from experiment to experiment."""
-    if canonical(name) in MEASURED or name in _NO_FACTORS:
+    known = column(name)
+    if known.is_measured or not known.is_factor or name == _NO_FACTOR:
         return False
     return len({row[name] for row in whole}) > 1
 
@@ -132,12 +127,12 @@ def _looks_like_number(text: str) -> bool:
     return not text or numbers.parse(text.removesuffix("+...")) is not None
 
 
-def shown(text: str, column: str = "") -> str:
-    """A cell without the zeros that say nothing: "60.0" is "60", "43333.787" stays."""
+def shown(text: str, name: str = "") -> str:
+    """A cell without zeros at its end: "60.0" is "60", "43333.787" stays."""
     number = numbers.parse(text)
     if number is None or text[-1] in "KMG":
         return text
-    return numbers.short(number / 1000 if column in _IN_MS else number, 3)
+    return numbers.short(number / 1000 if column(name).in_ms else number, 3)
 
 
 class _Cells:
@@ -146,15 +141,16 @@ class _Cells:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = [
-            (column.name, f'<td class="{column.style}">' if column.style else "<td>")
-            for column in columns
-            if column.name not in {"exp", "status"}
+            (each.name, f'<td class="{each.style}">' if each.style else "<td>")
+            for each in columns
+            if each.name not in {"exp", "status"}
         ]
+        self._in_ms = {each.name for each in columns if column(each.name).in_ms}
         self._shown: dict[tuple[str, bool], str] = {}
 
     def text(self, name: str, text: str) -> str:
         """A cell of a column as HTML, on one line."""
-        key = text, name in _IN_MS
+        key = text, name in self._in_ms
         shown_text = self._shown.get(key)
         if shown_text is None:
             shown_text = self._shown[key] = _one_line(shown(text, name))
@@ -180,7 +176,7 @@ def _widest(columns: Sequence[Column], experiments: Sequence[Experiment], cells:
     places = range(len(rows))
     return " ".join(
         str(max(places, key=lambda place: len(cells.text(name, rows[place][name]))))
-        for name in [column.name for column in columns]
+        for name in [each.name for each in columns]
     )
 
 

@@ -9,7 +9,7 @@ from netesto.report import context, embed, graphs, neighbours, rendering, togeth
 from netesto.report.context import Context
 from netesto.report.figures import Entry
 from netesto.report.neighbours import PAGE
-from netesto.results import derive, durable, keyvalue, manifest, series, store, table
+from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, Manifest
 
@@ -131,24 +131,24 @@ def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
     """The few numbers that a reader looks for first; only those that are known."""
     several = sum(len(group.instances) for group in told.groups) > 1
     rate, fairness = whole.get("rate", ""), whole.get("fairness", "")
-    found = [Tile("Goodput, all flows" if several else "Goodput", table.figure(rate), "Mbit/s")]
+    found = [Tile("Goodput, all flows" if several else "Goodput", numbers.figure(rate), "Mbit/s")]
     if several and fairness:
-        found.append(Tile("Fairness", table.figure(fairness, 3), "Jain's index"))
+        found.append(Tile("Fairness", numbers.figure(fairness, 3), "Jain's index"))
     for name, key in (("RTT in TCP", "rtt"), ("RTT of ping", "pingRtt")):
-        found.append(Tile(name, table.milliseconds(whole.get(key, "")), "ms"))
-    again = table.figure(whole.get("retransSegs%", ""), 3)
+        found.append(Tile(name, numbers.milliseconds(whole.get(key, "")), "ms"))
+    again = numbers.figure(whole.get("retransSegs%", ""), 3)
     found.append(Tile("Retransmitted", again, "% of segments"))
-    return [tile for tile in found if tile.value != table.UNKNOWN]
+    return [tile for tile in found if tile.value != numbers.UNKNOWN]
 
 
 def _offset(time_s: float | None, told: Manifest) -> str:
     """An instant as seconds since the experiment began."""
-    return table.UNKNOWN if time_s is None else f"{time_s - told.started_s:.3f}"
+    return numbers.UNKNOWN if time_s is None else f"{time_s - told.started_s:.3f}"
 
 
 def _figure(value: float, digits: int = 4) -> str:
     """A number with so many significant digits."""
-    return table.figure(repr(value), digits)
+    return numbers.figure(repr(value), digits)
 
 
 def _pictures(

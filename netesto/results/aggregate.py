@@ -1,19 +1,14 @@
 """Groups to rows of exp.csv: the seven operations of fields.txt, and how numbers are written."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from netesto.results import flows, numbers
-from netesto.results import groups as group_values
-from netesto.results.columns import MEASURED, NAMES
-from netesto.results.evidence import OK
-from netesto.results.fields import Field, Fields, canonical
-
-Values = Mapping[str, str]
-
-PARTIAL = group_values.PARTIAL
-FAILED = group_values.FAILED
-DAMAGED = group_values.DAMAGED
+from netesto.results import numbers
+from netesto.results.columns import canonical, column
+from netesto.results.evidence import DAMAGED, FAILED, OK, PARTIAL
+from netesto.results.fields import Field, Fields
+from netesto.results.formulas import Values
+from netesto.results.groups import same
 
 
 def group_row(fields: Fields, values: Values, *, columns: Values | None = None) -> dict[str, str]:
@@ -66,17 +61,13 @@ def _cells(fields: Fields, groups: Sequence[Values], columns: Values) -> dict[st
 
 def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
     """One cell. Keys of `groups` and `columns` are canonical."""
-    name = canonical(field.name)
-    if name == "retransPkts%":
-        return _retransmitted_packets_percent(groups)
-    if name == "retransSegs%":
-        return _retransmitted_segments_percent(groups)
-    if name == "fairness":
-        return _fairness(groups)
+    name, known = canonical(field.name), column(field.name)
+    if known.overall is not None:
+        return known.overall(groups)
     texts = [text for values in groups if (text := values.get(name, "").strip())]
-    column = "" if name in MEASURED else columns.get(name, "")
-    if column and all(group_values.same(text, column) for text in texts):
-        return column
+    written = "" if known.is_measured else columns.get(name, "")
+    if written and all(same(text, written) for text in texts):
+        return written
     if field.operation == "sumRateDur":
         return _sum_rate_dur(name, groups)
     return combine(field, texts)
@@ -110,9 +101,10 @@ def combine(field: Field, texts: Sequence[str]) -> str:
 
 def _one(name: str, texts: Sequence[str]) -> str:
     first = texts[0]
-    if not all(group_values.same(first, text) for text in texts):
+    if not all(same(first, text) for text in texts):
         return f"{first}+..."
-    number = None if canonical(name) in NAMES else numbers.parse(first)
+    is_name = column(name).holds in {"text", "name"}
+    number = None if is_name else numbers.parse(first)
     return first if number is None else numbers.fixed(number, 1)
 
 
@@ -130,61 +122,3 @@ def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
     if longest <= 0:
         return ""
     return numbers.fixed(math.fsum(rate * dur for rate, dur in pairs) / longest, 3)
-
-
-def _retransmitted_segments_percent(groups: Sequence[Values]) -> str:
-    """`groups.retransmitted_segments_percent`, of keys in canonical spelling."""
-    return group_values.retransmitted_segments_percent(
-        {
-            "retrans_total": values.get("retrans-total", ""),
-            "data_segs_out": values.get("data-segs-out", ""),
-        }
-        for values in groups
-    )
-
-
-def _retransmitted_packets_percent(groups: Sequence[Values]) -> str:
-    """100·Σretrans_total / Σpackets in the direction of the data, 2 decimals, over the groups whose
-    retransPkts% is known; "" if a group's packets are not its own."""
-    pairs = []
-    for values in groups:
-        is_reverse = flows.is_reverse(values.get("test", ""))
-        sent = "client-rx-packets" if is_reverse else "client-tx-packets"
-        again, count = (
-            numbers.parse(values.get("retrans-total", "")),
-            numbers.parse(values.get(sent, "")),
-        )
-        if again is None or count is None:
-            continue
-        if not values.get("retransPkts%", ""):
-            return ""
-        pairs.append((again, count))
-    whole = math.fsum(count for _, count in pairs)
-    return numbers.fixed(100 * math.fsum(again for again, _ in pairs) / whole, 2) if whole else ""
-
-
-def _fairness(groups: Sequence[Values]) -> str:
-    """Jain's index over all flows of all groups, 3 decimals.
-
-    Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
-    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
-    did different tests, or not at the same time: then their rates are no shares of one thing.
-    """
-    count, whole, squares = 0.0, [], []
-    kinds = set()
-    for values in groups:
-        rate, index = (
-            numbers.parse(values.get("rate", "")),
-            numbers.parse(values.get("fairness", "")),
-        )
-        instances = numbers.parse(values.get("instances", ""))
-        failed = numbers.parse(values.get("flowsFailed", "")) or 0.0
-        if rate is None or not index or instances is None:
-            continue
-        kinds.add(tuple(values.get(key, "") for key in ("test", "delay", "dur")))
-        count += instances - failed
-        whole.append(rate)
-        squares.append(rate * rate / ((instances - failed) * index))
-    if len(kinds) != 1 or count <= 0 or math.fsum(squares) <= 0:
-        return ""
-    return numbers.fixed(math.fsum(whole) ** 2 / (count * math.fsum(squares)), 3)

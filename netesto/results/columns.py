@@ -1,54 +1,220 @@
-"""Which values of a group are measured (a failed group has none of them), and which are names.
+"""The table of columns: all that netesto knows of each value of a group or an experiment.
 
-Meaning and unit of each are told in fields.txt and docs/results.md.
+fields.txt chooses columns of exp.csv from it, their order and how groups are aggregated; OTHER,
+SWEEP and a user's own fields.txt can add others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
 
-# What became of the group.
-OUTCOME: tuple[str, ...] = ("status", "flowsFailed")
+from netesto.model import TransferResult
+from netesto.results import flows, formulas, numbers
+from netesto.results.evidence import Source
+from netesto.results.formulas import Group, Values
+from netesto.units import format_size
 
-_LATENCIES = ("min", "max", "mean", "p50", "p90", "p99", "p999", "p9999")
+# A name is a text whatever it looks like: an experiment may be called 2017. ASSERT compares it with
+# numbers, too.
+Holds: TypeAlias = Literal["number", "text", "name", "any"]
+# The script: requested, or from OTHER and SWEEP. Netesto: numbers of experiments and groups.
+By: TypeAlias = Literal["script", "netesto", "outcome", "flows"]
+Fill: TypeAlias = Callable[[Group], str | float | None]
 
-# Facts of the host and measurements of the flows, under the names that `canonical` gives.
-MEASURED: frozenset[str] = frozenset(
-    {
-        "cwnd", "rtt", "pingRtt", "unacked", "rate", "rateMin", "rateMax", "retransPkts%",
-        "retransSegs%", "data-segs-out", "localRetrans", "remoteRetrans", "lost", "retrans",
-        "retrans-total", "localCpu", "remoteCpu", "tcpRmem", "tcpWmem", "tso", "gso", "lro", "gro",
-        "adaptive-rx", "rx-frames", "tx-frames",
-        "client-rx-packets", "client-tx-packets", "client-rx-bytes", "client-tx-bytes",
-        "client-tx-packet-len", "client-rx-packet-len",
-        "effCa", "effMss", "startSkew", "sampleInterval", "fairness", *OUTCOME,
-        *(f"{which}Latency" for which in _LATENCIES),
-    }
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    `fill` computes the value of a group, None if it is not known; a number is written with at most
+    `decimals`. A column without it comes from OTHER or SWEEP. `sources` are the files it is
+    computed from: if one is damaged, the value is unknown. `overall` computes the value of an
+    experiment from its groups, instead of the operation of fields.txt.
+
+    `unit` is that of headings; `page_unit` says more, in the table of a page. Values `in_ms` are µs
+    that people see in ms; `show` writes a value for people. `better` says which values are, of
+    columns that `compare` can judge. `is_factor`: differs between experiments by intention.
+    """
+
+    name: str
+    unit: str = ""
+    fill: Fill | None = None
+    decimals: int = 0
+    sources: tuple[Source, ...] = ()
+    by: By = "script"
+    holds: Holds = "any"
+    overall: Callable[[Sequence[Values]], str] | None = None
+    better: Literal["more", "less"] | None = None
+    is_factor: bool = True
+    page_unit: str = ""
+    show: Callable[[str], str] = numbers.text
+    in_ms: bool = False
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the script cannot set it: what the flows did, and what became of them."""
+        return self.by in {"flows", "outcome"}
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit of numbers that people see."""
+        return "ms" if self.in_ms else self.unit
+
+    def value(self, group: Group) -> str:
+        """The text of a group's value; "" if it is not known, or no flow ended well."""
+        if self.fill is None or (self.by == "flows" and not group.good):
+            return ""
+        found = self.fill(group)
+        return found if isinstance(found, str) else numbers.short(found, self.decimals)
+
+
+def canonical(name: str) -> str:
+    """One spelling of a name: the classic file writes `adaptive_rx`, ethtool `adaptive-rx`."""
+    return name.replace("_", "-")
+
+
+def column(name: str) -> Column:
+    """What is known of a column; one that is not in the table comes from the script."""
+    return COLUMNS.get(canonical(name)) or Column(name)
+
+
+_SOCKETS: tuple[Source, ...] = ("client sockets", "server sockets")
+_PACKETS: tuple[Source, ...] = (*_SOCKETS, "counters")
+
+_name = partial(Column, holds="text", is_factor=False)
+_number = partial(Column, by="netesto", holds="name", is_factor=False)
+_outcome = partial(Column, by="outcome")
+_measured = partial(Column, by="flows", holds="number")
+_tool = partial(_measured, sources=("tool",))
+_socket = partial(_measured, sources=_SOCKETS)
+_offload = partial(_measured, sources=("ethtool-k",), holds="text")
+_coalescing = partial(_measured, sources=("ethtool-c",))
+_counted = partial(_measured, sources=("counters",), show=numbers.count)
+
+
+def _latency(
+    which: str,
+    get: Callable[[TransferResult], float | None],
+    over: Callable[[Iterable[float | None]], float | None] = numbers.mean,
+    better: Literal["less"] | None = "less",
+) -> Column:
+    """Percentiles are means over flows, with equal weights: those of all flows together cannot be
+    computed from those of each."""
+    return _tool(
+        f"{which}Latency", "µs", lambda group: over(map(get, group.results)), 3, better=better
+    )
+
+
+def _feature(name: str) -> Fill:
+    return lambda group: group.evidence.features.get(name)
+
+
+def _counter(name: str) -> Fill:
+    return lambda group: group.counter(name)
+
+
+# In the order of a group's key:value file.
+_TABLE: tuple[Column, ...] = (
+    # ---- requested values
+    _number("exp", fill=lambda g: f"{g.request.exp}.{g.request.group}"),
+    _number("expNumber", fill=lambda g: g.request.exp),
+    Column("expName", fill=lambda g: g.request.exp_name, holds="text"),
+    _name("desc", fill=lambda g: g.description),
+    Column("test", fill=lambda g: g.request.test, holds="text"),
+    _name("host", fill=lambda g: g.request.client),
+    _name("fullHost", fill=lambda g: g.evidence.full_host),
+    _name("server", fill=lambda g: g.request.server),
+    _name("fullServer", fill=lambda g: g.evidence.full_server),
+    _number("group", fill=lambda g: g.request.group),
+    _name("kernel", fill=lambda g: g.evidence.kernel),
+    Column("instances", fill=lambda g: g.request.instances, page_unit="flows"),
+    # A group of the classic tool could start elsewhere than at 1.
+    Column("instance", is_factor=False,
+           fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
+    Column("dur", "s", lambda g: g.request.duration_s, 3),
+    Column("delay", "s", lambda g: g.request.delay_s, 3),
+    Column("req", "bytes", lambda g: format_size(g.request.request_bytes)),
+    Column("reply", "bytes", lambda g: format_size(g.request.reply_bytes)),
+    Column("ca", fill=lambda g: g.request.congestion_control, holds="text"),
+    Column("ecn", fill=lambda g: g.request.ecn),
+    _name("tool", fill=lambda g: g.request.tool),
+    # ---- what became of the flows
+    _outcome("status", fill=lambda g: g.status, holds="text"),
+    _outcome("flowsFailed", fill=lambda g: g.flows_failed, holds="number"),
+    # ---- what the traffic tool reports; decimals down to bit/s and ns
+    _tool("rate", "Mbit/s", lambda g: numbers.total(g.rates), 6, better="more"),
+    _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),
+    _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
+    _tool("fairness", "", lambda g: numbers.fairness(g.rates), 6, better="more",
+          overall=formulas.fairness),
+    _tool("localRetrans", "segments", show=numbers.count,
+          fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),
+    _tool("remoteRetrans", "segments", show=numbers.count,
+          fill=lambda g: numbers.total(r.remote_retransmits for r in g.results)),
+    _latency("min", lambda r: r.min_latency_us, numbers.least, better=None),
+    _latency("max", lambda r: r.max_latency_us, numbers.greatest),
+    _latency("mean", lambda r: r.mean_latency_us),
+    _latency("p50", lambda r: r.p50_latency_us),
+    _latency("p90", lambda r: r.p90_latency_us),
+    _latency("p99", lambda r: r.p99_latency_us),
+    _latency("p999", lambda r: r.p999_latency_us),
+    _latency("p9999", lambda r: r.p9999_latency_us),
+    # ---- what tcp_info reports at the end that sends the data
+    _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
+    _socket("unacked", "", lambda g: g.mean(lambda s: s.unacked), 3),
+    _socket("rtt", "µs", lambda g: g.rtt_us, 3, better="less", in_ms=True,
+            show=numbers.milliseconds),
+    _socket("lost", "segments", lambda g: g.peak(lambda s: s.lost),
+            page_unit="segments, at worst", show=numbers.count),
+    _socket("retrans", "segments", lambda g: g.peak(lambda s: s.retransmits),
+            page_unit="segments, at worst", show=numbers.count),
+    _socket("retrans_total", "segments", lambda g: g.retransmitted, better="less",
+            show=numbers.count),
+    _socket("data_segs_out", "segments", lambda g: g.data_segments),
+    _socket("effCa", fill=lambda g: g.congestion_controls, holds="text"),
+    _socket("effMss", "bytes", lambda g: g.segment_sizes),
+    _socket("sampleInterval", "ms", lambda g: numbers.mean(map(flows.median_gap_ms, g.samples)), 3,
+            show=numbers.figure),
+    # ---- other sources
+    _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
+              show=numbers.hundredths),
+    _measured("remoteCpu", "%", lambda g: g.cpu[1], 3, ("tool", "server cpu"), better="less",
+              show=numbers.hundredths),
+    _measured("pingRtt", "µs", lambda g: g.ping_rtt_us, 3, ("ping",), better="less", in_ms=True,
+              show=numbers.milliseconds),
+    _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
+    _measured("tcpRmem", "bytes", _feature("tcpRmem"), sources=("sysctl",)),
+    _measured("tcpWmem", "bytes", _feature("tcpWmem"), sources=("sysctl",)),
+    _offload("tso", fill=_feature("tso")),
+    _offload("lro", fill=_feature("lro")),
+    _offload("gro", fill=_feature("gro")),
+    _offload("gso", fill=_feature("gso")),
+    _coalescing("rx-frames", fill=_feature("rx-frames"), page_unit="packets"),
+    _coalescing("tx-frames", fill=_feature("tx-frames"), page_unit="packets"),
+    _coalescing("adaptive-rx", fill=_feature("adaptive-rx"), show=numbers.switch),
+    _counted("client-rx-packets", fill=_counter("rx_packets"), page_unit="packets"),
+    _counted("client-rx-bytes", fill=_counter("rx_bytes"), page_unit="bytes"),
+    _counted("client-rx-packet-len", "bytes", lambda g: g.packet_bytes("rx"), 1),
+    _counted("client-tx-packets", fill=_counter("tx_packets"), page_unit="packets"),
+    _counted("client-tx-bytes", fill=_counter("tx_bytes"), page_unit="bytes"),
+    _counted("client-tx-packet-len", "bytes", lambda g: g.packet_bytes("tx"), 1),
+    _measured("retransPkts%", "", lambda g: g.retransmitted_packets_percent, sources=_PACKETS,
+              overall=formulas.retransmitted_packets_percent, better="less",
+              page_unit="% of packets", show=numbers.hundredths),
+    _measured("retransPktsReason", "", lambda g: g.packets_fault, sources=_PACKETS, holds="text"),
+    _socket("retransSegs%", "", lambda g: g.retransmitted_segments_percent,
+            overall=formulas.retransmitted_segments_percent, better="less",
+            page_unit="% of data segments", show=numbers.figure),
+    # ---- from OTHER and SWEEP
+    Column("testType", holds="name"),
+    Column("testNote", holds="name"),
+    Column("netem"),
+    Column("qdisc"),
+    Column("bw"),
+    Column("buffers"),
+    Column("rep"),
 )  # fmt: skip
 
-# Texts even where they look like numbers: an experiment may be called 2017, a kernel 6.10; and the
-# numbers of experiment and group, which are whole.
-NAMES: frozenset[str] = frozenset(
-    {"exp", "expNumber", "expName", "group", "test", "testType", "testNote", "desc", "kernel",
-     "host", "fullHost", "server", "fullServer", "tool", "status", "ca", "effCa"}
-)  # fmt: skip
-
-# Units of columns, as in fields.txt; a column without one counts or names something.
-UNITS: Mapping[str, str] = {
-    **dict.fromkeys(("dur", "delay"), "s"),
-    **dict.fromkeys(("rate", "rateMin", "rateMax"), "Mbit/s"),
-    **dict.fromkeys(("rtt", "pingRtt", *(f"{which}Latency" for which in _LATENCIES)), "µs"),
-    **dict.fromkeys(("startSkew", "sampleInterval"), "ms"),
-    **dict.fromkeys(("localCpu", "remoteCpu"), "%"),
-    **dict.fromkeys(("req", "reply", "effMss", "tcpRmem", "tcpWmem"), "bytes"),
-    **dict.fromkeys(("client-rx-packet-len", "client-tx-packet-len"), "bytes"),
-    **dict.fromkeys(("cwnd", "localRetrans", "remoteRetrans"), "segments"),
-    **dict.fromkeys(("lost", "retrans", "retrans-total", "data-segs-out"), "segments"),
-}
-
-# Texts, whatever they look like: no number is in them.
-TEXTS: frozenset[str] = frozenset(
-    {"expName", "test", "desc", "kernel", "host", "server", "tool", "status", "ca", "effCa",
-     "tso", "gso", "lro", "gro"}
-)  # fmt: skip
-
-# Numbers that tell experiments and their groups apart.
-NUMBERS: frozenset[str] = frozenset({"exp", "expNumber", "group"})
+COLUMNS: Mapping[str, Column] = {canonical(each.name): each for each in _TABLE}
+"""By their canonical names."""

@@ -1,6 +1,6 @@
 """What is known of one group when its experiment has ended: the input of everything derived.
 
-All times are on the controller's clock. A value that is not known is None or empty, never 0.
+All times are on the controller's clock. An unknown value is None or empty, never 0.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,13 @@ from typing import Literal, TypeAlias
 
 from netesto.model import CpuSample, GroupRequest, PingSample, SocketSample, TransferResult
 
+# What became of a flow, a group or an experiment; a flow that failed has its reason instead.
 OK = "ok"
+PARTIAL = "partial"
+FAILED = "failed"
+DAMAGED = "damaged"
 
-# Where a group's values come from, as far as raw files tell them apart.
+# Where a group's values come from, as far as raw files distinguish sources.
 Source: TypeAlias = Literal[
     "tool", "client sockets", "server sockets", "ping", "client cpu", "server cpu", "counters",
     "ethtool-k", "ethtool-c", "sysctl",
@@ -20,9 +24,9 @@ Source: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceEvidence:
-    """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is where the
-    tool's output is damaged. Samples are those of the flow's data connections alone, in
-    time order, at its two ends.
+    """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is if the
+    tool's output is damaged. Samples are those of the flow's data connections alone, in time order,
+    at its two ends.
     """
 
     instance: int
@@ -42,8 +46,8 @@ class GroupEvidence:
 
     `counters`: the test interface of the client, after minus before the group: rx_packets,
     tx_packets, rx_bytes, tx_bytes. `features`: tso gso lro gro (on/off), rx-frames, tx-frames,
-    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client tell them. `damaged`: the
-    sources whose files are not what they were when they were measured; nothing of them is here.
+    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client report them. `damaged`: the
+    sources whose files have changed since they were measured; nothing is read from them.
     """
 
     request: GroupRequest

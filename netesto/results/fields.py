@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from netesto.errors import ScriptError, UsageError
 from netesto.nearest import nearest
-from netesto.results.columns import MEASURED, NUMBERS, TEXTS
+from netesto.results.columns import canonical, column
 
 Operation: TypeAlias = Literal["one", "all", "avg", "sum", "min", "max", "sumRateDur"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -51,14 +51,11 @@ class Fields:
 
         ScriptError, without a place, if it fills itself: it is measured, or a number of ours.
         """
-        if canonical(name) in MEASURED:
+        known = column(name)
+        if known.is_measured or known.by == "netesto":
+            what = "measured" if known.is_measured else "a number that netesto gives"
             raise ScriptError(
-                f"column {name} is measured; OTHER or SWEEP cannot set it",
-                remedy="Choose another name.",
-            )
-        if canonical(name) in NUMBERS:
-            raise ScriptError(
-                f"column {name} is a number that netesto gives; OTHER or SWEEP cannot set it",
+                f"column {name} is {what}; OTHER or SWEEP cannot set it",
                 remedy="Choose another name.",
             )
         return canonical(name) in {canonical(field.name) for field in self.columns}
@@ -69,7 +66,8 @@ class Fields:
 
     def kinds(self) -> dict[str, Kind]:
         """What each column holds."""
-        return {name: kind_of(name) for name in self.names}
+        found = {name: column(name).holds for name in self.names}
+        return {name: "any" if holds == "name" else holds for name, holds in found.items()}
 
     def with_added(self, fields: Iterable[Field]) -> "Fields":
         """These columns, and behind them those of `fields` that are not there yet."""
@@ -91,18 +89,6 @@ class Fields:
             return self.text
         lines = [f"{field.name}:{field.operation}" for field in self.added]
         return "\n".join([self.text.rstrip("\n"), "", ADDED, *lines, ""])
-
-
-def canonical(name: str) -> str:
-    """One spelling for a key: the classic file writes `adaptive_rx`, ethtool `adaptive-rx`."""
-    return name.replace("_", "-")
-
-
-def kind_of(name: str) -> Kind:
-    """What a column holds."""
-    if canonical(name) in TEXTS:
-        return "text"
-    return "number" if canonical(name) in MEASURED else "any"
 
 
 def difference(old: Fields, new: Fields) -> str:

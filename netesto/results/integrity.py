@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from netesto.results.groups import DAMAGED
+from netesto.results.evidence import DAMAGED
 from netesto.results.manifest import Manifest
 
 # Where hosts' files are, in an experiment's folder; see `store.Store.place`.

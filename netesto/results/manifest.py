@@ -11,8 +11,7 @@ import cattrs
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import durable
-from netesto.results.evidence import OK
-from netesto.results.groups import FAILED, PARTIAL
+from netesto.results.evidence import FAILED, OK, PARTIAL
 
 # Its place in an experiment's folder.
 NAME = "manifest.json"

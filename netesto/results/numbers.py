@@ -1,4 +1,4 @@
-"""Numbers in results: how they are written, how they are read back, and which averages we take."""
+"""Numbers in results: how they are written and read, and the averages we take."""
 
 import math
 import re
@@ -7,11 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from netesto.units import COUNT_FACTORS
 
+UNKNOWN = "—"
+
+# A no-break thin space: groups of three digits stay on one line.
+THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
+
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([KMG]?)")
 
 
 def parse(text: str) -> float | None:
-    """The number in `text`, which may carry K, M or G (thousands); None if it is no number."""
+    """The number in `text`, which may have the suffix K, M or G (thousands); None if invalid."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
@@ -33,14 +38,56 @@ def short(value: float | None, decimals: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+# ---- for people: the text of a value -> what a table shows
+
+
+def text(text: str) -> str:
+    """A value as it is."""
+    return text or UNKNOWN
+
+
+def switch(text: str) -> str:
+    """on for 1, off for 0."""
+    return {"1": "on", "0": "off", "": UNKNOWN}.get(text, text)
+
+
+def hundredths(text: str) -> str:
+    """A number with two decimals."""
+    number = parse(text)
+    return UNKNOWN if number is None else fixed(number, 2)
+
+
+def figure(text: str, digits: int = 4) -> str:
+    """A number with so many significant digits, "1 234", "0.05679"."""
+    number = parse(text)
+    if not number:
+        return "0" if number == 0 else text or UNKNOWN
+    if abs(number) >= 10 ** (digits - 1):
+        return count(text)
+    decimals = max(0, digits - 1 - int(f"{number:e}".partition("e")[2]))
+    return short(number, decimals)
+
+
+def count(text: str) -> str:
+    """A whole number, with a space between thousands."""
+    number = parse(text)
+    return text or UNKNOWN if number is None else f"{number:,.0f}".replace(",", THIN_SPACE)
+
+
+def milliseconds(text: str) -> str:
+    """A number of microseconds in milliseconds, with four significant digits."""
+    number = parse(text)
+    return text or UNKNOWN if number is None else figure(repr(number / 1000))
+
+
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is known, None if nothing is."""
+    """The mean of the known values; None without any."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum, None unless every part is known: a sum without one of its parts is another sum."""
+    """The sum; None unless every part is known."""
     parts = list(values)
     known = [value for value in parts if value is not None]
     return math.fsum(known) if known and len(known) == len(parts) else None
@@ -58,7 +105,7 @@ def fairness(rates: Sequence[float]) -> float | None:
     """Jain's index, (Σx)² / (n·Σx²): 1 when all are equal, 1/n when one has everything.
 
     R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for Resource
-    Allocation in Shared Computer Systems, DEC-TR-301, 1984. None if there is nothing to share.
+    Allocation in Shared Computer Systems, DEC-TR-301, 1984. None without any rate above 0.
     """
     squares = math.fsum(rate * rate for rate in rates)
     return math.fsum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None

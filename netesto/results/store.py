@@ -12,8 +12,8 @@ from typing import Self
 from netesto import atomic
 from netesto.errors import ResultsError
 from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
+from netesto.results.evidence import DAMAGED
 from netesto.results.fields import Fields
-from netesto.results.groups import DAMAGED
 
 TABLE = "exp.csv"
 FIELDS = "fields.txt"

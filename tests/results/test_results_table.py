@@ -12,7 +12,7 @@ ROWS = (
     "client-tx-packet-len|client-rx-packets|client-rx-bytes|client-rx-packet-len|tso|gso|lro|"
     "gro|rx-frames|tx-frames|adaptive-rx"
 )
-THIN = table.THIN_SPACE
+THIN = numbers.THIN_SPACE
 
 
 def rows(found):
@@ -51,7 +51,7 @@ def test_mean_rate_is_of_the_flows_that_ended_well():
 
 
 def test_what_is_not_known_is_a_dash():
-    assert shown(samples.all_failed(), "min/avg/max Rates").cells == (table.UNKNOWN,)
+    assert shown(samples.all_failed(), "min/avg/max Rates").cells == (numbers.UNKNOWN,)
 
 
 def test_adaptive_receiving_is_on_or_off():
@@ -66,16 +66,16 @@ def test_adaptive_receiving_is_on_or_off():
     ],
 )  # fmt: skip
 def test_figures_have_four_digits(text, figure):
-    assert table.figure(text) == figure
+    assert numbers.figure(text) == figure
 
 
 def test_counts_keep_every_digit():
-    assert table.count("60512854442") == f"60{THIN}512{THIN}854{THIN}442"
+    assert numbers.count("60512854442") == f"60{THIN}512{THIN}854{THIN}442"
 
 
 @given(st.floats(1e-6, 1e12))
 def test_figure_is_right_to_four_digits(value):
-    text = table.figure(repr(value)).replace(THIN, "")
+    text = numbers.figure(repr(value)).replace(THIN, "")
     assert float(text) == pytest.approx(value, rel=6e-4)
 
 

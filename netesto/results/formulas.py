@@ -1,0 +1,302 @@
+"""Every formula over what a group's flows have measured. Pure.
+
+Only flows that ended well are measured. An unknown value is None or the empty text, never 0.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from netesto.model import CpuSample, GroupRequest, SocketSample, TransferResult
+from netesto.results import flows, numbers
+from netesto.results.evidence import (
+    DAMAGED,
+    FAILED,
+    OK,
+    PARTIAL,
+    GroupEvidence,
+    InstanceEvidence,
+    Source,
+)
+
+# How many fewer or more packets the interface may count than the sockets sent segments ...
+PACKETS_TOLERANCE = 0.10
+# ... and how many more whatever the flows sent: the tool's control connection, neighbour discovery.
+# Pings are known.
+OTHER_PACKETS = 50
+
+Values: TypeAlias = Mapping[str, str]
+"""A group's keys and texts."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group's evidence, and what its columns are computed from. `description` is DESC."""
+
+    evidence: GroupEvidence
+    description: str = ""
+
+    @property
+    def request(self) -> GroupRequest:
+        return self.evidence.request
+
+    @cached_property
+    def good(self) -> list[InstanceEvidence]:
+        return flows.good(self.evidence)
+
+    @cached_property
+    def results(self) -> list[TransferResult]:
+        """What the traffic tool reports of each flow."""
+        return [flow.result for flow in self.good if flow.result is not None]
+
+    @property
+    def rates(self) -> list[float]:
+        """Mbit/s of goodput of each flow."""
+        return [result.rate_bps / 1e6 for result in self.results]
+
+    @cached_property
+    def samples(self) -> list[tuple[SocketSample, ...]]:
+        """Each flow's samples at the end that sends the data."""
+        return [flows.sender_samples(self.request.test, flow) for flow in self.good]
+
+    @cached_property
+    def _steady(self) -> list[tuple[SocketSample, ...]]:
+        test, omit_s = self.request.test, self.request.omit_s
+        return [flows.steady_samples(test, flow, omit_s=omit_s) for flow in self.good]
+
+    # ---- outcome ---------------------------------------------------------------------------
+
+    @property
+    def flows_failed(self) -> int:
+        return len(self.evidence.instances) - len(self.good)
+
+    @property
+    def status(self) -> str:
+        """ok, partial, damaged, or the reasons for which all flows failed."""
+        if self.good:
+            return DAMAGED if self.damaged else PARTIAL if self.flows_failed else OK
+        reasons = (" ".join(flow.status.split()) or FAILED for flow in self.evidence.instances)
+        return "; ".join(dict.fromkeys(reasons)) or "no flow was started"
+
+    @cached_property
+    def damaged(self) -> frozenset[Source]:
+        """The damaged sources that values depend on: not the sockets of the end that receives, nor
+        the samples of a CPU whose load the tool reports."""
+        local, remote = self._cpu_of_tool
+        needless: dict[Source, bool] = {
+            "client sockets": flows.is_reverse(self.request.test),
+            "server sockets": not flows.is_reverse(self.request.test),
+            "client cpu": local is not None,
+            "server cpu": remote is not None,
+        }
+        return frozenset(each for each in self.evidence.damaged if not needless.get(each))
+
+    # ---- sockets ---------------------------------------------------------------------------
+
+    def mean(self, get: Callable[[SocketSample], float | None]) -> float | None:
+        """The mean of each flow's samples, then of the flows; without the samples that `omit`
+        excludes."""
+        return numbers.mean(numbers.mean(map(get, samples)) for samples in self._steady)
+
+    def peak(self, get: Callable[[SocketSample], float | None]) -> float | None:
+        """The maximum over the samples of each connection, summed over all flows.
+
+        `lost` and `retrans` count segments in that state at one instant: their last value is read
+        after the end of the flow and is meaningless.
+        """
+        if not flows.is_seen_whole(self.request.test):
+            return None
+        return numbers.total(
+            numbers.total(
+                numbers.greatest(map(get, connection)) for connection in flows.connections(samples)
+            )
+            for samples in self.samples
+        )
+
+    def total(self, count: Callable[[SocketSample], int | None]) -> float | None:
+        """The final value of a counter, summed over all flows."""
+        if not flows.is_seen_whole(self.request.test):
+            return None
+        return numbers.total(flows.total(samples, count) for samples in self.samples)
+
+    @property
+    def retransmitted(self) -> float | None:
+        """Segments (tcpi_total_retrans)."""
+        return self.total(lambda sample: sample.total_retransmits)
+
+    @property
+    def data_segments(self) -> float | None:
+        """Segments with data, retransmissions included (tcpi_data_segs_out: RFC 4898,
+        tcpEStatsPerfDataSegsOut; Linux 4.6)."""
+        return self.total(lambda sample: sample.data_segments_out)
+
+    @property
+    def rtt_us(self) -> float | None:
+        rtt_ms = self.mean(lambda sample: sample.rtt_ms)
+        return None if rtt_ms is None else rtt_ms * 1000
+
+    @property
+    def retransmitted_segments_percent(self) -> str:
+        return percent([(self.retransmitted, self.data_segments)], decimals=3)
+
+    @property
+    def congestion_controls(self) -> str:
+        """What the sender's kernel used."""
+        return _distinct(each.congestion_control for samples in self.samples for each in samples)
+
+    @property
+    def segment_sizes(self) -> str:
+        """Bytes, of each flow at last."""
+        sizes = map(flows.last_mss_bytes, self.samples)
+        return _distinct(str(size) for size in sizes if size)
+
+    # ---- other sources ---------------------------------------------------------------------
+
+    @property
+    def _cpu_of_tool(self) -> tuple[float | None, float | None]:
+        return (
+            numbers.mean(result.local_cpu_percent for result in self.results),
+            numbers.mean(result.remote_cpu_percent for result in self.results),
+        )
+
+    @property
+    def cpu(self) -> tuple[float | None, float | None]:
+        """% of the CPUs of client and server: as the tool reports, mean over flows; else the mean
+        of the samples over time and cores while the flows ran."""
+        local, remote = self._cpu_of_tool
+        return (
+            _busy_percent(self.evidence.client_cpu) if local is None else local,
+            _busy_percent(self.evidence.server_cpu) if remote is None else remote,
+        )
+
+    @property
+    def ping_rtt_us(self) -> float | None:
+        """The mean of the pings sent while flows were to run: not before the first, nor while a
+        tool only waits (4 s at the end of a TCP_CRR)."""
+        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
+        first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
+        last_s += self.request.omit_s + self.request.duration_s
+        return numbers.mean(
+            ping.rtt_ms * 1000
+            for ping in self.evidence.pings
+            if first_s <= ping.time_s - ping.rtt_ms / 1000 <= last_s
+        )
+
+    @property
+    def start_skew_ms(self) -> float | None:
+        """Achieved minus requested start, of the flow with the largest deviation."""
+        skews = (
+            (flow.started_s - flow.asked_start_s) * 1000
+            for flow in self.good
+            if flow.started_s is not None
+        )
+        return max(skews, key=abs, default=None)
+
+    def counter(self, name: str) -> int | None:
+        """A counter of the client's interface, which includes other traffic."""
+        return (self.evidence.counters or {}).get(name)
+
+    def packet_bytes(self, way: str) -> float | None:
+        """Bytes per packet of the client's interface; `way` is rx or tx."""
+        packets, size = self.counter(f"{way}_packets"), self.counter(f"{way}_bytes")
+        return size / packets if size is not None and packets else None
+
+    @property
+    def packets(self) -> int | None:
+        """Packets that the client's interface counted in the direction of the data."""
+        return self.counter("rx_packets" if flows.is_reverse(self.request.test) else "tx_packets")
+
+    @property
+    def packets_fault(self) -> str | None:
+        """Why these packets are not those of the flows; "" if they are, None if it is not known.
+
+        If segmentation offload works below the counters of an interface, these count super-packets
+        of up to 64 kB.
+        """
+        segments = self.total(lambda sample: sample.segments_out)
+        if self.packets is None or not segments or self.retransmitted is None:
+            return None
+        counts = (
+            f"the client's interface counted {self.packets} packets, where the flows' sockets sent "
+            f"{segments:.0f} segments"
+        )
+        if self.packets < segments * (1 - PACKETS_TOLERANCE):
+            return f"{counts} (segmentation offload works below the counters)"
+        most = segments * (1 + PACKETS_TOLERANCE) + len(self.evidence.pings) + OTHER_PACKETS
+        return f"{counts} (others used it, too)" if self.packets > most else ""
+
+    @property
+    def retransmitted_packets_percent(self) -> str:
+        """The classic retransPkts%: 100·retransmissions / packets of the interface."""
+        if self.packets_fault != "":
+            return ""
+        return percent([(self.retransmitted, self.packets)], decimals=2)
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return "/".join(dict.fromkeys(text for text in texts if text))
+
+
+def _busy_percent(samples: Iterable[CpuSample]) -> float | None:
+    return numbers.mean(numbers.mean(sample.busy_percent) for sample in samples)
+
+
+def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int) -> str:
+    """100·Σpart / Σwhole of the pairs of part and whole that are known; "" if there is none."""
+    known = [(part, whole) for part, whole in parts if part is not None and whole is not None]
+    total = math.fsum(whole for _, whole in known)
+    part = math.fsum(part for part, _ in known)
+    return numbers.fixed(100 * part / total, decimals) if total > 0 else ""
+
+
+# ---- over all groups of an experiment; keys in canonical spelling --------------------------------
+
+
+def _number(values: Values, key: str) -> float | None:
+    return numbers.parse(values.get(key, ""))
+
+
+def retransmitted_segments_percent(groups: Sequence[Values]) -> str:
+    """100·Σretrans_total / Σdata_segs_out over the groups where both are known."""
+    pairs = ((_number(each, "retrans-total"), _number(each, "data-segs-out")) for each in groups)
+    return percent(pairs, decimals=3)
+
+
+def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
+    """100·Σretrans_total / Σpackets in the direction of the data, over the groups whose
+    retransPkts% is known; "" if the packets of a group are not its own."""
+    pairs = []
+    for values in groups:
+        is_reverse = flows.is_reverse(values.get("test", ""))
+        sent = _number(values, "client-rx-packets" if is_reverse else "client-tx-packets")
+        again = _number(values, "retrans-total")
+        if again is not None and sent is not None and not values.get("retransPkts%"):
+            return ""
+        pairs.append((again, sent))
+    return percent(pairs, decimals=2)
+
+
+def fairness(groups: Sequence[Values]) -> str:
+    """Jain's index over all flows of all groups, 3 decimals.
+
+    Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
+    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
+    ran different tests, or not at the same time: then their rates are not shares of one capacity.
+    """
+    count, rates, squares = 0.0, [], []
+    kinds = set()
+    for values in groups:
+        rate, index = _number(values, "rate"), _number(values, "fairness")
+        instances = _number(values, "instances")
+        if rate is None or not index or instances is None:
+            continue
+        good = instances - (_number(values, "flowsFailed") or 0.0)
+        kinds.add(tuple(values.get(key, "") for key in ("test", "delay", "dur")))
+        count += good
+        rates.append(rate)
+        squares.append(rate * rate / (good * index))
+    if len(kinds) != 1 or count <= 0 or math.fsum(squares) <= 0:
+        return ""
+    return numbers.fixed(math.fsum(rates) ** 2 / (count * math.fsum(squares)), 3)
