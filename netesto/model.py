@@ -33,23 +33,21 @@ QDISCS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRequest:
-    """One DO_CLIENT: `instances` flows of one test from `client` to `server`.
+class FlowSpec:
+    """The options of a flow: the one list of them, from the script to the tool that makes the flow.
 
-    `client` and `server` are short host names; 0 for a buffer means the kernel's own default.
-    `delay_s` counts from the start instant given with the request.
+    DO_CLIENT fills it (`language.commands.DO_CLIENT_ARGUMENTS` names the field of each argument)
+    and has the defaults given here. Agents get it with the same names (`GroupRequest`), and so does
+    manifest.json. A new option needs a default, which is what older manifests and controllers mean.
+
+    `tool` may be "auto". 0 for a buffer is the kernel's own default, None for anything else the
+    tool's. `delay_s` counts from the instant at which the group starts. Derived, and therefore not
+    an argument: `reverse_congestion_control`, that of the receiver of the data.
     """
 
-    exp: int
-    group: int
-    exp_name: str
-    test: str
-    tool: str
-    client: str
-    server: str
-    client_address: Address
-    server_address: Address
-    duration_s: float
+    test: str = "TCP_RR"
+    tool: str = "auto"
+    duration_s: float = 20.0
     delay_s: float = 0.0
     instances: int = 1
     request_bytes: int = 1_000_000
@@ -70,6 +68,22 @@ class GroupRequest:
     client_cpu: int | None = None
     server_cpu: int | None = None
     omit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest(FlowSpec):
+    """One DO_CLIENT as agents get it: what it says of its flows, and what the controller adds.
+
+    `client` and `server` are short host names; `tool` is the name of one.
+    """
+
+    exp: int
+    group: int
+    exp_name: str
+    client: str
+    server: str
+    client_address: Address
+    server_address: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

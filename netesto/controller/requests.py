@@ -1,8 +1,7 @@
 """Commands of the language to requests of an agent. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from ipaddress import IPv4Address
+from dataclasses import asdict, replace
 
 from netesto import allowed, traffic
 from netesto.errors import MissingError, ScriptError, WorldError
@@ -19,9 +18,6 @@ from netesto.model import (
     Sysctl,
 )
 
-# The classic tool's rule for the reverse direction: these use the same control at both ends.
-SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
-
 
 def group_request(
     command: ports.DoClient,
@@ -33,15 +29,19 @@ def group_request(
     family: int,
 ) -> GroupRequest:
     """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
-    request = asked(
-        command,
-        hosts=(client.host, server.host),
-        addresses=(address(client, family), address(server, family)),
-    )
+    addresses = address(client, family), address(server, family)
     common = [name for name in client_info.tools if name in server_info.tools]
-    options = traffic.asked_options(request)
-    tool = traffic.choose(request.test, request.tool, common, options=options)
-    return replace(request, tool=tool.name)
+    tool = traffic.choose(command.flow, common)
+    return GroupRequest(
+        **asdict(replace(command.flow, tool=tool.name)),
+        exp=command.exp,
+        group=command.group,
+        exp_name=command.exp_name,
+        client=client.host,
+        server=server.host,
+        client_address=addresses[0],
+        server_address=addresses[1],
+    )
 
 
 def check_possible(command: ports.RemoteCommand) -> None:
@@ -49,68 +49,28 @@ def check_possible(command: ports.RemoteCommand) -> None:
     can, wherever it is installed."""
     if not isinstance(command, ports.DoClient):
         return
-    if command.ecn is not None:
+    if command.flow.ecn is not None:
         raise ScriptError(
             "no tool sets ecn for one flow alone",
             place=command.place.narrowed("ecn="),
             remedy=f"SET_SYSCTL host={command.host} net.ipv4.tcp_ecn=1 sets it for the host.",
             chain=command.chain,
         )
-    nowhere = IPv4Address(0)
-    request = asked(command, hosts=(command.host, command.server), addresses=(nowhere, nowhere))
-    options = traffic.asked_options(request)
     try:
-        traffic.choose(request.test, request.tool, tuple(traffic.TOOLS), options=options)
+        traffic.choose(command.flow, tuple(traffic.TOOLS))
     except MissingError as error:
-        # Options are called after their argument, but for what several may make too large.
-        named = [f"{option.partition('=')[0].partition(' ')[0]}=" for option in sorted(options)]
-        near = [name for name in named if name[:-1] in error.message]
-        sizes = ("req=", "reply=", "len=") if "datagrams=" in near else ()
+        near = [
+            f"{name}="
+            for option in traffic.needed_options(command.flow)
+            if option.name in error.message
+            for name in option.arguments.split()
+        ]
         raise ScriptError(
             error.message,
-            place=command.place.narrowed(*near, *sizes, "tool=", "test="),
+            place=command.place.narrowed(*near, "tool=", "test="),
             remedy=error.remedy,
             chain=command.chain,
         ) from None
-
-
-def asked(
-    command: ports.DoClient, *, hosts: tuple[str, str], addresses: tuple[Address, Address]
-) -> GroupRequest:
-    """What DO_CLIENT asks of client and server, whatever tool does it."""
-    symmetric = command.ca in SYMMETRIC_CONGESTION_CONTROLS
-    return GroupRequest(
-        exp=command.exp,
-        group=command.group,
-        exp_name=command.exp_name,
-        test=command.test,
-        tool=command.tool,
-        client=hosts[0],
-        server=hosts[1],
-        client_address=addresses[0],
-        server_address=addresses[1],
-        duration_s=command.duration_s,
-        delay_s=command.delay_s,
-        instances=command.instances,
-        request_bytes=command.request_bytes,
-        reply_bytes=command.reply_bytes,
-        congestion_control=command.ca,
-        reverse_congestion_control=command.ca if symmetric else "cubic",
-        local_buffer_bytes=command.local_buffer_bytes,
-        remote_buffer_bytes=command.remote_buffer_bytes,
-        interval_s=command.interval_s,
-        stats=command.stats,
-        parallel=command.parallel,
-        bitrate_bps=command.bitrate_bps,
-        length_bytes=command.length_bytes,
-        mss_bytes=command.mss_bytes,
-        zerocopy=command.zerocopy,
-        dscp=command.dscp,
-        ecn=command.ecn,
-        client_cpu=command.client_cpu,
-        server_cpu=command.server_cpu,
-        omit_s=command.omit_s,
-    )
 
 
 def address(endpoint: Endpoint, family: int) -> Address:
@@ -171,16 +131,16 @@ def missing(
     if not isinstance(command, ports.DoClient):
         return []
     lacks = []
-    server = endpoints[command.server]
-    sender = infos[server.host] if command.test == "TCP_MAERTS" else info
-    if command.ca not in sender.congestion_controls:
+    server, flow = endpoints[command.server], command.flow
+    sender = infos[server.host] if flow.test == "TCP_MAERTS" else info
+    if flow.congestion_control not in sender.congestion_controls:
         has = ", ".join(sender.congestion_controls)
         lacks.append(
-            f"{sender.host}: congestion control {command.ca}: not in this kernel"
+            f"{sender.host}: congestion control {flow.congestion_control}: not in this kernel"
             f" ({sender.kernel}), which has {has}"
         )
-    lacks += _missing_processors(info, command.client_cpu)
-    lacks += _missing_processors(infos[server.host], command.server_cpu)
+    lacks += _missing_processors(info, flow.client_cpu)
+    lacks += _missing_processors(infos[server.host], flow.server_cpu)
     try:
         group_request(
             command,

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from ipaddress import IPv4Address
 
 from netesto.controller import digest
-from netesto.controller.requests import asked
 from netesto.language import ports
-from netesto.model import GroupRequest
+from netesto.language.commands import DO_CLIENT_ARGUMENTS
+from netesto.model import FlowSpec
 from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.store import Store
@@ -61,13 +60,14 @@ def earlier(
     return of_cell
 
 
-# What a script asks of a group, by its names there. Delays are left out, and of durations all but
-# the longest: scripts draw them at random.
-_ASKED: Mapping[str, str] = {
-    "test": "test", "ca": "congestion_control", "instances": "instances", "req": "request_bytes",
-    "reply": "reply_bytes", "parallel": "parallel", "bitrate": "bitrate_bps",
-    "len": "length_bytes", "mss": "mss_bytes", "omit": "omit_s",
-}  # fmt: skip
+# The options that are compared, by their arguments. Left out are the tool, which a run chooses, and
+# when flows start and how long they run, which scripts draw at random; of durations the longest
+# counts.
+_COMPARED: Mapping[str, Sequence[str]] = {
+    argument.name: argument.fields.split()
+    for argument in DO_CLIENT_ARGUMENTS
+    if argument.fields and argument.name not in {"tool", "delay", "dur"}
+}
 
 
 def otherwise(
@@ -77,23 +77,23 @@ def otherwise(
     asks for now; "" if it was not."""
     experiments = results.finished_cell(script, cell) or ()
     manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in experiments]
-    then = [group.request for each in manifests for group in each.groups]
-    nobody = IPv4Address(0)
-    now = [asked(flow, hosts=("", ""), addresses=(nobody, nobody)) for flow in flows]
+    then: list[FlowSpec] = [group.request for each in manifests for group in each.groups]
+    now = [command.flow for command in flows]
     pairs = {
-        name: [_values(requests, attribute) for requests in (then, now)]
-        for name, attribute in _ASKED.items()
+        name: [_values(each, fields) for each in (then, now)] for name, fields in _COMPARED.items()
     }
-    pairs["groups"] = [str(len(requests)) for requests in (then, now)]
+    pairs["groups"] = [str(len(each)) for each in (then, now)]
     pairs["dur"] = [
-        f"{max((request.duration_s for request in requests), default=0):g}"
-        for requests in (then, now)
+        f"{max((flow.duration_s for flow in each), default=0):g}" for each in (then, now)
     ]
     return ", ".join(
         f"{name}={old} and not {new}" for name, (old, new) in pairs.items() if old != new
     )
 
 
-def _values(requests: Sequence[GroupRequest], attribute: str) -> str:
-    found = {getattr(request, attribute) for request in requests}
-    return "/".join(sorted("default" if value is None else f"{value}" for value in found))
+def _values(flows: Sequence[FlowSpec], fields: Sequence[str]) -> str:
+    found = {tuple(getattr(flow, field) for field in fields) for flow in flows}
+    texts = (
+        ",".join("default" if value is None else f"{value}" for value in values) for values in found
+    )
+    return "/".join(sorted(texts))

@@ -7,9 +7,17 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from netesto import units
-from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Argument, Kind, Specification
+from netesto.language.commands import (
+    DO_CLIENT_ARGUMENTS,
+    MAX_ARGUMENTS,
+    MAX_VALUE,
+    Argument,
+    Kind,
+    Specification,
+)
 from netesto.language.scope import MisuseError, needed, plain
 from netesto.language.values import looks_like_range
+from netesto.model import FlowSpec
 from netesto.nearest import hint, nearest
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[int, ...]
@@ -45,28 +53,28 @@ class Given:
         assert isinstance(value, int | float), name
         return float(value)
 
-    def maybe_flag(self, name: str) -> bool | None:
-        return self.flag(name) if name in self.values else None
-
-    def maybe_integer(self, name: str) -> int | None:
-        return self.integer(name) if name in self.values else None
-
     def maybe_number(self, name: str) -> float | None:
         return self.number(name) if name in self.values else None
 
     def words(self, name: str) -> tuple[str, ...]:
         """The words of an argument; none if it is not given."""
-        return tuple(str(word) for word in self._fields(name))
+        words = self.values.get(name, ())
+        assert isinstance(words, tuple), name
+        return tuple(map(str, words))
 
-    def processors(self, name: str) -> tuple[int, int] | tuple[None, None]:
-        """The two processor numbers of an argument; None for both if it is not given."""
-        fields = [int(field) for field in self._fields(name)]
-        return (fields[0], fields[1]) if fields else (None, None)
 
-    def _fields(self, name: str) -> tuple[str, ...] | tuple[int, ...]:
-        fields = self.values.get(name, ())
-        assert isinstance(fields, tuple), name
-        return fields
+def flow(given: Given, **other: Value) -> FlowSpec:
+    """The flow that the arguments of a DO_CLIENT describe, with `other` values of its fields."""
+    values: dict[str, Value] = {}
+    for argument in DO_CLIENT_ARGUMENTS:
+        if argument.fields and argument.name in given.values:
+            value = given.values[argument.name]
+            values |= zip(
+                argument.fields.split(),
+                value if isinstance(value, tuple) else (value,),
+                strict=True,
+            )
+    return FlowSpec(**values | other)  # type: ignore[arg-type]  # kinds of arguments have the fields' types
 
 
 @lru_cache(maxsize=1024)

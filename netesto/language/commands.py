@@ -4,7 +4,7 @@ The defaults of the classic commands are the classic tool's; a classic script de
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from netesto.model import TESTS, TRAFFIC_TOOLS
@@ -37,12 +37,18 @@ class Kind(Enum):
         return self.value[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. `low` and `high` are inclusive; a `default` of None leaves it out."""
+    """One argument. `low` and `high` are inclusive; a `default` of None leaves it out.
+
+    `fields` names the field of FlowSpec that has its value; of an argument with several values, the
+    field of each, separated by a space.
+    """
 
     name: str
     kind: Kind
+    fields: str = ""
+    _: KW_ONLY
     default: str | None = None
     required: bool = False
     low: float | None = None
@@ -61,13 +67,13 @@ class Specification:
 
 
 # host, exp and expName fall back to the ones used last: their defaults are not in this table.
-HOST = Argument(name="host", kind=Kind.HOST)
+HOST = Argument("host", Kind.HOST)
 COMMON = (
     HOST,
-    Argument(name="exp", kind=Kind.EXPERIMENT),
-    Argument(name="expName", kind=Kind.TEXT),
+    Argument("exp", Kind.EXPERIMENT),
+    Argument("expName", Kind.TEXT),
 )
-SERVER = Argument(name="server", kind=Kind.HOST, required=True)
+SERVER = Argument("server", Kind.HOST, required=True)
 
 # More arguments than this, or longer ones, come from a loop that went wrong.
 MAX_ARGUMENTS = 1000
@@ -79,36 +85,32 @@ MAX_SECONDS = 604_800.0
 # Linux refuses less than 88 (TCP_MIN_MSS); 65495 fills an IP packet.
 MIN_MSS, MAX_MSS = 88, 65_495
 
+# What an option of the flow says has a field in FlowSpec; the others are about the command.
 DO_CLIENT_ARGUMENTS = (
     SERVER,
-    Argument(name="ca", kind=Kind.WORD, default="reno"),
-    Argument(name="dur", kind=Kind.TIME, default="20", low=0.001, high=MAX_SECONDS),
-    Argument(name="delay", kind=Kind.TIME, default="0", low=0, high=MAX_SECONDS),
-    Argument(name="instances", kind=Kind.INTEGER, default="1", low=1, high=MAX_INSTANCES),
-    Argument(name="req", kind=Kind.REQUEST, default="1M", low=1, high=2**40),
-    Argument(name="reply", kind=Kind.SIZE, default="1", low=1, high=2**40),
-    Argument(name="test", kind=Kind.WORD, default="TCP_RR", choices=tuple(sorted(TESTS))),
-    Argument(name="stats", kind=Kind.FLAG, default="0"),
-    Argument(name="group", kind=Kind.INTEGER, default="0", low=0, high=1_000_000),
-    Argument(name="localBuffer", kind=Kind.SIZE, default="0", low=0, high=2**31 - 1),
-    Argument(name="remoteBuffer", kind=Kind.SIZE, default="0", low=0, high=2**31 - 1),
-    Argument(
-        name="tool",
-        kind=Kind.WORD,
-        default="auto",
-        choices=("auto", *TRAFFIC_TOOLS),
-    ),
-    Argument(name="hold", kind=Kind.FLAG, default="0"),
-    Argument(name="interval", kind=Kind.TIME, default="0.2", low=0.01, high=60),
-    Argument(name="parallel", kind=Kind.INTEGER, default="1", low=1, high=128),
-    Argument(name="omit", kind=Kind.TIME, default="0", low=0, high=MAX_SECONDS),
-    Argument(name="zerocopy", kind=Kind.WORD, default="0", choices=("0", "sendfile", "msg")),
-    Argument(name="bitrate", kind=Kind.RATE, low=1, alias="pace"),
-    Argument(name="len", kind=Kind.SIZE, low=1, high=2**30),
-    Argument(name="mss", kind=Kind.INTEGER, low=MIN_MSS, high=MAX_MSS),
-    Argument(name="dscp", kind=Kind.INTEGER, low=0, high=63),
-    Argument(name="ecn", kind=Kind.FLAG),
-    Argument(name="cpu", kind=Kind.PROCESSORS),
+    Argument("ca", Kind.WORD, "congestion_control", default="reno"),
+    Argument("dur", Kind.TIME, "duration_s", default="20", low=0.001, high=MAX_SECONDS),
+    Argument("delay", Kind.TIME, "delay_s", default="0", low=0, high=MAX_SECONDS),
+    Argument("instances", Kind.INTEGER, "instances", default="1", low=1, high=MAX_INSTANCES),
+    Argument("req", Kind.REQUEST, "request_bytes", default="1M", low=1, high=2**40),
+    Argument("reply", Kind.SIZE, "reply_bytes", default="1", low=1, high=2**40),
+    Argument("test", Kind.WORD, "test", default="TCP_RR", choices=tuple(sorted(TESTS))),
+    Argument("stats", Kind.FLAG, "stats", default="0"),
+    Argument("group", Kind.INTEGER, default="0", low=0, high=1_000_000),
+    Argument("localBuffer", Kind.SIZE, "local_buffer_bytes", default="0", low=0, high=2**31 - 1),
+    Argument("remoteBuffer", Kind.SIZE, "remote_buffer_bytes", default="0", low=0, high=2**31 - 1),
+    Argument("tool", Kind.WORD, "tool", default="auto", choices=("auto", *TRAFFIC_TOOLS)),
+    Argument("hold", Kind.FLAG, default="0"),
+    Argument("interval", Kind.TIME, "interval_s", default="0.2", low=0.01, high=60),
+    Argument("parallel", Kind.INTEGER, "parallel", default="1", low=1, high=128),
+    Argument("omit", Kind.TIME, "omit_s", default="0", low=0, high=MAX_SECONDS),
+    Argument("zerocopy", Kind.WORD, "zerocopy", default="0", choices=("0", "sendfile", "msg")),
+    Argument("bitrate", Kind.RATE, "bitrate_bps", low=1, alias="pace"),
+    Argument("len", Kind.SIZE, "length_bytes", low=1, high=2**30),
+    Argument("mss", Kind.INTEGER, "mss_bytes", low=MIN_MSS, high=MAX_MSS),
+    Argument("dscp", Kind.INTEGER, "dscp", low=0, high=63),
+    Argument("ecn", Kind.FLAG, "ecn"),
+    Argument("cpu", Kind.PROCESSORS, "client_cpu server_cpu"),
 )
 
 REMOTE: Mapping[str, Specification] = {
@@ -116,8 +118,8 @@ REMOTE: Mapping[str, Specification] = {
         name="DO_SERVER",
         arguments=(
             *COMMON,
-            Argument(name="order", kind=Kind.INTEGER, default="0", low=0, high=1),
-            Argument(name="start", kind=Kind.FLAG, default="0"),
+            Argument("order", Kind.INTEGER, default="0", low=0, high=1),
+            Argument("start", Kind.FLAG, default="0"),
         ),
     ),
     "DO_CLIENT": Specification(name="DO_CLIENT", arguments=(*COMMON, *DO_CLIENT_ARGUMENTS)),
@@ -126,23 +128,21 @@ REMOTE: Mapping[str, Specification] = {
         name="SET_NETEM",
         arguments=(
             *COMMON,
-            Argument(
-                name="netem_delay", kind=Kind.MILLISECONDS, required=True, low=0, high=1_000_000
-            ),
-            Argument(name="limit", kind=Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
-            Argument(name="loss", kind=Kind.PERCENT, default="0", low=0, high=100),
+            Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=1_000_000),
+            Argument("limit", Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
+            Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
         ),
     ),
     "SET_QDISC": Specification(
         name="SET_QDISC",
         arguments=(
             *COMMON,
-            Argument(name="qdisc", kind=Kind.WORD, required=True),
-            Argument(name="action", kind=Kind.WORD, default=""),
-            Argument(name="rate", kind=Kind.RATE, low=1),
-            Argument(name="burst", kind=Kind.WORD),
-            Argument(name="limit", kind=Kind.WORD),
-            Argument(name="other", kind=Kind.WORDS),
+            Argument("qdisc", Kind.WORD, required=True),
+            Argument("action", Kind.WORD, default=""),
+            Argument("rate", Kind.RATE, low=1),
+            Argument("burst", Kind.WORD),
+            Argument("limit", Kind.WORD),
+            Argument("other", Kind.WORDS),
         ),
     ),
     "SET_SYSCTL": Specification(
@@ -150,7 +150,7 @@ REMOTE: Mapping[str, Specification] = {
     ),
     "SET_MODULE_PARAMS": Specification(
         name="SET_MODULE_PARAMS",
-        arguments=(*COMMON, Argument(name="module", kind=Kind.WORD, required=True)),
+        arguments=(*COMMON, Argument("module", Kind.WORD, required=True)),
         open_names="a parameter of the module",
     ),
     "DO_TCPDUMP": Specification(
@@ -158,8 +158,8 @@ REMOTE: Mapping[str, Specification] = {
         arguments=(
             *COMMON,
             SERVER,
-            Argument(name="packets", kind=Kind.INTEGER, default="10000", low=1, high=2**31 - 1),
-            Argument(name="snap", kind=Kind.INTEGER, default="0", low=0, high=262_144),
+            Argument("packets", Kind.INTEGER, default="10000", low=1, high=2**31 - 1),
+            Argument("snap", Kind.INTEGER, default="0", low=0, high=262_144),
         ),
     ),
     "CLOSE": Specification(name="CLOSE", arguments=COMMON),
@@ -171,11 +171,11 @@ LOCAL_KEYED: Mapping[str, Specification] = {
     "PROCESS_EXP": Specification(name="PROCESS_EXP", arguments=COMMON[1:2]),
     "WAIT_FLOWS": Specification(
         name="WAIT_FLOWS",
-        arguments=(Argument(name="timeout", kind=Kind.TIME, low=0, high=MAX_SECONDS),),
+        arguments=(Argument("timeout", Kind.TIME, low=0, high=MAX_SECONDS),),
     ),
     "START_FLOWS": Specification(
         name="START_FLOWS",
-        arguments=(Argument(name="lead", kind=Kind.TIME, default="0.2", low=0, high=60),),
+        arguments=(Argument("lead", Kind.TIME, default="0.2", low=0, high=60),),
     ),
 }
 

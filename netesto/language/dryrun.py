@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.allowed import NAMING_SYSCTLS
@@ -12,6 +13,7 @@ from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
+from netesto.model import FlowSpec
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -156,7 +158,7 @@ class DryRun(ExperimentCounter):
             self._held.append(command)
         self._commands.setdefault(demands(command), command)
         if isinstance(command, ports.DoClient):
-            self._flows += command.instances
+            self._flows += command.flow.instances
         # What is printed beside a command is when it begins.
         self._show(command)
         for timeline in self._timelines:
@@ -303,22 +305,11 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
 
 
-def _options(command: ports.DoClient) -> tuple[Hashable, ...]:
-    """What a DO_CLIENT asks of a tool beyond a plain flow, where not every tool can do it."""
-    return (
-        command.parallel > 1,
-        command.bitrate_bps is not None,
-        command.length_bytes,
-        command.mss_bytes,
-        (command.request_bytes, command.reply_bytes) if command.test == "UDP_RR" else None,
-        command.zerocopy,
-        command.dscp is not None,
-        command.ecn,
-        command.client_cpu,
-        command.server_cpu,
-        command.omit_s > 0,
-        command.local_buffer_bytes != command.remote_buffer_bytes,
-    )
+# What is the same to every host and tool, whatever its value.
+_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats"}
+_demands_of_flow = attrgetter(
+    *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
+)
 
 
 def _whole(seconds: float) -> float:
@@ -334,15 +325,8 @@ def demands(command: ports.RemoteCommand) -> Hashable:
     """What a command asks of its host, as far as it can be looked at before."""
     match command:
         case ports.DoClient():
-            return (
-                command.name,
-                command.host,
-                command.server,
-                command.test,
-                command.tool,
-                command.ca,
-                *_options(command),
-            )
+            flow: Hashable = _demands_of_flow(command.flow)
+            return (command.name, command.host, command.server, flow)
         case ports.DoTcpdump():
             return (command.name, command.host, command.server)
         case ports.SetQdisc():

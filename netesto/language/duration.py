@@ -144,15 +144,15 @@ class Timeline:
         self.now_s += costs.flow_s * experiment.flows + costs.sample_s * experiment.samples
 
     def _accept(self, command: ports.DoClient) -> None:
-        experiment = self._open.setdefault(command.exp, _Open())
+        experiment, flow = self._open.setdefault(command.exp, _Open()), command.flow
         self.now_s += self._costs.client_s
-        if command.stats and command.host not in experiment.clients_with_stats:
+        if flow.stats and command.host not in experiment.clients_with_stats:
             experiment.clients_with_stats.add(command.host)
             self.now_s += self._costs.stats_s
         experiment.groups += 1
-        experiment.flows += command.instances
-        looks = command.duration_s / command.interval_s
-        experiment.samples += ENDS * command.instances * command.parallel * looks
+        experiment.flows += flow.instances
+        samples_each = ENDS * flow.parallel * flow.duration_s / flow.interval_s
+        experiment.samples += flow.instances * samples_each
         if command.hold:
             self._held.append(command)
         else:
@@ -160,6 +160,6 @@ class Timeline:
 
     def _run(self, command: ports.DoClient, start_s: float) -> None:
         experiment = self._open.setdefault(command.exp, _Open())
-        late_s = CRR_LATE_S if command.test == "TCP_CRR" else 0.0
-        end_s = start_s + command.delay_s + command.duration_s + late_s
+        late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
+        end_s = start_s + command.flow.delay_s + command.flow.duration_s + late_s
         experiment.end_s = max(experiment.end_s, end_s)

@@ -288,7 +288,7 @@ class Planner:
             if command.exp in self._finished:
                 self._rewriting.setdefault(command.exp, command)
         if isinstance(command, ports.DoClient):
-            self._flows += command.instances
+            self._flows += command.flow.instances
             if command.hold:
                 self._held.append(command)
         self._commands.setdefault(demands(command), command)

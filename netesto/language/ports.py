@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
+from netesto.model import FlowSpec
 
 # The name that a SWEEP cell has its repetition under.
 REPETITION = "rep"
@@ -50,32 +51,11 @@ class DoServer(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoClient(RemoteCommand):
-    """`test` is one of model.TESTS (`TCP_RR` with `req=S` has become `TCP_STREAM`)."""
+    """The test of `flow` is what will run: `TCP_RR` with `req=S` has become `TCP_STREAM`."""
 
     server: str
-    test: str
-    tool: str
-    ca: str
-    duration_s: float
-    delay_s: float
-    instances: int
-    request_bytes: int
-    reply_bytes: int
-    stats: bool
-    local_buffer_bytes: int
-    remote_buffer_bytes: int
+    flow: FlowSpec = field(default_factory=FlowSpec)
     hold: bool = False
-    interval_s: float = 0.2
-    parallel: int = 1
-    bitrate_bps: float | None = None
-    length_bytes: int | None = None
-    mss_bytes: int | None = None
-    zerocopy: str = "0"
-    dscp: int | None = None
-    ecn: bool | None = None
-    client_cpu: int | None = None
-    server_cpu: int | None = None
-    omit_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,15 @@ from typing import TypedDict
 
 from netesto.errors import Place
 from netesto.language import permitted, ports
-from netesto.language.arguments import Given, read, without_torn
+from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
 
 CLASSIC_NAME = "Exp"
 # What a stream shows where request tests have their size.
 DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
+# These run at both ends; with all others the receiver of the data has cubic (the classic rule).
+SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
 
 def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
@@ -301,43 +303,24 @@ class Remote:
                 near=("omit=",),
                 remedy="It must be less than dur.",
             )
-        is_stream = given.values["req"] == "S"
-        if is_stream:
-            texts["req"] = DEFAULT_REQUEST
+        derived: dict[str, Value] = {}
+        if given.values["req"] == "S":
+            texts["req"], derived["request_bytes"] = DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES
             texts["test"] = "TCP_STREAM" if texts["test"] == "TCP_RR" else texts["test"]
+            derived["test"] = texts["test"]
+        if texts["ca"] in SYMMETRIC_CONGESTION_CONTROLS:
+            derived["reverse_congestion_control"] = texts["ca"]
         texts["server"] = self.full_name(texts["server"])
         group = self._next_group(common["exp"], given.integer("group"))
         texts["group"] = str(group)
         self._fetched.clear()
-        client_cpu, server_cpu = given.processors("cpu")
         return ports.DoClient(
             **common,
             arguments=texts,
             group=group,
             server=texts["server"],
-            test=texts["test"],
-            tool=texts["tool"],
-            ca=texts["ca"],
-            duration_s=given.number("dur"),
-            delay_s=given.number("delay"),
-            instances=given.integer("instances"),
-            request_bytes=DEFAULT_REQUEST_BYTES if is_stream else given.integer("req"),
-            reply_bytes=given.integer("reply"),
-            stats=given.flag("stats"),
-            local_buffer_bytes=given.integer("localBuffer"),
-            remote_buffer_bytes=given.integer("remoteBuffer"),
+            flow=flow(given, **derived),
             hold=given.flag("hold"),
-            interval_s=given.number("interval"),
-            parallel=given.integer("parallel"),
-            bitrate_bps=given.maybe_number("bitrate"),
-            length_bytes=given.maybe_integer("len"),
-            mss_bytes=given.maybe_integer("mss"),
-            zerocopy=texts["zerocopy"],
-            dscp=given.maybe_integer("dscp"),
-            ecn=given.maybe_flag("ecn"),
-            client_cpu=client_cpu,
-            server_cpu=server_cpu,
-            omit_s=given.number("omit"),
         )
 
     def _get_data(self, texts: dict[str, str], common: Common) -> ports.GetData | None:

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
 
 import cattrs
+from cattrs.gen import make_dict_unstructure_fn
 
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
@@ -18,6 +19,12 @@ NAME = "manifest.json"
 
 # Raised when a reader of the old form would misunderstand the new one.
 FORMAT = 1
+
+# What people look for in a request stands in front of its other keys.
+REQUEST_FIRST = (
+    "exp", "group", "exp_name", "test", "tool", "client", "server", "client_address",
+    "server_address",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,10 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(bool, _truth)
     for kind in (IPv4Address, IPv6Address):
         converter.register_unstructure_hook(kind, str)
+    plain = make_dict_unstructure_fn(GroupRequest, converter)
+    converter.register_unstructure_hook(
+        GroupRequest, lambda request: dict.fromkeys(REQUEST_FIRST) | plain(request)
+    )
     converter.register_structure_hook_func(
         lambda kind: kind == Address, lambda value, _: ip_address(value)
     )

@@ -113,8 +113,10 @@ def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> li
         qdisc = requests.needed_qdisc(command)
         if qdisc and kernel.qdiscs is not None and qdisc not in kernel.qdiscs:
             wanted[f"qdisc {qdisc}"] = None
-        if isinstance(command, ports.DoClient) and command.ca not in kernel.congestion_controls:
-            wanted[f"congestion control {command.ca}"] = None
+        if isinstance(command, ports.DoClient):
+            control = command.flow.congestion_control
+            if control not in kernel.congestion_controls:
+                wanted[f"congestion control {control}"] = None
     return list(wanted)
 
 
@@ -148,7 +150,7 @@ def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
     places = {
         f"{command.place.file}:{command.place.line}": None
         for command in commands
-        if isinstance(command, ports.DoClient) and command.test in NOT_SIMULATED
+        if isinstance(command, ports.DoClient) and command.flow.test in NOT_SIMULATED
     }
     if places:
         raise MissingError(

@@ -17,10 +17,6 @@ class Tool(Protocol):
         """Those of model.TESTS that it can run."""
 
     @property
-    def options(self) -> frozenset[str]:
-        """What it can do beyond a plain flow, in the words of `choice.asked_options`."""
-
-    @property
     def lasting_server(self) -> bool:
         """True where one server serves all flows (netserver), false where every instance has a
         server process of its own, on the instance's data port, that ends with it (iperf3 -1)."""

@@ -1,9 +1,10 @@
-"""The traffic tools there are, and which of them makes a flow."""
+"""The traffic tools, what each can do, and which of them makes a flow."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from netesto.errors import MissingError
-from netesto.model import REQUEST_TESTS, GroupRequest
+from netesto.model import REQUEST_TESTS, FlowSpec
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.netperf import Netperf
@@ -18,57 +19,98 @@ NOT_INSTALLED = "is not installed at both hosts"
 TOOLS: Mapping[str, Tool] = {"netperf": Netperf(), "iperf3": Iperf3()}
 
 
-def asked_options(request: GroupRequest) -> frozenset[str]:
-    """What a request asks of a tool beyond a plain flow, in words for the user.
-
-    `ecn` is not among them: no tool sets it, it is a setting of the hosts.
-    """
-    is_udp = request.test.startswith("UDP")
-    largest = request.length_bytes or 0
-    if request.test in REQUEST_TESTS:
-        largest = max(largest, request.request_bytes, request.reply_bytes)
-    asked = {
-        "parallel": request.parallel > 1,
-        "bitrate": request.bitrate_bps is not None,
-        "len": request.length_bytes is not None,
-        "mss": request.mss_bytes is not None,
-        f"zerocopy={request.zerocopy}": request.zerocopy != "0",
-        "dscp": request.dscp is not None,
-        "cpu of the client": request.client_cpu is not None,
-        "cpu of the server alone": request.client_cpu is None and request.server_cpu is not None,
-        "omit": request.omit_s > 0,
-        f"mss above {LARGEST_IPERF3_MSS}": (request.mss_bytes or 0) > LARGEST_IPERF3_MSS,
-        "mss of datagrams": request.mss_bytes is not None and is_udp,
-        "len of requests": request.length_bytes is not None and request.test in REQUEST_TESTS,
-        f"datagrams above {LARGEST_DATAGRAM} bytes": is_udp and largest > LARGEST_DATAGRAM,
-        "different buffers": request.local_buffer_bytes != request.remote_buffer_bytes,
-    }
-    return frozenset(option for option, is_asked in asked.items() if is_asked)
+def _largest_datagram(flow: FlowSpec) -> int:
+    """In bytes; 0 without datagrams."""
+    if not flow.test.startswith("UDP_"):
+        return 0
+    sizes = (flow.request_bytes, flow.reply_bytes) if flow.test in REQUEST_TESTS else (0,)
+    return max(flow.length_bytes or 0, *sizes)
 
 
-def choose(
-    test: str,
-    asked: str,
-    available: Collection[str],
-    *,
-    options: frozenset[str] = frozenset(),
-) -> Tool:
-    """The tool for `test` among those `available` at both hosts.
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Something beyond a plain flow that not every tool can do: its name in messages, the arguments
+    of DO_CLIENT that ask for it and the tools that can do it (both separated by spaces), and
+    whether a flow needs it."""
 
-    `asked` is a tool's name or "auto": the first that can do the test with these `options`.
-    MissingError names what is missing.
-    """
-    if asked != "auto" and asked not in TOOLS:
-        raise MissingError(f"{asked}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}.")
-    candidates = tuple(TOOLS.values()) if asked == "auto" else (TOOLS[asked],)
-    lacks = {tool.name: _lack(tool, test, available, options) for tool in candidates}
+    name: str
+    arguments: str
+    tools: str
+    is_needed: Callable[[FlowSpec], bool]
+
+
+# Which tool can do which option. What is not listed every tool can do, or none has to (`stats`).
+# Nor is `ecn`: no tool sets it for a flow, and the controller refuses it.
+OPTIONS = (
+    Option("bitrate", "bitrate pace", "iperf3", lambda flow: flow.bitrate_bps is not None),
+    Option("cpu of the client", "cpu", "netperf iperf3", lambda flow: flow.client_cpu is not None),
+    Option(
+        "cpu of the server alone",
+        "cpu",
+        "netperf",
+        lambda flow: flow.client_cpu is None and flow.server_cpu is not None,
+    ),
+    Option(
+        f"datagrams above {LARGEST_DATAGRAM} bytes",
+        "req reply len",
+        "",
+        lambda flow: _largest_datagram(flow) > LARGEST_DATAGRAM,
+    ),
+    Option(
+        "different buffers",
+        "localBuffer remoteBuffer",
+        "netperf",
+        lambda flow: flow.local_buffer_bytes != flow.remote_buffer_bytes,
+    ),
+    Option("dscp", "dscp", "netperf iperf3", lambda flow: flow.dscp is not None),
+    Option("len", "len", "netperf iperf3", lambda flow: flow.length_bytes is not None),
+    Option(
+        "len of requests",
+        "len",
+        "",
+        lambda flow: flow.length_bytes is not None and flow.test in REQUEST_TESTS,
+    ),
+    Option("mss", "mss", "iperf3", lambda flow: flow.mss_bytes is not None),
+    Option(
+        f"mss above {LARGEST_IPERF3_MSS}",
+        "mss",
+        "",
+        lambda flow: (flow.mss_bytes or 0) > LARGEST_IPERF3_MSS,
+    ),
+    Option(
+        "mss of datagrams",
+        "mss",
+        "",
+        lambda flow: flow.mss_bytes is not None and flow.test.startswith("UDP_"),
+    ),
+    Option("omit", "omit", "iperf3", lambda flow: flow.omit_s > 0),
+    Option("parallel", "parallel", "iperf3", lambda flow: flow.parallel > 1),
+    Option("zerocopy=msg", "zerocopy", "", lambda flow: flow.zerocopy == "msg"),
+    Option("zerocopy=sendfile", "zerocopy", "iperf3", lambda flow: flow.zerocopy == "sendfile"),
+)
+
+
+def needed_options(flow: FlowSpec) -> tuple[Option, ...]:
+    """What a flow needs of its tool beyond a plain flow."""
+    return tuple(option for option in OPTIONS if option.is_needed(flow))
+
+
+def choose(flow: FlowSpec, available: Collection[str]) -> Tool:
+    """The tool that makes `flow`, among those `available` at both hosts: the one it names or, for
+    "auto", the first that can. MissingError names what is missing."""
+    if flow.tool != "auto" and flow.tool not in TOOLS:
+        raise MissingError(
+            f"{flow.tool}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}."
+        )
+    candidates = tuple(TOOLS.values()) if flow.tool == "auto" else (TOOLS[flow.tool],)
+    lacks = {tool.name: _lack(tool, flow, available) for tool in candidates}
     for tool in candidates:
         if not lacks[tool.name]:
             return tool
     others = [
         tool.name
         for tool in TOOLS.values()
-        if tool.name not in lacks and not _lack(tool, test, available, options)
+        if tool.name not in lacks and not _lack(tool, flow, available)
     ]
     absent = [name for name, lack in lacks.items() if lack == NOT_INSTALLED]
     remedy = f"In Debian: apt install {absent[0]}" if absent else ""
@@ -78,11 +120,12 @@ def choose(
     )
 
 
-def _lack(tool: Tool, test: str, available: Collection[str], options: frozenset[str]) -> str:
-    if test not in tool.tests:
-        return f"cannot do {test}"
-    if missing := options - tool.options:
-        return f"cannot do {test} with {_list(sorted(missing))}"
+def _lack(tool: Tool, flow: FlowSpec, available: Collection[str]) -> str:
+    if flow.test not in tool.tests:
+        return f"cannot do {flow.test}"
+    needed = needed_options(flow)
+    if missing := [each.name for each in needed if tool.name not in each.tools.split()]:
+        return f"cannot do {flow.test} with {_list(missing)}"
     if tool.name not in available:
         return NOT_INSTALLED
     return ""

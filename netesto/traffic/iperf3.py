@@ -60,13 +60,6 @@ class Iperf3:
         return frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
 
     @property
-    def options(self) -> frozenset[str]:
-        return frozenset(
-            {"parallel", "bitrate", "len", "mss", "zerocopy=sendfile", "dscp", "omit"}
-            | {"cpu of the client"}
-        )
-
-    @property
     def lasting_server(self) -> bool:
         return False
 

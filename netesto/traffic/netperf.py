@@ -67,9 +67,6 @@ class Netperf:
 
     name = "netperf"
     tests = TESTS
-    options = frozenset(
-        {"len", "dscp", "cpu of the client", "cpu of the server alone", "different buffers"}
-    )
     lasting_server = True
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release

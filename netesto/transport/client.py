@@ -102,10 +102,10 @@ class AgentClient:
                 host=self.host,
                 remedy=f"is it running there? netesto-agent --listen {self._address}",
             ) from None
-        return codec.to_host_info(message)
+        return codec.decode(HostInfo, message)
 
     async def info(self) -> HostInfo:
-        return codec.to_host_info(await self._call(self._stub.Info, pb.Nothing(), _QUICK_S))
+        return codec.decode(HostInfo, await self._call(self._stub.Info, pb.Nothing(), _QUICK_S))
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         request = pb.HoldRequest(controller=controller, run=run)
@@ -116,7 +116,8 @@ class AgentClient:
                 async for reply in _replies(call, first_s=_HOLD_S, next_s=None):
                     is_ours = True
                     self._token = reply.token
-                    yield codec.to_event(reply.event)
+                    if (event := codec.to_event(reply.event)) is not None:
+                        yield event
             is_ours = False
         except NetestoError:
             is_ours = False
@@ -133,11 +134,11 @@ class AgentClient:
 
     async def probe_clock(self) -> ClockReading:
         message = await self._call(self._stub.ProbeClock, pb.Nothing(), _QUICK_S)
-        return codec.to_clock_reading(message)
+        return codec.decode(ClockReading, message)
 
     async def configure(self, setting: Setting) -> Applied:
         message = await self._call(self._stub.Configure, codec.from_setting(setting), _WORK_S)
-        return codec.to_applied(message)
+        return codec.decode(Applied, message)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         request = pb.StartServersRequest(tests=tests, tools=tools)
@@ -148,8 +149,8 @@ class AgentClient:
         await self._call(self._stub.TakeStats, request, _WORK_S)
 
     async def expect(self, request: GroupRequest) -> Ports:
-        message = codec.from_group_request(request)
-        return codec.to_ports(await self._call(self._stub.Expect, message, _WORK_S))
+        message = codec.encode(pb.GroupRequest, request)
+        return codec.decode(Ports, await self._call(self._stub.Expect, message, _WORK_S))
 
     async def forget(self, exp: int, group: int) -> None:
         await self._call(self._stub.Forget, pb.GroupName(exp=exp, group=group), _WORK_S)
@@ -159,7 +160,7 @@ class AgentClient:
         await self._call(self._stub.Start, message, _WORK_S)
 
     async def start_capture(self, request: CaptureRequest) -> None:
-        message = codec.from_capture_request(request)
+        message = codec.encode(pb.CaptureRequest, request)
         await self._call(self._stub.StartCapture, message, _WORK_S)
 
     async def finish(self, exp: int) -> None:
@@ -167,7 +168,7 @@ class AgentClient:
 
     async def files(self, exp: int) -> list[FileEntry]:
         message = await self._call(self._stub.Files, pb.ExperimentName(exp=exp), _FILES_S)
-        return [codec.to_file_entry(entry) for entry in message.files]
+        return [codec.decode(FileEntry, entry) for entry in message.files]
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         call: grpc.aio.UnaryStreamCall[Any, pb.Piece] = self._stub.Fetch(
@@ -176,7 +177,7 @@ class AgentClient:
         try:
             with self._border():
                 async for piece in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
-                    yield FilePiece(piece.path, piece.content)
+                    yield codec.decode(FilePiece, piece)
         finally:
             call.cancel()
 

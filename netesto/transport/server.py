@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import grpc
 
 from netesto.errors import AgentError, UsageError
-from netesto.model import Address
+from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import channel, codec, faults
@@ -114,17 +114,17 @@ class _Servicer(pb_grpc.AgentServicer):
         self._admits = admits
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
-        return codec.from_host_info(await self._answer(context, self._gate.info))
+        return codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
 
     async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
-        return codec.from_clock_reading(await self._answer(context, self._service.probe_clock))
+        return codec.encode(pb.ClockReading, await self._answer(context, self._service.probe_clock))
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
             events = self._gate.hold(message.controller, message.run)
             async with contextlib.aclosing(events):
                 async for token, event in events:
-                    reply = pb.HoldReply(token=token, event=codec.from_event(event))
+                    reply = pb.HoldReply(token=token, event=codec.encode(pb.Event, event))
                     await context.write(reply)
 
         await self._answer(context, hold)
@@ -137,7 +137,7 @@ class _Servicer(pb_grpc.AgentServicer):
         applied = await self._held(
             context, lambda: self._service.configure(codec.to_setting(message))
         )
-        return codec.from_applied(applied)
+        return codec.encode(pb.Applied, applied)
 
     async def StartServers(self, message: pb.StartServersRequest, context: Context) -> pb.Nothing:
         tests, tools = tuple(message.tests), tuple(message.tools)
@@ -150,9 +150,9 @@ class _Servicer(pb_grpc.AgentServicer):
 
     async def Expect(self, message: pb.GroupRequest, context: Context) -> pb.Ports:
         ports = await self._held(
-            context, lambda: self._service.expect(codec.to_group_request(message))
+            context, lambda: self._service.expect(codec.decode_request(GroupRequest, message))
         )
-        return codec.from_ports(ports)
+        return codec.encode(pb.Ports, ports)
 
     async def Forget(self, message: pb.GroupName, context: Context) -> pb.Nothing:
         await self._held(context, lambda: self._service.forget(message.exp, message.group))
@@ -164,7 +164,8 @@ class _Servicer(pb_grpc.AgentServicer):
 
     async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
         await self._held(
-            context, lambda: self._service.start_capture(codec.to_capture_request(message))
+            context,
+            lambda: self._service.start_capture(codec.decode_request(CaptureRequest, message)),
         )
         return pb.Nothing()
 
@@ -174,7 +175,7 @@ class _Servicer(pb_grpc.AgentServicer):
 
     async def Files(self, message: pb.ExperimentName, context: Context) -> pb.FileList:
         entries = await self._held(context, lambda: self._service.files(message.exp))
-        return pb.FileList(files=[codec.from_file_entry(entry) for entry in entries])
+        return pb.FileList(files=[codec.encode(pb.FileEntry, entry) for entry in entries])
 
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:
@@ -182,7 +183,7 @@ class _Servicer(pb_grpc.AgentServicer):
                 self._service.fetch(message.exp, tuple(message.paths))
             ) as pieces:
                 async for piece in pieces:
-                    await context.write(pb.Piece(content=piece.content, path=piece.path))
+                    await context.write(codec.encode(pb.Piece, piece))
 
         await self._held(context, fetch)
 

@@ -21,6 +21,7 @@ from netesto.model import (
     Event,
     FileEntry,
     FilePiece,
+    FlowSpec,
     GroupRequest,
     HostInfo,
     Ports,
@@ -213,29 +214,25 @@ def world(folder: Path, **client: object) -> World:
     return World(run, agents, watcher)
 
 
-def do_client(group: int = 1, **changes: object) -> ports.DoClient:
-    values: dict[str, object] = {
-        "name": "DO_CLIENT",
-        "host": "a",
-        "server": "b",
-        "exp": 1,
-        "exp_name": "x",
-        "group": group,
-        "arguments": {},
-        "place": HERE,
+def do_client(group: int = 1, *, hold: bool = False, **options: object) -> ports.DoClient:
+    """DO_CLIENT from a to b, with `options` of its flow."""
+    plain: dict[str, object] = {
         "test": "TCP_STREAM",
-        "tool": "auto",
-        "ca": "cubic",
+        "congestion_control": "cubic",
         "duration_s": 1.0,
-        "delay_s": 0.0,
-        "instances": 1,
-        "request_bytes": 1_000_000,
-        "reply_bytes": 1,
-        "stats": False,
-        "local_buffer_bytes": 0,
-        "remote_buffer_bytes": 0,
     }
-    return ports.DoClient(**{**values, **changes})  # type: ignore[arg-type]
+    return ports.DoClient(
+        name="DO_CLIENT",
+        host="a",
+        server="b",
+        exp=1,
+        exp_name="x",
+        group=group,
+        arguments={},
+        place=HERE,
+        hold=hold,
+        flow=FlowSpec(**plain | options),  # type: ignore[arg-type]
+    )
 
 
 def get_data(host: str) -> ports.GetData:

@@ -1,6 +1,5 @@
 """Commands of the language as requests of agents, and what hosts lack for them."""
 
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -38,14 +37,6 @@ def set_command(kind: type[ports.RemoteCommand], **values: Any) -> ports.RemoteC
     return kind(name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, **values)
 
 
-def test_cubic_runs_in_the_reverse_direction():
-    assert request_of(do_client(ca="bbr")).reverse_congestion_control == "cubic"
-
-
-def test_dctcp_runs_in_both_directions():
-    assert request_of(do_client(ca="dctcp")).reverse_congestion_control == "dctcp"
-
-
 def test_a_family_without_an_address_is_refused():
     with pytest.raises(WorldError, match="a has no IPv6 address"):
         request_of(do_client(), family=6)
@@ -68,7 +59,7 @@ def test_processors_are_not_looked_at_where_an_agent_does_not_tell_them():
 
 
 def test_a_congestion_control_is_asked_of_who_sends():
-    assert missing(do_client(ca="nv", test="TCP_MAERTS")) == [
+    assert missing(do_client(congestion_control="nv", test="TCP_MAERTS")) == [
         "b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr"
     ]
 
@@ -80,7 +71,7 @@ def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
 
 
 def test_what_no_tool_there_can_do_is_named():
-    (lack,) = missing(replace(do_client(), zerocopy="msg"))
+    (lack,) = missing(do_client(zerocopy="msg"))
     assert lack.startswith("a→b: netperf cannot do TCP_STREAM with zerocopy=msg")
 
 

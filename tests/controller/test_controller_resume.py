@@ -50,7 +50,10 @@ def test_a_cell_whose_flows_are_asked_for_as_before_was_not_measured_otherwise(s
 
 
 def test_a_cell_whose_flows_are_asked_for_otherwise_now_was_measured_otherwise(store):
-    flows = [do_client(duration_s=60.0), do_client(group=2, ca="bbr", bitrate_bps=1e6)]
+    flows = [
+        do_client(duration_s=60.0),
+        do_client(group=2, congestion_control="bbr", bitrate_bps=1e6),
+    ]
     assert asked_otherwise(store, *flows) == (
         "ca=cubic and not bbr/cubic, bitrate=default and not 1000000.0/default,"
         " groups=1 and not 2, dur=24 and not 60"

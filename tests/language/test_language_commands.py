@@ -8,14 +8,13 @@ from netesto.errors import Place
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
 from netesto.language.interpreter import Facts, SourceFile
+from netesto.model import FlowSpec
 
 
 def client(**changes):
     given: dict[str, Any] = {
         "name": "DO_CLIENT", "host": "a", "exp": 1, "exp_name": "Exp", "place": Place("", 0),
-        "group": 1, "server": "b", "test": "TCP_RR", "tool": "auto", "ca": "reno",
-        "duration_s": 20.0, "delay_s": 0.0, "instances": 1, "request_bytes": 1_000_000,
-        "reply_bytes": 1, "stats": False, "local_buffer_bytes": 0, "remote_buffer_bytes": 0,
+        "group": 1, "server": "b", "flow": FlowSpec(),
     }  # fmt: skip
     texts = {
         "host": "a", "exp": "1", "expName": "Exp", "server": "b", "ca": "reno", "dur": "20",
@@ -44,32 +43,47 @@ def test_do_client_takes_all_arguments(asked):
     assert command == client(
         exp=7,
         exp_name="x",
-        ca="bbr",
-        duration_s=60.0,
-        delay_s=0.5,
-        instances=2,
-        request_bytes=64000,
-        reply_bytes=10,
-        stats=True,
         group=3,
-        local_buffer_bytes=1024,
-        remote_buffer_bytes=2000,
-        tool="netperf",
         hold=True,
-        interval_s=0.01,
-        parallel=4,
-        omit_s=2.0,
-        zerocopy="msg",
-        bitrate_bps=1e7,
-        length_bytes=128000,
-        mss_bytes=1000,
-        dscp=46,
-        ecn=True,
-        client_cpu=0,
-        server_cpu=1,
+        flow=FlowSpec(
+            congestion_control="bbr",
+            duration_s=60.0,
+            delay_s=0.5,
+            instances=2,
+            request_bytes=64000,
+            reply_bytes=10,
+            stats=True,
+            local_buffer_bytes=1024,
+            remote_buffer_bytes=2000,
+            tool="netperf",
+            interval_s=0.01,
+            parallel=4,
+            omit_s=2.0,
+            zerocopy="msg",
+            bitrate_bps=1e7,
+            length_bytes=128000,
+            mss_bytes=1000,
+            dscp=46,
+            ecn=True,
+            client_cpu=0,
+            server_cpu=1,
+        ),
         arguments=dict(command.arguments),
     )
     assert command.arguments["bitrate"] == "10mbit"
+
+
+def test_cubic_runs_in_the_reverse_direction_but_for_dctcp_and_nv(asked):
+    """
+    DO_CLIENT host=a server=b ca=bbr
+    DO_CLIENT host=a server=b ca=dctcp
+    DO_CLIENT host=a server=b ca=nv
+    """
+    assert [each.flow.reverse_congestion_control for each in asked.commands] == [
+        "cubic",
+        "dctcp",
+        "nv",
+    ]
 
 
 def test_request_size_s_is_a_stream(asked):
@@ -77,7 +91,7 @@ def test_request_size_s_is_a_stream(asked):
     DO_CLIENT host=a server=b req=S
     DO_CLIENT host=a server=b test=TCP_MAERTS req=stream
     """
-    assert [(each.test, each.request_bytes) for each in asked.commands] == [
+    assert [(each.flow.test, each.flow.request_bytes) for each in asked.commands] == [
         ("TCP_STREAM", 1_000_000),
         ("TCP_MAERTS", 1_000_000),
     ]
@@ -609,7 +623,7 @@ def test_argument_that_a_blank_has_torn_is_left_out_with_one_warning(asked):
     DONE
     PROCESS_EXP
     """
-    assert (asked.error, asked.warned, [command.test for command in asked.commands]) == (
+    assert (asked.error, asked.warned, [command.flow.test for command in asked.commands]) == (
         None,
         ["2: `t est=TCP_CRR` is test=TCP_CRR with a blank in it: DO_CLIENT leaves it out"],
         ["TCP_RR", "TCP_RR"],

@@ -19,8 +19,9 @@ def flows(call, head=""):
     run(f"{HEAD}{head}RUN {call}\n", port)
     assert port.error is None, port.error
     return [
-        f"{each.host}>{each.server} {each.test[4:]} {each.request_bytes} {each.ca} "
-        f"{each.duration_s:g} {each.delay_s:g} x{each.instances}"
+        f"{each.host}>{each.server} {each.flow.test[4:]} {each.flow.request_bytes} "
+        f"{each.flow.congestion_control} {each.flow.duration_s:g} {each.flow.delay_s:g} "
+        f"x{each.flow.instances}"
         for each in port.commands
         if isinstance(each, ports.DoClient)
     ]
@@ -144,7 +145,7 @@ def test_an_experiment_goes_through_all_its_steps():
         1,
         1,
     ]
-    assert all(each.stats for each in port.commands if isinstance(each, ports.DoClient))
+    assert all(each.flow.stats for each in port.commands if isinstance(each, ports.DoClient))
     assert [(exp, notes.exp_name) for exp, notes in port.processed] == [(1, "x")]
     assert [mean for _, mean in port.waited] == [0.05] * 4
     assert port.flows == [("wait 1", None)]
@@ -165,7 +166,9 @@ def test_number_taken_from_the_counter_is_taken_once():
 def test_list_of_ca_makes_an_experiment_for_each():
     port = Asked()
     run(f"{HEAD}RUN MServerStream,2 servers=s clients=c ca=bbr,reno\n", port)
-    controls = [each.ca for each in port.commands if isinstance(each, ports.DoClient)]
+    controls = [
+        each.flow.congestion_control for each in port.commands if isinstance(each, ports.DoClient)
+    ]
     assert (controls, len(port.processed)) == (["bbr", "reno", "bbr", "reno"], 4)
 
 
@@ -213,7 +216,9 @@ def test_every_macro_captures_as_many_packets_as_its_run_says(call):
 def test_scripts_own_defaults_win_over_the_librarys():
     port = Asked()
     run("SOURCE inlib\nDEFAULT dur=7\nRUN OneFlowStream server=s client=c ca=bbr\n", port)
-    assert [each.duration_s for each in port.commands if isinstance(each, ports.DoClient)] == [7]
+    assert [each.flow.duration_s for each in port.commands if isinstance(each, ports.DoClient)] == [
+        7
+    ]
 
 
 def test_scripts_own_default_holds_after_a_macro_has_run():
@@ -224,14 +229,19 @@ def test_scripts_own_default_holds_after_a_macro_has_run():
         port,
     )
     started = [each for each in port.commands if isinstance(each, ports.DoClient)]
-    assert [(each.duration_s, each.instances) for each in started] == [(3, 1), (60, 2)]
+    assert [(each.flow.duration_s, each.flow.instances) for each in started] == [(3, 1), (60, 2)]
 
 
 def test_what_is_neither_passed_nor_set_has_its_default():
     port = Asked()
     run("SOURCE inlib\nRUN OneFlowRR server=s client=c ca=bbr req=5\n", port)
     flow = next(each for each in port.commands if isinstance(each, ports.DoClient))
-    assert (flow.exp_name, flow.duration_s, flow.instances, flow.reply_bytes) == ("Exp", 20, 1, 1)
+    assert (flow.exp_name, flow.flow.duration_s, flow.flow.instances, flow.flow.reply_bytes) == (
+        "Exp",
+        20,
+        1,
+        1,
+    )
     assert [mean for _, mean in port.waited] == [0.05]
 
 

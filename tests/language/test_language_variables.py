@@ -78,7 +78,7 @@ def test_empty_variable_makes_no_word(asked):
     SET none=
     DO_CLIENT host=a server=b $none dur=3
     """
-    assert asked.commands[0].duration_s == 3
+    assert asked.commands[0].flow.duration_s == 3
 
 
 def test_quotes_and_hashes_in_a_value_mean_nothing(asked):

@@ -4,43 +4,45 @@ import pytest
 
 from netesto import traffic
 from netesto.errors import MissingError
-from netesto.model import TRAFFIC_TOOLS
+from netesto.model import TRAFFIC_TOOLS, FlowSpec
+from netesto.traffic.choice import OPTIONS
 
 BOTH = ("iperf3", "netperf")
 
 
 def test_auto_prefers_netperf():
-    assert traffic.choose("TCP_STREAM", "auto", BOTH).name == "netperf"
+    assert traffic.choose(FlowSpec(test="TCP_STREAM"), BOTH).name == "netperf"
 
 
 def test_auto_takes_iperf3_where_netperf_is_missing():
-    assert traffic.choose("TCP_STREAM", "auto", ["iperf3"]).name == "iperf3"
+    assert traffic.choose(FlowSpec(test="TCP_STREAM"), ["iperf3"]).name == "iperf3"
 
 
 def test_auto_takes_the_tool_that_can_do_what_is_asked():
-    tool = traffic.choose("TCP_STREAM", "auto", BOTH, options=frozenset({"bitrate"}))
+    tool = traffic.choose(FlowSpec(test="TCP_STREAM", bitrate_bps=1e6), BOTH)
     assert tool.name == "iperf3"
 
 
 def test_a_tool_asked_for_by_name_is_taken():
-    assert traffic.choose("UDP_STREAM", "iperf3", BOTH).name == "iperf3"
+    assert traffic.choose(FlowSpec(test="UDP_STREAM", tool="iperf3"), BOTH).name == "iperf3"
 
 
 def test_a_tool_that_cannot_do_the_test_is_named_with_one_that_can():
     with pytest.raises(MissingError) as caught:
-        traffic.choose("TCP_RR", "iperf3", BOTH)
+        traffic.choose(FlowSpec(tool="iperf3"), BOTH)
     assert str(caught.value) == "iperf3 cannot do TCP_RR\ntool=netperf can."
 
 
 def test_a_tool_that_cannot_do_the_options_is_named_with_them():
+    flow = FlowSpec(test="TCP_STREAM", tool="netperf", mss_bytes=1000, omit_s=1.0)
     with pytest.raises(MissingError) as caught:
-        traffic.choose("TCP_STREAM", "netperf", ["netperf"], options=frozenset({"mss", "omit"}))
+        traffic.choose(flow, ["netperf"])
     assert str(caught.value) == "netperf cannot do TCP_STREAM with mss, omit"
 
 
 def test_a_missing_tool_is_named():
     with pytest.raises(MissingError) as caught:
-        traffic.choose("TCP_STREAM", "netperf", [])
+        traffic.choose(FlowSpec(test="TCP_STREAM", tool="netperf"), [])
     assert str(caught.value) == (
         "netperf is not installed at both hosts\nIn Debian: apt install netperf"
     )
@@ -48,7 +50,7 @@ def test_a_missing_tool_is_named():
 
 def test_every_tool_and_its_lack_is_named_when_none_fits():
     with pytest.raises(MissingError) as caught:
-        traffic.choose("TCP_RR", "auto", ["iperf3"])
+        traffic.choose(FlowSpec(), ["iperf3"])
     assert str(caught.value) == (
         "netperf is not installed at both hosts; iperf3 cannot do TCP_RR\n"
         "In Debian: apt install netperf"
@@ -57,25 +59,33 @@ def test_every_tool_and_its_lack_is_named_when_none_fits():
 
 def test_an_unknown_tool_is_answered_with_those_there_are():
     with pytest.raises(MissingError) as caught:
-        traffic.choose("TCP_STREAM", "ttcp", BOTH)
+        traffic.choose(FlowSpec(tool="ttcp"), BOTH)
     assert str(caught.value) == "ttcp: no such traffic tool\nThere are: netperf, iperf3."
 
 
-def test_a_plain_request_asks_for_no_options(ask):
-    assert traffic.asked_options(ask()) == frozenset()
+def test_a_plain_flow_needs_no_option():
+    assert traffic.needed_options(FlowSpec()) == ()
 
 
-def test_options_of_a_request_are_told_in_words(ask):
-    request = ask(
+def test_options_that_a_flow_needs_are_named():
+    flow = FlowSpec(
         parallel=2, bitrate_bps=1e6, zerocopy="msg", server_cpu=1, local_buffer_bytes=1000
     )
-    assert traffic.asked_options(request) == {
-        "parallel",
+    assert [option.name for option in traffic.needed_options(flow)] == [
         "bitrate",
-        "zerocopy=msg",
         "cpu of the server alone",
         "different buffers",
-    }
+        "parallel",
+        "zerocopy=msg",
+    ]
+
+
+def test_options_are_in_the_order_of_their_names():
+    assert [option.name for option in OPTIONS] == sorted(option.name for option in OPTIONS)
+
+
+def test_options_name_tools_that_there_are():
+    assert {tool for option in OPTIONS for tool in option.tools.split()} <= {*TRAFFIC_TOOLS}
 
 
 def test_tools_are_registered_under_their_names():
