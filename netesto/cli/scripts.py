@@ -17,7 +17,7 @@ from netesto.lab import topology
 from netesto.lab.topology import Topology
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.dryrun import Warned
+from netesto.language.plan import Warned
 from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.run import behindlinks, labs, settings, status
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from netesto.errors import NetestoError, Place, ScriptError, UsageError
 from netesto.language import ast, ports
 from netesto.language.compiler import NoMacroError
-from netesto.language.dryrun import Columns, DryRun, Warned
+from netesto.language.dryrun import Columns, DryRun
 from netesto.language.finding import Finding, Severity
 from netesto.language.interpreter import (
     MAX_ITERATIONS,
@@ -28,6 +28,7 @@ from netesto.language.machine import MAX_DEPTH
 from netesto.language.macros import Macros
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.parser import parse
+from netesto.language.plan import Warned
 from netesto.language.remote import spellings
 from netesto.language.scope import (
     DOLLAR,

@@ -11,20 +11,13 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ports
 from netesto.language.counter import ExperimentCounter
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
+from netesto.language.plan import Totals, Warned
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.model import FlowSpec
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """A warning to the author."""
-
-    message: str
-    place: Place
 
 
 class Table(Protocol):
@@ -54,18 +47,67 @@ class Columns:
     kinds: Mapping[str, ports.ColumnKind]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What a script asks for altogether.
+class Printer:
+    """Prints the steps of a plan that ask for something, each with the moment when it begins: the
+    flows and waits before it, of RAND_WAIT the mean."""
 
-    `seconds` is the estimated duration in real time, of everything from the lab to the last page;
-    `simulated_s` that of the flows and waits alone, which is all there is in simulated time.
-    """
+    def __init__(self, write: Callable[[str], None], *, form: Form = "plain") -> None:
+        self._write = write
+        self._form = form
+        self._clock = Timeline(NOTHING)
 
-    experiments: int
-    flows: int
-    seconds: float
-    simulated_s: float
+    def show(self, step: ports.Step) -> None:
+        """Print the next step."""
+        match step:
+            case ports.RemoteCommand():
+                self._print(step.name, step, step.arguments, step.place)
+            case ports.ProcessExperiment(exp=exp, notes=notes):
+                arguments = {"exp": str(exp), "expName": notes.exp_name}
+                if notes.description:
+                    arguments["desc"] = notes.description
+                place = notes.place or Place("", 0)
+                self._print("PROCESS_EXP", step, arguments | dict(notes.columns), place)
+            case ports.Echo(text=text) if self._form == "plain":
+                self._write(f"# {text}")
+        self._clock.take(step)
+
+    def finish(self, totals: Totals) -> None:
+        """Print the totals."""
+        if self._form == "json":
+            summary = {
+                "experiments": totals.experiments,
+                "flows": totals.flows,
+                "seconds": round(totals.seconds, 1),
+            }
+            self._write(json.dumps({"summary": summary}))
+        else:
+            self._write(
+                f"# {_count(totals.experiments, 'experiment')}, {_count(totals.flows, 'flow')}, "
+                f"about {format_time(_whole(totals.seconds))}"
+            )
+
+    def _print(
+        self,
+        name: str,
+        step: ports.RemoteCommand | ports.ProcessExperiment,
+        arguments: Mapping[str, str],
+        place: Place,
+    ) -> None:
+        at = f"{place.file}:{place.line}"
+        if self._form == "json":
+            remote = step if isinstance(step, ports.RemoteCommand) else None
+            fields = {
+                "command": name,
+                "host": remote.host if remote else "",
+                "args": dict(arguments),
+                "at": at,
+                "exp": step.exp,
+                "group": remote.group if remote else 0,
+            }
+            self._write(json.dumps(fields))
+        else:
+            words = [f"{key}={quoted(text)}" for key, text in arguments.items()]
+            self._write(f"{' '.join([name, *words])}  # {format_time(self._clock.now_s)}, {at}")
 
 
 class DryRun(ExperimentCounter):

@@ -111,7 +111,7 @@ class Head:
     sources       the script, then all files that it read
     found         which of them SOURCE meant: the file with the SOURCE, its word, the path
     counter       the experiment number last taken when the script begins; last_number at its end
-    fields        the columns of exp.csv, as they count for the hashes
+    fields        the text of the fields.txt that names the columns of exp.csv
     echoes        what the script prints outside of its parts, and in idle ones
     columns       the columns that OTHER and SWEEP fill
     commands      one of each sort: same host, and same demands on it; for pre-flight

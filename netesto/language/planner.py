@@ -226,7 +226,7 @@ class Planner:
                 definitions=origin.definitions,
                 max_iterations=origin.max_iterations,
                 seed=self._seed,
-                fields=self._fields,
+                fields="" if self._columns is None else str(self._columns.table),
                 counter=self._start,
                 last_number=self._counter,
                 lab=self._lab,
@@ -449,10 +449,6 @@ class Planner:
 
     # ---- parts ---------------------------------------------------------------------------
 
-    @property
-    def _fields(self) -> str:
-        return " ".join(self._columns.table.names) if self._columns is not None else ""
-
     def _opened(self, index: int | None, name: str, cell: Mapping[str, str]) -> _Open:
         return _Open(
             index=index,
@@ -504,7 +500,8 @@ class Planner:
 
     def _part(self, part: _Open) -> Part:
         drawn = [each.name for each in self._open or [part]]
-        where = [FORMAT, self._seed, drawn, _network(self._lab), self._fields]
+        names = () if self._columns is None else self._columns.table.names
+        where = [FORMAT, self._seed, drawn, _network(self._lab), names]
         part.digest.update(json.dumps(where, sort_keys=True).encode())
         return Part(
             index=part.index,

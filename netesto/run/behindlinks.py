@@ -8,7 +8,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import WorldError
 from netesto.lab.graph import Link, Topology
 from netesto.language import ports
-from netesto.language.dryrun import Warned
+from netesto.language.plan import Warned
 
 # How the qdiscs that can shape are told the rate.
 RATE_WORDS = frozenset({"bandwidth", "rate"})

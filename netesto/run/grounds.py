@@ -18,7 +18,8 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.lab.watch import STALL_S
 from netesto.language import ports
-from netesto.language.dryrun import DryRun, Warned
+from netesto.language.dryrun import DryRun
+from netesto.language.plan import Warned
 from netesto.results.store import Store
 from netesto.run import behindlinks, labs, status
 from netesto.run.drawer import Drawer

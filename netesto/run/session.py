@@ -9,8 +9,8 @@ from netesto.controller import resume, wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError
 from netesto.lab import guest
-from netesto.language.dryrun import Warned
 from netesto.language.parts import Rehearsal
+from netesto.language.plan import Warned
 from netesto.language.resume import PassedOver
 from netesto.results import runs
 from netesto.results.fields import Fields

@@ -3,7 +3,8 @@
 from language_asked import LIBRARY, run
 from typed import nearly
 
-from netesto.language.dryrun import DryRun, Totals
+from netesto.language.dryrun import DryRun
+from netesto.language.plan import Totals
 
 
 def test_json_has_one_object_for_each_command_and_a_summary(dry):

@@ -27,7 +27,7 @@ SWEEP = "SWEEP ca=reno,bbr DO\nRUN one\nDONE\n"
 
 
 def planned(text: str, **options: Any) -> Plan:
-    given = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
+    given: dict[str, Any] = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
     return make(SourceFile("test.nts", text), **given)
 
 
@@ -93,7 +93,7 @@ def test_every_cell_of_a_sweep_is_a_part():
             ONE + SWEEP.replace("RUN one", "RUN one\nRUN one"), counter=5
         ).head.parts
     ]
-    same = {"numbers": 2, "hash": "", "seconds": 0.0, "simulated_s": 0.0}
+    same: dict[str, Any] = {"numbers": 2, "hash": "", "seconds": 0.0, "simulated_s": 0.0}
     assert found == [
         Part(
             index=0,
