@@ -264,6 +264,10 @@ class IfBlock:
     branches: tuple[Branch, ...]
     end: Row
 
+    @property
+    def row(self) -> Row:
+        return self.branches[0].row
+
 
 @dataclass(frozen=True, slots=True)
 class For:
@@ -296,9 +300,9 @@ class Macro:
     end: Row
 
 
-Statement: TypeAlias = (
-    Blank | Remark | RemarkBlock | Unread | Command | If | IfBlock | For | Sweep | Macro
-)
+# What does nothing when it runs.
+Comment: TypeAlias = Blank | Remark | RemarkBlock | Unread
+Statement: TypeAlias = Comment | Command | If | IfBlock | For | Sweep | Macro
 
 
 @dataclass(frozen=True, slots=True)

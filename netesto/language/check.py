@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError, UsageError
 from netesto.language import ast, ports
-from netesto.language.compiler import NoMacroError
 from netesto.language.dryrun import Columns, DryRun
 from netesto.language.finding import Finding, Severity
 from netesto.language.interpreter import (
@@ -24,7 +23,6 @@ from netesto.language.interpreter import (
     read_script,
     read_sourced,
 )
-from netesto.language.machine import MAX_DEPTH
 from netesto.language.macros import Macros
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.parser import parse
@@ -40,6 +38,7 @@ from netesto.language.scope import (
 )
 from netesto.language.survey import Call, Definition, Survey, Use, survey
 from netesto.language.values import values_of
+from netesto.language.walk import MAX_DEPTH, NoMacroError
 from netesto.nearest import hint, nearest
 
 # Who reads more of them? What makes so many is most often one mistake, or no script at all.

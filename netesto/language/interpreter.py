@@ -14,13 +14,12 @@ from typing import BinaryIO, TypeGuard
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ast, ports
 from netesto.language.commands import ALL_NAMES
-from netesto.language.compiler import Compiler
-from netesto.language.forgiving import ForgivingMachine
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
 from netesto.language.plan import SourceFile
 from netesto.language.scope import MisuseError, check_name
+from netesto.language.walk import Walk
 from netesto.nearest import nearest
 
 STANDARD_INPUT = "<standard input>"
@@ -71,12 +70,8 @@ class Interpreter:
         forgive: Report | None = None,
     ) -> None:
         self._library_path = tuple(library_path)
-        self._machine = (
-            Machine(port, seed=seed, max_iterations=max_iterations)
-            if forgive is None
-            else ForgivingMachine(port, seed=seed, max_iterations=max_iterations, report=forgive)
-        )
-        self._compiler = Compiler(self._machine, self._source)
+        self._machine = Machine(port, seed=seed, max_iterations=max_iterations)
+        self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
         self._found: dict[tuple[str, str], str] = {}
         for name, value in definitions.items():
@@ -98,14 +93,9 @@ class Interpreter:
     def finish(self) -> Facts:
         """What the run was, so far."""
         found = tuple((file, word, path) for (file, word), path in self._found.items())
-        macros = {name for name, entry in self._machine.macros.items() if entry.steps is not None}
-        return Facts(
-            tuple(self._files.values()),
-            self._machine.seed,
-            self._machine.iterations,
-            found,
-            frozenset(macros),
-        )
+        machine = self._machine
+        files = tuple(self._files.values())
+        return Facts(files, machine.seed, machine.iterations, found, frozenset(machine.ran))
 
     def notes(self) -> ports.ExperimentNotes:
         """What the script says of the experiment that runs now, should it end before its time."""
@@ -113,7 +103,7 @@ class Interpreter:
 
     def _run(self, text: str, file: str) -> None:
         try:
-            self._machine.run(self._compiler.compile(parse(text, file=file).body), {})
+            self._walk.run_file(parse(text, file=file).body)
         except EndOfScript:
             self._machine.finish()
             self._machine.port.round_counter()
@@ -139,7 +129,7 @@ class Interpreter:
         self._machine.stack.append(Level(row, "SOURCE", name, {}))
         try:
             # A file sourced inside of a macro does not see the macro's arguments.
-            self._machine.run(self._compiler.compile(parse(text, file=str(path)).body), {})
+            self._walk.run_file(parse(text, file=str(path)).body)
         except ScriptError as error:
             error.chain = error.chain or self._machine.chain()
             raise

@@ -12,7 +12,6 @@ from netesto.language.arguments import check_once, flag, read
 from netesto.language.cells import Cells
 from netesto.language.claims import check_kinds, claim, holds, seen
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
-from netesto.language.expressions import Arithmetic
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.ports import REPETITION
 from netesto.language.requirements import requirement
@@ -36,22 +35,6 @@ def check_count(name: str, words: Sequence[str]) -> None:
         if name in {"SET", "DEFAULT"}:
             remedy += '; quote a value that holds blanks: name="a b".'
         raise MisuseError(f"{name} does not take {plain(extra)!r}", near=(extra,), remedy=remedy)
-
-
-def assign(machine: Machine, words: Words, _: ast.Row) -> None:
-    name, value = split_assignment("SET", words[0])
-    machine.scope.set(name, value)
-
-
-def assign_expression(machine: Machine, words: Words, _: ast.Row) -> None:
-    name, expression = split_assignment("SET_EXP", " ".join(words))
-    machine.scope.set(name, Arithmetic(expression, machine.scope)({}))
-
-
-def default(machine: Machine, words: Words, _: ast.Row) -> None:
-    name, value = split_assignment("DEFAULT", words[0])
-    if name not in machine.scope.variables:
-        machine.scope.set(name, value)
 
 
 def split_assignment(command: str, text: str) -> tuple[str, str]:
@@ -189,10 +172,6 @@ def end(_: Machine, __: Words, ___: ast.Row) -> None:
 
 def require(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.port.require([requirement(needed(word), row) for word in words])
-
-
-def assert_claim(machine: Machine, words: Words, row: ast.Row) -> None:
-    check_claim(machine, " ".join(words), "", row)
 
 
 def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
@@ -354,7 +333,7 @@ def cells_of(machine: Machine, words: Words) -> Cells:
 
 def check_seen(machine: Machine, names: Iterable[str], frame: Frame) -> None:
     """MisuseError if a factor could not be seen, or not told from another, in the cells."""
-    around = {name for factors in machine.notes.factors for name in factors}
+    around = machine.notes.factors()
     for name in names:
         if name in frame:
             raise MisuseError(
@@ -381,9 +360,6 @@ def repetitions_of(text: str, *, near: str) -> int:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "SET": assign,
-    "SET_EXP": assign_expression,
-    "DEFAULT": default,
     "HOST_SUFFIX": host_suffix,
     "WAIT": wait,
     "RAND_WAIT": random_wait,
@@ -397,7 +373,6 @@ HANDLERS: Mapping[str, Handler] = {
     "DEBUG_RESTORE": debug_restore,
     "END": end,
     "REQUIRE": require,
-    "ASSERT": assert_claim,
     "WAIT_FLOWS": wait_flows,
     "START_FLOWS": start_flows,
     "LAB": lab,

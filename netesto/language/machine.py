@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
@@ -21,14 +21,13 @@ from netesto.language.scope import (
 )
 from netesto.nearest import hint
 
-Step: TypeAlias = Callable[[Frame], None]
-Steps: TypeAlias = Sequence[tuple[Step, ast.Row]]
-
-# Bodies within bodies; more is a macro that runs itself. Each costs three of Python's own levels.
-MAX_DEPTH = 100
 # Values shown of one level of the chain; a macro with more arguments than this fills the screen.
 SHOWN_VALUES = 8
 SHOWN_LENGTH = 40
+
+
+class SpentError(MisuseError):
+    """A budget of the run is used up: nothing can follow."""
 
 
 class EndOfScript(Exception):  # noqa: N818 - END is not an error
@@ -65,21 +64,12 @@ class Level:
 
 
 @dataclass(slots=True)
-class MacroEntry:
-    """A defined macro; its body is compiled when it first runs."""
-
-    node: ast.Macro
-    steps: Steps | None = None
-
-
-@dataclass(slots=True)
 class Notes:
     """What DESC, OTHER and SWEEP say of the experiments that follow."""
 
     description: str = ""
     other: Mapping[str, str] = field(default_factory=dict)
     cells: list[Mapping[str, str]] = field(default_factory=list)
-    factors: list[Mapping[str, str]] = field(default_factory=list)
 
     def cell(self) -> dict[str, str]:
         """The SWEEP cell that runs, with those around it: their factors, and `rep`, `rep2`, …"""
@@ -95,19 +85,15 @@ class Notes:
         return ports.ExperimentNotes(
             exp_name=exp_name,
             description=self.description,
-            columns=self.columns(),
+            columns={**self.other, **self.factors()},
             cell=self.cell(),
             place=place,
         )
 
-    def cell_values(self) -> Iterator[tuple[str, str]]:
+    def factors(self) -> dict[str, str]:
         """The factors of the SWEEP cell that runs, and of those around it."""
-        for factors in self.factors:
-            yield from factors.items()
-
-    def columns(self) -> dict[str, str]:
-        swept = {name: value for cell in self.factors for name, value in cell.items()}
-        return dict(self.other) | swept
+        named = (pair for cell in self.cells for pair in cell.items())
+        return {name: value for name, value in named if name != REPETITION}
 
 
 class Machine:
@@ -117,7 +103,9 @@ class Machine:
         self.port = port
         self.scope = Scope()
         self.remote = Remote(port)
-        self.macros: dict[str, MacroEntry] = {}
+        self.macros: dict[str, ast.Macro] = {}
+        # The macros that were run.
+        self.ran: set[str] = set()
         self.notes = Notes()
         self.seed = seed
         self.random = random.Random(seed)
@@ -130,9 +118,10 @@ class Machine:
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
         self.iterations = 0
+        # Statements that were wrong, and that the run went on behind.
+        self.mistakes = 0
         self._warned: set[Hashable] = set()
         self._max_iterations = max_iterations
-        self._depth = 0
         self._is_in_part = False
         self._parts: Counter[str] = Counter()
 
@@ -167,10 +156,17 @@ class Machine:
             raise
         return self.port.leave_part(whole=True)
 
+    def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
+        """Carry a remote command out."""
+        self.has_sent = True
+        notes = self.notes.of_experiment("")
+        self.remote.send(name, words, place, self.chain(), notes)
+
     def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
         """Finish what a script has left, but for the experiments of `since`, as if it had said
         WAIT_FLOWS and PROCESS_EXP, which brings the data; `where` says where that is."""
-        for exp, command in self.remote.left(since=since):
+        # What finishes an experiment may be the line that is wrong.
+        for exp, command in self.remote.left(since=since) if not self.mistakes else ():
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
             self.check_factors()
             self.remote.warn_once("left", message, command.place)
@@ -182,7 +178,7 @@ class Machine:
 
     def check_factors(self) -> None:
         """MisuseError if a variable is no more what the cell that runs says, and its columns."""
-        for name, value in self.notes.cell_values():
+        for name, value in self.notes.factors().items():
             now = self.scope.variables.get(name)
             if now != value:
                 raise MisuseError(
@@ -196,32 +192,11 @@ class Machine:
         for capture in self.remote.captures_left():
             self.port.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
-    def run(self, steps: Steps, frame: Frame) -> None:
-        """Carry statements out. A ScriptError gets the place of its line, and the chain to it."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self._depth -= 1
-            raise MisuseError(
-                f"more than {MAX_DEPTH} macros, loops and files within each other",
-                remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
-            )
-        try:
-            for step, row in steps:
-                try:
-                    if self.tracing:
-                        self._trace(row, frame)
-                    step(frame)
-                except ScriptError as error:
-                    self._blame(error, row)
-                    raise
-        finally:
-            self._depth -= 1
-
     def spend(self, iterations: int = 1) -> None:
         """Count passes of loops. ScriptError when the budget of the run is used up."""
         self.iterations += iterations
         if self.iterations > self._max_iterations:
-            raise MisuseError(
+            raise SpentError(
                 f"loops would run more than {self._max_iterations:,} times in this script",
                 remedy="Is a range or a number of repetitions larger than it was meant to be? "
                 "If not: --max-iterations.",
@@ -240,7 +215,8 @@ class Machine:
             self._warned.add(key)
             self.warn(message, row, *near)
 
-    def _blame(self, error: ScriptError, row: ast.Row) -> None:
+    def blame(self, error: ScriptError, row: ast.Row) -> None:
+        """Give an error the place of the line that it is about, and the chain to it."""
         if isinstance(error, UndefinedError):
             self._blame_undefined(error, row)
             return
@@ -290,6 +266,8 @@ class Machine:
                 break
         return found
 
-    def _trace(self, row: ast.Row, frame: Frame) -> None:
-        text = self.scope.fill(row.line.text, frame)
-        self.port.echo(f"{row.line.file}:{row.line.number}: {text}")
+    def trace(self, statement: ast.Statement, frame: Frame) -> None:
+        """Show a statement that is about to run."""
+        if not isinstance(statement, ast.Comment):
+            line = statement.row.line
+            self.port.echo(f"{line.file}:{line.number}: {self.scope.fill(line.text, frame)}")

@@ -13,7 +13,6 @@ from netesto.language.commands import (
     REMOTE,
     Specification,
 )
-from netesto.language.compiler import macro_arguments, unknown_command
 from netesto.language.dryrun import DryRun
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
@@ -21,6 +20,7 @@ from netesto.language.machine import Machine
 from netesto.language.remote import Common, setting
 from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, parts, unwrapped
+from netesto.language.walk import macro_arguments, unknown_command
 from netesto.nearest import nearest
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from netesto.errors import ScriptError
@@ -72,6 +73,7 @@ class Part:
     quoted: bool = False
 
 
+@lru_cache(maxsize=4096)
 def parts(raw: str) -> tuple[Part, ...]:
     """The parts of a word as written: quotes taken off, `$$` made a lasting dollar."""
     found: list[Part] = []

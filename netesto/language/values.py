@@ -83,7 +83,7 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
 
 def looks_like_range(text: str) -> bool:
     """Whether two dots in `text` are meant to be a range's, and not a path's."""
-    return ".." in _PARENT.sub("", text)
+    return ".." in text and ".." in _PARENT.sub("", text)
 
 
 def _no_range(text: str, near: str) -> MisuseError:

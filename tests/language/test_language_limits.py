@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from netesto.errors import ScriptError
 from netesto.language import ast, interpreter, lines
 from netesto.language.check import MAX_FINDINGS, check
-from netesto.language.machine import MAX_DEPTH
 from netesto.language.parser import parse
+from netesto.language.walk import MAX_DEPTH
 
 LONG_LINE = "this line, with those that continue it, is longer than 100,000 characters"
 

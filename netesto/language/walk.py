@@ -1,0 +1,457 @@
+"""Carries statements out, by a walk over the tree.
+
+A command line is taken apart when it first runs; each time it runs, only its variables are filled
+in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from netesto.errors import ScriptError
+from netesto.language import ast, lines, local
+from netesto.language.arguments import check_once
+from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
+from netesto.language.expressions import Arithmetic, Test, condition
+from netesto.language.machine import EndOfScript, Level, Machine, SpentError
+from netesto.language.scope import (
+    Frame,
+    MisuseError,
+    check_name,
+    is_undefined,
+    needed,
+    plain,
+    undefined,
+)
+from netesto.language.values import looks_like_range, values_of
+from netesto.nearest import hint, nearest
+
+Body: TypeAlias = Sequence[ast.Statement]
+Step: TypeAlias = Callable[[Frame], None]
+Words: TypeAlias = tuple[str, ...]
+# Runs another file, which the line names.
+Source: TypeAlias = Callable[[str, ast.Row], None]
+Handler: TypeAlias = Callable[[Words, ast.Row], None]
+
+# Bodies within bodies; more is a macro that runs itself. Each costs three of Python's own levels.
+MAX_DEPTH = 100
+# A loop repeats the mistakes in it; after so many, what follows is seldom worth the wait.
+MAX_MISTAKES = 1000
+
+_END_OF_CELL = "where its SWEEP cell ends"
+
+
+class NoMacroError(MisuseError):
+    """RUN names a macro that nothing has defined."""
+
+
+class Walk:
+    """A walk over the statements of a script, which act on a machine.
+
+    With `forgive`, a statement that is wrong is told to it, and the next one runs. A budget that is
+    used up (loops, macros within each other) ends the walk nevertheless.
+    """
+
+    def __init__(
+        self, machine: Machine, source: Source, *, forgive: lines.Report | None = None
+    ) -> None:
+        self._machine = machine
+        self._forgive = forgive
+        self._depth = 0
+        # What lines and conditions of blocks have become, by the identity of their nodes; `_files`
+        # keeps the nodes, so that no other node gets the identity of one.
+        self._steps: dict[int, Step] = {}
+        self._tests: dict[int, Test] = {}
+        self._files: list[Body] = []
+        self._handlers: Mapping[str, Handler] = {
+            "RUN": self._run_macro,
+            "SOURCE": lambda words, row: source(needed(words[0]), row),
+            **{name: partial(handler, machine) for name, handler in local.HANDLERS.items()},
+        }
+
+    def run_file(self, body: Body) -> None:
+        """Run the statements of a file, which sees no arguments of a macro."""
+        self._files.append(body)
+        self.run(body, {})
+
+    def run(self, body: Body, frame: Frame, level: Level | None = None) -> None:
+        """Run statements, as a step (`level`) of the chain if they are one. A ScriptError gets the
+        place of its line, and the chain to it."""
+        if self._depth >= MAX_DEPTH:
+            raise SpentError(
+                f"more than {MAX_DEPTH} macros, loops and files within each other",
+                remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
+            )
+        machine, steps = self._machine, self._steps
+        self._depth += 1
+        if level is not None:
+            machine.stack.append(level)
+        try:
+            for statement in body:
+                try:
+                    if machine.tracing:
+                        machine.trace(statement, frame)
+                    step = steps.get(id(statement))
+                    if step is not None:
+                        step(frame)
+                    else:
+                        self._statement(statement, frame)
+                except ScriptError as error:
+                    assert not isinstance(statement, ast.Comment), "comments do nothing"
+                    machine.blame(error, statement.row)
+                    machine.mistakes += 1
+                    if (
+                        self._forgive is None
+                        or isinstance(error, SpentError)
+                        or machine.mistakes > MAX_MISTAKES
+                    ):
+                        raise
+                    self._forgive(error)
+        finally:
+            self._depth -= 1
+            if level is not None:
+                machine.stack.pop()
+
+    def _statement(self, statement: ast.Statement, frame: Frame) -> None:
+        match statement:
+            case ast.Command() | ast.If():
+                step = self._steps[id(statement)] = self._step(statement)
+                step(frame)
+            case ast.IfBlock():
+                for branch in statement.branches:
+                    if branch.condition is None or self._holds(branch.condition, frame):
+                        self.run(branch.body, frame)
+                        return
+            case ast.For():
+                self._for(statement, frame)
+            case ast.Sweep():
+                self._sweep(statement, frame)
+            case ast.Macro():
+                self._define(statement)
+            case _:
+                pass
+
+    def _holds(self, tree: ast.Condition, frame: Frame) -> bool:
+        test = self._tests.get(id(tree))
+        if test is None:
+            test = self._tests[id(tree)] = self._test(tree)
+        return test(frame)
+
+    def _test(self, tree: ast.Condition) -> Test:
+        macros, variables = self._machine.macros, self._machine.scope.variables
+        match tree:
+            case ast.VariableDefined(name=name):
+                return lambda frame: name in frame or name in variables
+            case ast.MacroDefined(name=name):
+                if "$" not in name:
+                    return lambda _: name in macros
+                name_of = self._machine.scope.text_of(name)
+                return lambda frame: needed(name_of(frame)) in macros
+            case _:
+                return condition(tree, self._machine.scope)
+
+    # ---- loops ---------------------------------------------------------------------------
+
+    def _for(self, statement: ast.For, frame: Frame) -> None:
+        machine, name, near = self._machine, statement.variable, statement.values.text
+        values = values_of(machine.scope.text_of(near)(frame), near=near)
+        machine.spend(len(values))
+        if name in frame:
+            message = f"FOR {name}: an argument of the macro has this name, and hides it"
+            machine.warn_once((statement.row.line.file, near, name), message, statement.row, name)
+        variables = machine.scope.variables
+        shown: dict[str, str] = {}
+        level = Level(statement.row, "FOR", name, shown)
+        for value in values:
+            variables[name] = shown[name] = str(value)
+            self.run(statement.body, frame, level)
+
+    def _sweep(self, statement: ast.Sweep, frame: Frame) -> None:
+        machine, row = self._machine, statement.row
+        words_of = machine.scope.words_of([word.text for word in statement.words])
+        cells = local.cells_of(machine, words_of(frame))
+        local.check_seen(machine, cells.factors, frame)
+        for name in cells.factors if cells.order else ():
+            machine.port.need_column(name, row.place(name), factor=True)
+        for cell in cells:
+            machine.notes.cells.append(cell)
+            machine.stack.append(Level(row, "SWEEP", "", cell))
+            try:
+                self._run_cell(statement.body, frame)
+            finally:
+                machine.stack.pop()
+                machine.notes.cells.pop()
+
+    def _run_cell(self, body: Body, frame: Frame) -> None:
+        machine = self._machine
+        whole = machine.notes.cell()
+        if machine.port.is_cell_done(whole):
+            # What is claimed of it is judged elsewhere, see language.resume.
+            machine.columns = {}
+            return
+
+        def run() -> None:
+            machine.scope.variables.update(machine.notes.factors())
+            before = machine.remote.begun()
+            try:
+                self.run(body, frame)
+            except EndOfScript:
+                machine.finish_left(_END_OF_CELL, since=before)
+                raise
+            machine.finish_left(_END_OF_CELL, since=before)
+            machine.port.cell_finished(whole)
+
+        named = " ".join(f"{name}={value}" for name, value in whole.items())
+        machine.run_part(named, whole, run)
+
+    # ---- macros --------------------------------------------------------------------------
+
+    def _define(self, macro: ast.Macro) -> None:
+        machine = self._machine
+        known = machine.macros.get(macro.name)
+        if known is not None and known is not macro:
+            line = known.row.line
+            machine.warn(
+                f"macro {macro.name} is defined again (first at {line.file}:{line.number})",
+                macro.row,
+                macro.name,
+            )
+        machine.macros[macro.name] = macro
+
+    def _run_macro(self, words: Words, row: ast.Row) -> None:
+        machine = self._machine
+        spelled, comma, repetitions_text = words[0].partition(",")
+        macro = self._find_macro(spelled, row)
+        repetitions = 1
+        if comma:
+            repetitions = local.repetitions_of(repetitions_text, near=f",{repetitions_text}")
+        arguments = macro_arguments(words)
+        if len(arguments) < len(words) - 1:
+            self._warn_of_others(words, row)
+        machine.ran.add(macro.name)
+        controls: Sequence[str] = ()
+        if "," in arguments.get("ca", "") or looks_like_range(arguments.get("ca", "")):
+            controls = values_of(arguments["ca"], near="ca=")
+        machine.spend(repetitions * max(1, len(controls)))
+
+        def run_once() -> None:
+            variants = ({**arguments, "ca": ca} for ca in controls) if controls else (arguments,)
+            for variant in variants:
+                self.run(macro.body, variant, Level(row, "RUN", macro.name, variant))
+
+        if repetitions == 1:
+            run_once()
+        else:
+            for repetition in range(1, repetitions + 1):
+                machine.run_part(f"{macro.name} rep={repetition}", {}, run_once)
+
+    def _warn_of_others(self, words: Words, row: ast.Row) -> None:
+        """Words that are no arguments: the classic tool takes no notice of them, the author should.
+
+        Those that a variable's blanks have made are an error: classic values hold no blanks.
+        """
+        written = {word.text for word in row.words}
+        for word in words[1:]:
+            if "=" in word:
+                continue
+            message = f"{needed(word)!r} is not name=value"
+            if word not in written:
+                remedy = 'A variable that holds blanks is passed in quotes: name="$variable".'
+                raise MisuseError(message, remedy=remedy)
+            key = (row.line.file, row.line.number, word)
+            self._machine.warn_once(key, f"{message}: RUN leaves it out", row, word)
+
+    def _find_macro(self, spelled: str, row: ast.Row) -> ast.Macro:
+        machine = self._machine
+        macro = machine.macros.get(spelled)
+        if macro is not None:
+            return macro
+        spelled = needed(spelled)
+        alike = [name for name in machine.macros if name.casefold() == spelled.casefold()]
+        if len(alike) == 1:
+            # The paper itself runs twoFlowBaseStream for TwoFlowBaseStream.
+            machine.warn_once(spelled, f"macro {spelled} is spelled {alike[0]}", row, spelled)
+            return machine.macros[alike[0]]
+        raise NoMacroError(
+            f"there is no macro {spelled}",
+            near=(spelled,),
+            remedy=hint(
+                spelled, machine.macros, otherwise="Is the SOURCE of its library missing before?"
+            ),
+        )
+
+    # ---- commands ------------------------------------------------------------------------
+
+    def _step(self, line: ast.Command | ast.If) -> Step:
+        """What a line does: a command, with IFs before it perhaps."""
+        tests: list[Test] = []
+        while isinstance(line, ast.If):
+            tests.append(self._test(line.condition))
+            line = line.command
+        try:
+            command = self._command(line.row)
+        except ScriptError as error:
+            # A line that is wrong in itself says so when it is reached, and not before.
+            command = partial(_fail, error)
+        if not tests:
+            return command
+
+        def step(frame: Frame) -> None:
+            for test in tests:
+                if not test(frame):
+                    return
+            command(frame)
+
+        return step
+
+    def _command(self, row: ast.Row) -> Step:
+        """What a command does. MisuseError if it is wrong whatever its variables hold."""
+        name, raws = row.words[0].text, [word.text for word in row.words[1:]]
+        if "$" not in name:
+            return self._named(name, raws, row)
+        # As if the line had what the variable holds when it runs.
+        names_of = self._machine.scope.words_of([name])
+        words_of = self._machine.scope.words_of(raws)
+
+        def step(frame: Frame) -> None:
+            named = names_of(frame)
+            if len(named) == 1:
+                self._named(needed(named[0]), raws, row)(frame)
+                return
+            words = (*named, *words_of(frame))
+            if words:
+                self._named(needed(words[0]), words[1:], row, is_filled=True)(frame)
+
+        return step
+
+    def _named(
+        self, name: str, raws: Sequence[str], row: ast.Row, *, is_filled: bool = False
+    ) -> Step:
+        """What the command `name` does with words as written, or those that are filled in."""
+        machine = self._machine
+        match name:
+            case "SET" | "DEFAULT":
+                return self._assignment(name, raws, is_filled=is_filled)
+            case "SET_EXP":
+                return self._computation(raws)
+            case "ASSERT":
+                return self._claim(raws, row)
+            case _ if name.startswith("HOST_SUFFIX="):
+                name, raws = "HOST_SUFFIX", [name.partition("=")[2], *raws]
+            case _:
+                pass
+        words_of = (lambda _: tuple(raws)) if is_filled else machine.scope.words_of(raws)
+        if name in REMOTE:
+            place = row.place()
+            return lambda frame: machine.send(name, words_of(frame), place)
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise unknown_command(name, raws)
+
+        def handle(frame: Frame) -> None:
+            words = words_of(frame)
+            local.check_count(name, words)
+            handler(words, row)
+
+        return handle
+
+    def _assignment(self, command: str, raws: Sequence[str], *, is_filled: bool) -> Step:
+        """SET and DEFAULT: what variables bring in stays whole, blanks and all."""
+        local.check_count(command, raws)
+        scope = self._machine.scope
+        raw_name, equals, _ = raws[0].partition("=")
+        if not is_filled and ("$" in raw_name or not equals):
+            text_of = scope.text_of(raws[0])
+            return lambda frame: self._assignment(command, [text_of(frame)], is_filled=True)(frame)
+        name, raw = local.split_assignment(command, raws[0])
+        value_of = (lambda _: raw) if is_filled else scope.text_of(raw)
+        if command == "SET":
+            return lambda frame: scope.set(name, value_of(frame))
+
+        def default(frame: Frame) -> None:
+            if name not in scope.variables:
+                scope.set(name, value_of(frame))
+
+        return default
+
+    def _computation(self, raws: Sequence[str]) -> Step:
+        """SET_EXP."""
+        local.check_count("SET_EXP", raws)
+        scope = self._machine.scope
+        raw_name, equals, text = " ".join(raws).partition("=")
+        compute = Arithmetic(text, scope)
+        if "$" in raw_name and equals:
+            name_of = scope.text_of(raw_name.strip())
+            return lambda frame: scope.set(check_name(name_of(frame)), compute(frame))
+        name, _ = local.split_assignment("SET_EXP", raw_name + equals)
+        return lambda frame: scope.set(name, compute(frame))
+
+    def _claim(self, raws: Sequence[str], row: ast.Row) -> Step:
+        """ASSERT."""
+        local.check_count("ASSERT", raws)
+        text = " ".join(raws)
+        colon = lines.find_colon(text, 0)
+        claimed = text if colon < 0 else text[:colon]
+        machine = self._machine
+        message_of = machine.scope.words_of(
+            [] if colon < 0 else [word.text for word in lines.cut_words(text, colon + 1)]
+        )
+
+        def step(frame: Frame) -> None:
+            message = " ".join(message_of(frame))
+            local.check_claim(machine, machine.scope.fill(claimed, frame), message, row)
+
+        return step
+
+
+def _fail(error: ScriptError, _: Frame) -> None:
+    raise error
+
+
+def macro_arguments(words: Words) -> dict[str, str]:
+    """The arguments in the words of a RUN, the first of which names the macro. MisuseError if
+    one of them has no name that a variable may have, or two have the same."""
+    check_once("RUN", words[1:])
+    arguments: dict[str, str] = {}
+    for word in words[1:]:
+        name, equals, value = word.partition("=")
+        if not equals:
+            continue
+        if not name:
+            raise MisuseError(
+                f"{plain(word)!r} is an argument without a name",
+                near=(word,),
+                remedy=f"There are no blanks around the =. Write: {LOCAL['RUN'].text}",
+            )
+        # `ca=$ca` with nothing in $ca passes nothing; the command that needs it will say so.
+        if is_undefined(value) and undefined(value) == name:
+            continue
+        arguments[name if name.isidentifier() else check_name(name)] = value
+    return arguments
+
+
+def unknown_command(name: str, words: Sequence[str]) -> MisuseError:
+    """The error of a line whose first word is no command; `words` are the others."""
+    if "=" in name and not name.startswith("="):
+        return MisuseError(
+            f"{name} is not a command",
+            near=(name,),
+            remedy="If it is an argument: does the line before it lack a \\ at its end?",
+        )
+    if name in STRUCTURE:
+        return MisuseError(
+            f"{name} cannot come from a variable",
+            near=(name,),
+            remedy="Write it in the script itself: it tells where a block begins or ends.",
+        )
+    joined = f"{name}_{words[0]}" if words else ""
+    if joined in ALL_NAMES:
+        return MisuseError(
+            f"{name} {words[0]} is not a command", near=(name,), remedy=f"Did you mean {joined}?"
+        )
+    found = nearest(name, ALL_NAMES)
+    return MisuseError(
+        f"{name} is not a command",
+        near=(name,),
+        remedy=f"Did you mean {found}?" if found else "Commands are written in capital letters.",
+    )
