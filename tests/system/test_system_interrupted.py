@@ -154,25 +154,38 @@ def running_apart(place: Place) -> Iterator[process.Child]:
         yield run
 
 
-@pytest.mark.parametrize("place", GROUNDS, indirect=True)
-def test_a_run_leaves_one_of_another_pid_namespace_alone(place, tmp_path):
-    next_one = Place(place.ground, tmp_path, place.temporary)
-    with running_apart(place) as run:
-        following = next_one.netesto(next_one.words(NEXT_SCRIPT))
-        cleaned = next_one.netesto(command("clean"))
-        lives = run.poll() is None and place.output.read_text().rstrip().endswith(SECOND_FLOWS)
-    assert (following, cleaned, lives) == (0, 0, True)
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What came of netesto beside a run: another run that writes to the same results folder, one
+    that does not, and `clean`. `lives`: the run still does what it did."""
+
+    refused: int
+    told: str
+    following: int
+    cleaned: int
+    lives: bool
 
 
-# ---- one results folder --------------------------------------------------------------------------
+@pytest.fixture(scope="module", params=GROUNDS)
+def beside(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
+) -> Iterator[Beside]:
+    skip_unless_possible(request.param, lab_obstacle)
+    with place_on(request.param, tmp_path_factory) as place:
+        other = Place(place.ground, tmp_path_factory.mktemp("other"), place.temporary)
+        with running_apart(place) as run:
+            words = other.words(NEXT_SCRIPT)
+            refused = other.netesto([*words, "--out", str(place.out)])
+            told = other.output.read_text()
+            following = other.netesto(words)
+            cleaned = other.netesto(command("clean"))
+            lives = run.poll() is None and place.output.read_text().rstrip().endswith(SECOND_FLOWS)
+        yield Beside(refused, told, following, cleaned, lives)
 
 
-@pytest.mark.parametrize("place", GROUNDS, indirect=True)
-def test_two_runs_do_not_write_to_one_results_folder(place, tmp_path):
-    other = Place(place.ground, tmp_path, place.temporary)
-    with place.running(SCRIPT, SECOND_FLOWS):
-        status = other.netesto([*other.words(NEXT_SCRIPT), "--out", str(place.out)])
-    assert (status, "another run is writing to this folder" in other.output.read_text()) == (
-        3,
-        True,
-    )
+def test_a_run_leaves_one_of_another_pid_namespace_alone(beside: Beside):
+    assert (beside.following, beside.cleaned, beside.lives) == (0, 0, True)
+
+
+def test_two_runs_do_not_write_to_one_results_folder(beside: Beside):
+    assert (beside.refused, "another run is writing to this folder" in beside.told) == (3, True)
