@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeAlias
+from typing import BinaryIO, NoReturn, Self, TypeAlias
 
 from netesto.errors import ProcessError
 
@@ -41,6 +41,29 @@ class Finished:
         """The last lines it printed, standard error first; what a person would look at."""
         text = self.stderr.strip() or self.stdout.strip()
         return "\n".join(text.splitlines()[-count:])
+
+    def checked(self) -> Self:
+        """This command. ProcessError if it exited other than 0."""
+        if self.status == 0:
+            return self
+        message = f"exit status {self.status}: {self.last_lines()}".rstrip(": ")
+        output = self.stdout + self.stderr
+        raise ProcessError(self.argv, message, status=self.status, output=output)
+
+
+@contextlib.contextmanager
+def _starting(argv: Sequence[str]) -> Iterator[None]:
+    """The system's reason why a command cannot start becomes a ProcessError."""
+    try:
+        yield
+    except OSError as error:
+        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+
+
+def _late(argv: Sequence[str], timeout: float, output: str = "") -> ProcessError:
+    return ProcessError(
+        argv, f"still running after {timeout:g} s, ended", status=None, output=output
+    )
 
 
 def program(name: str, env: Mapping[str, str] | None = None) -> str:
@@ -77,7 +100,7 @@ def run(
     Raises ProcessError if it cannot be started, outlives `timeout` seconds (it is killed, with its
     group), or, with `check`, exits other than 0.
     """
-    try:
+    with _starting(argv):
         child = subprocess.Popen(
             list(argv),
             executable=program(argv[0], env),
@@ -90,32 +113,24 @@ def run(
             cwd=cwd,
             start_new_session=True,
         )
-    except OSError as error:
-        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
     try:
         stdout, stderr = child.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
         kill_group(child.pid)
-        stdout, stderr = child.communicate()
-        message = f"still running after {timeout:g} s, ended"
-        raise ProcessError(argv, message, status=None, output=stdout + stderr) from None
+        raise _late(argv, timeout, "".join(child.communicate())) from None
     except BaseException:
         kill_group(child.pid)
         child.communicate()
         raise
     finished = Finished(tuple(argv), child.returncode, stdout, stderr)
-    if check and finished.status != 0:
-        message = f"exit status {finished.status}: {finished.last_lines()}".rstrip(": ")
-        raise ProcessError(argv, message, status=finished.status, output=stdout + stderr)
-    return finished
+    return finished.checked() if check else finished
 
 
 def become(argv: Sequence[str]) -> NoReturn:
     """Replace this process by a command, which gets its terminal. ProcessError if it cannot."""
-    try:
+    with _starting(argv):
         os.execvp(argv[0], list(argv))  # noqa: S606 - there is no shell between
-    except OSError as error:
-        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    raise AssertionError("execvp returns only with an error")
 
 
 def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
@@ -137,21 +152,18 @@ def launch(
 
     Whoever calls it answers for its end: see `background`, which ends it with a block, and `end`.
     """
-    with stdout.open("ab") as sink:
-        try:
-            return subprocess.Popen(
-                list(argv),
-                executable=program(argv[0], env),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                env=None if env is None else dict(env),
-                cwd=cwd,
-                pass_fds=pass_fds,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    with stdout.open("ab") as sink, _starting(argv):
+        return subprocess.Popen(
+            list(argv),
+            executable=program(argv[0], env),
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
 
 
 @contextlib.contextmanager
@@ -288,29 +300,26 @@ async def start(
     without `stderr` standard error joins standard output. `pass_fds` stay open in it, under the
     same numbers. ProcessError if it cannot start.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            given = stack.enter_context(stdin.open("rb")) if stdin else asyncio.subprocess.DEVNULL
-            out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
-            err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
-            child = await asyncio.create_subprocess_exec(
-                *argv,
-                executable=program(argv[0], env),
-                stdin=given,
-                stdout=out,
-                stderr=err,
-                env=None if env is None else dict(env),
-                pass_fds=pass_fds,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+    with contextlib.ExitStack() as stack, _starting(argv):
+        given = stack.enter_context(stdin.open("rb")) if stdin else asyncio.subprocess.DEVNULL
+        out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
+        err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            executable=program(argv[0], env),
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            env=None if env is None else dict(env),
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
     return Job(argv, child)
 
 
 async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) -> Finished:
     """`run` for code that runs in an event loop. Cancelling it kills the command."""
-    try:
+    with _starting(argv):
         child = await asyncio.create_subprocess_exec(
             *argv,
             executable=program(argv[0]),
@@ -319,13 +328,10 @@ async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) 
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-    except OSError as error:
-        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
     try:
         stdout, stderr = await asyncio.wait_for(child.communicate(), timeout)
     except TimeoutError:
-        message = f"still running after {timeout:g} s, ended"
-        raise ProcessError(argv, message, status=None) from None
+        raise _late(argv, timeout) from None
     finally:
         if child.returncode is None:
             kill_group(child.pid)
@@ -333,7 +339,4 @@ async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) 
     assert child.returncode is not None, "communicate() waits for the end"
     out, err = stdout.decode(errors="replace"), stderr.decode(errors="replace")
     finished = Finished(tuple(argv), child.returncode, out, err)
-    if check and finished.status != 0:
-        message = f"exit status {finished.status}: {finished.last_lines()}".rstrip(": ")
-        raise ProcessError(argv, message, status=finished.status, output=out + err)
-    return finished
+    return finished.checked() if check else finished

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 from language.language_asked import Asked, run
 
+from netesto.language import ports
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.model import FlowSpec, GroupRequest
 from netesto.proto import agent_pb2 as pb
@@ -26,7 +27,9 @@ DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=
 def flow_of(script: str) -> FlowSpec:
     port = Asked()
     run(script, port)
-    return port.commands[0].flow
+    (command,) = port.commands
+    assert isinstance(command, ports.DoClient)
+    return command.flow
 
 
 def request() -> GroupRequest:

@@ -1,13 +1,16 @@
 """What a script needs against what its hosts have, before any traffic. Pure."""
 
+import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from netesto import allowed
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
-from netesto.errors import MissingError, Place, ScriptError, WorldError
+from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
-from netesto.model import HostInfo
+from netesto.language.finding import Finding
+from netesto.model import Endpoint, HostInfo
 
 
 def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
@@ -50,98 +53,160 @@ def check(
     *,
     family: int,
 ) -> None:
-    """MissingError that lists everything the hosts lack, each with the first line that needs it.
-
-    `infos` are all hosts that there are: what REQUIRE asks for, all of them must have.
-    """
+    """MissingError that lists everything that is missing on hosts, with the first line that needs
+    it and what to do. REQUIRE applies to all hosts of `infos`."""
     endpoints = {name: inventory.find(name) for name in host_names(commands)}
-    first: dict[str, Place] = {}
-    for requirement in requirements:
-        for lack in lacks(requirement, infos):
-            first.setdefault(lack, requirement.place)
+    found = [
+        Finding(text, requirement.place)
+        for requirement in requirements
+        for text in unmet(requirement, infos)
+    ]
     for command in commands:
-        for lack in requests.missing(command, infos, endpoints, family=family):
-            first.setdefault(lack, command.place)
-    if not first:
-        return
-    lines = [f"{lack} (needed at {place})" for lack, place in first.items()]
-    raise MissingError("\n".join(lines))
-
-
-_OPERATORS: Mapping[str, Callable[[int], bool]] = {
-    "=": lambda order: order == 0,
-    "==": lambda order: order == 0,
-    "!=": lambda order: order != 0,
-    ">=": lambda order: order >= 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    "<": lambda order: order < 0,
-}
-
-
-def lacks(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
-    """What REQUIRE asks for and hosts lack, in words, each with its host; empty if nothing.
-
-    Of what a host has several, `=` asks for each of the words, and `!=` that there is none of them.
-    """
-    what, wanted = requirement.what, requirement.value
-    holds = _OPERATORS[requirement.operator]
-    asked = f"{what}{requirement.operator}{wanted}"
-    match what:
-        case "hosts":
-            lack = lacks_hosts(requirement, len(infos))
-            return [lack] if lack else []
-        case "kernel":
-            return [
-                f"REQUIRE {asked}: {name} runs {info.kernel}"
-                for name, info in infos.items()
-                if not holds(compare_versions(info.kernel, wanted))
-            ]
-        case _:
-            return [
-                f"REQUIRE {asked}: {name} {told}"
-                for name, info in infos.items()
-                if (told := _set_lacks(what, requirement.operator, wanted.split(","), info))
-            ]
-
-
-def lacks_hosts(requirement: ports.Requirement, there: int) -> str:
-    """What `REQUIRE hosts` lacks where `there` are so many, in words; "" if nothing. `=` asks for
-    at least as many."""
-    order = compare_versions(str(there), requirement.value)
-    met = order >= 0 if requirement.operator == "=" else _OPERATORS[requirement.operator](order)
-    told = "there is 1 host" if there == 1 else f"there are {there} hosts"
-    return "" if met else f"REQUIRE hosts{requirement.operator}{requirement.value}: {told}"
+        found += missing(command, infos, endpoints, family=family)
+    _refuse(found)
 
 
 def check_count(requirements: Sequence[ports.Requirement], there: int) -> None:
-    """MissingError if a REQUIRE asks for another number of hosts than there will be, as far as
-    that is known before any of them is asked."""
+    """MissingError if a REQUIRE needs another number of hosts than there will be: `there`."""
+    _refuse(
+        [
+            Finding(text, requirement.place)
+            for requirement in requirements
+            if requirement.what == "hosts"
+            for text in _unmet_hosts(requirement, there)
+        ]
+    )
+
+
+def _refuse(findings: Sequence[Finding]) -> None:
+    first: dict[str, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.message, finding)
     lines = [
-        f"{lack} (needed at {requirement.place})"
-        for requirement in requirements
-        if requirement.what == "hosts" and (lack := lacks_hosts(requirement, there))
+        f"{finding.message} (needed at {finding.place})"
+        + (f"\n{finding.remedy}" if finding.remedy else "")
+        for finding in first.values()
     ]
     if lines:
         raise MissingError("\n".join(lines))
 
 
-def _set_lacks(what: str, operator: str, words: Sequence[str], info: HostInfo) -> str:
-    """What is wrong with the several that a host has, "" if nothing."""
-    has = _having(info, what)
+# ---- commands --------------------------------------------------------------------------------
+
+
+def missing(
+    command: ports.RemoteCommand,
+    infos: Mapping[str, HostInfo],
+    endpoints: Mapping[str, Endpoint],
+    *,
+    family: int,
+) -> Iterator[Finding]:
+    """What a command needs that its hosts do not have.
+
+    `endpoints` maps the names in commands to hosts, `infos` hosts to what they can do.
+    """
+
+    def finding(text: str, remedy: str = "") -> Finding:
+        return Finding(text, command.place, remedy=remedy, chain=command.chain)
+
+    info = infos[endpoints[command.host].host]
+    qdisc = requests.needed_qdisc(command)
+    if qdisc and info.qdiscs and qdisc not in info.qdiscs:
+        yield finding(_not_in_kernel(info, f"qdisc {qdisc}"))
+    if isinstance(command, ports.SetSysctl):
+        for what in _missing_names(command, info):
+            yield finding(_not_in_kernel(info, what))
+    if not isinstance(command, ports.DoClient):
+        return
+    flow, server = command.flow, infos[endpoints[command.server].host]
+    sender = server if flow.test == "TCP_MAERTS" else info
+    if flow.congestion_control not in sender.congestion_controls:
+        text = _not_in_kernel(sender, f"congestion control {flow.congestion_control}")
+        yield finding(f"{text}, which has {', '.join(sender.congestion_controls)}")
+    for host, cpu in ((info, flow.client_cpu), (server, flow.server_cpu)):
+        # Tools take any number, and run on any processor if it does not exist.
+        if cpu is not None and host.processors and cpu not in host.processors:
+            usable = ", ".join(map(str, host.processors))
+            yield finding(f"{host.host}: its agent may not use processor {cpu}, only {usable}")
+    try:
+        requests.group_request(
+            command,
+            client=endpoints[command.host],
+            server=endpoints[command.server],
+            client_info=info,
+            server_info=server,
+            family=family,
+        )
+    except MissingError as error:
+        yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
+
+
+def _not_in_kernel(info: HostInfo, what: str) -> str:
+    return f"{info.host}: {what}: not in this kernel ({info.kernel})"
+
+
+def _missing_names(command: ports.SetSysctl, info: HostInfo) -> list[str]:
+    """The qdiscs and congestion controls that sysctls name and a host does not have."""
+    return [
+        f"{kind} {name}"
+        for sysctl, kind in allowed.NAMING_SYSCTLS.items()
+        for name in command.values.get(sysctl, "").split()
+        if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
+    ]
+
+
+# ---- REQUIRE ---------------------------------------------------------------------------------
+
+# Of two values that compare as -1, 0 or 1, against 0.
+_OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
+    "=": operator.eq, "==": operator.eq, "!=": operator.ne,
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+def unmet(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
+    """What REQUIRE needs and hosts do not have, in words, each with its host.
+
+    Of several words `=` needs each, and `!=` none of them.
+    """
+    if requirement.what == "hosts":
+        return _unmet_hosts(requirement, len(infos))
+    return [
+        f"{_written(requirement)}: {name} {text}"
+        for name, info in infos.items()
+        if (text := _unmet_at(requirement, info))
+    ]
+
+
+def _unmet_hosts(requirement: ports.Requirement, there: int) -> list[str]:
+    """`=` needs at least as many."""
+    compare = operator.ge if requirement.operator == "=" else _OPERATORS[requirement.operator]
+    if compare(compare_versions(str(there), requirement.value), 0):
+        return []
+    count = "there is 1 host" if there == 1 else f"there are {there} hosts"
+    return [f"{_written(requirement)}: {count}"]
+
+
+def _written(requirement: ports.Requirement) -> str:
+    return f"REQUIRE {requirement.what}{requirement.operator}{requirement.value}"
+
+
+def _unmet_at(requirement: ports.Requirement, info: HostInfo) -> str:
+    """How one host does not meet a requirement; "" if it does."""
+    what, words = requirement.what, requirement.value.split(",")
+    if what == "kernel":
+        holds = _OPERATORS[requirement.operator]
+        is_met = holds(compare_versions(info.kernel, requirement.value), 0)
+        return "" if is_met else f"runs {info.kernel}"
+    by_what = {"ca": info.congestion_controls, "qdisc": info.qdiscs, "tool": tuple(info.tools)}
+    has = by_what[what]
     if what == "qdisc" and not has:
         return "could not find out which qdiscs its kernel has"
-    if operator == "!=":
+    if requirement.operator == "!=":
         found = [word for word in words if word in has]
         return f"has {' '.join(found)}" if found else ""
-    missing = [word for word in words if word not in has]
-    return f"lacks {' '.join(missing)}; it has {' '.join(has) or 'none'}" if missing else ""
-
-
-def _having(info: HostInfo, what: str) -> tuple[str, ...]:
-    if what == "ca":
-        return info.congestion_controls
-    return info.qdiscs if what == "qdisc" else tuple(info.tools)
+    absent = [word for word in words if word not in has]
+    return f"has no {' '.join(absent)}, only {' '.join(has) or 'none'}" if absent else ""
 
 
 def compare_versions(left: str, right: str) -> int:

@@ -1,9 +1,8 @@
 """Commands of the language to requests of an agent. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from netesto import allowed, traffic
+from netesto import traffic
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import (
@@ -28,7 +27,8 @@ def group_request(
     server_info: HostInfo,
     family: int,
 ) -> GroupRequest:
-    """What DO_CLIENT asks of the client's agent. MissingError if no tool can do the test there."""
+    """The request that DO_CLIENT sends to both agents. WorldError if a host has no address of the
+    family (4 or 6), MissingError if no tool at both hosts can make the flow."""
     addresses = address(client, family), address(server, family)
     common = [name for name in client_info.tools if name in server_info.tools]
     tool = traffic.choose(command.flow, common)
@@ -108,66 +108,3 @@ def needed_qdisc(command: ports.RemoteCommand) -> str:
             return "netem"
         case _:
             return ""
-
-
-def missing(
-    command: ports.RemoteCommand,
-    infos: Mapping[str, HostInfo],
-    endpoints: Mapping[str, Endpoint],
-    *,
-    family: int,
-) -> list[str]:
-    """What the hosts of a command lack to carry it out, in words; empty if nothing.
-
-    `endpoints` maps the names in commands to hosts, `infos` hosts to what they can do.
-    """
-    host = endpoints[command.host].host
-    info = infos[host]
-    qdisc = needed_qdisc(command)
-    if qdisc and info.qdiscs and qdisc not in info.qdiscs:
-        return [f"{host}: qdisc {qdisc}: not in this kernel ({info.kernel})"]
-    if isinstance(command, ports.SetSysctl):
-        return _missing_names(command, info)
-    if not isinstance(command, ports.DoClient):
-        return []
-    lacks = []
-    server, flow = endpoints[command.server], command.flow
-    sender = infos[server.host] if flow.test == "TCP_MAERTS" else info
-    if flow.congestion_control not in sender.congestion_controls:
-        has = ", ".join(sender.congestion_controls)
-        lacks.append(
-            f"{sender.host}: congestion control {flow.congestion_control}: not in this kernel"
-            f" ({sender.kernel}), which has {has}"
-        )
-    lacks += _missing_processors(info, flow.client_cpu)
-    lacks += _missing_processors(infos[server.host], flow.server_cpu)
-    try:
-        group_request(
-            command,
-            client=endpoints[command.host],
-            server=server,
-            client_info=info,
-            server_info=infos[server.host],
-            family=family,
-        )
-    except MissingError as error:
-        lacks.append(f"{host}→{server.host}: {error.message}")
-    return lacks
-
-
-def _missing_names(command: ports.SetSysctl, info: HostInfo) -> list[str]:
-    """What a host lacks of that which sysctls name."""
-    return [
-        f"{info.host}: {kind} {name}: not in this kernel ({info.kernel})"
-        for sysctl, kind in allowed.NAMING_SYSCTLS.items()
-        for name in command.values.get(sysctl, "").split()
-        if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
-    ]
-
-
-def _missing_processors(info: HostInfo, asked: int | None) -> list[str]:
-    """Tools take any number, and run where they like if there is no such processor."""
-    if asked is None or not info.processors or asked in info.processors:
-        return []
-    has = ", ".join(map(str, info.processors))
-    return [f"{info.host}: no processor {asked} that its agent may use, only {has}"]

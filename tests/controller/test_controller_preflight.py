@@ -1,12 +1,17 @@
+from ipaddress import ip_address
+
 import pytest
+from scripted_agent import HERE, do_client
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
-from netesto.errors import MissingError, Place
+from netesto.errors import MissingError
+from netesto.language import ports
 from netesto.language.ports import Requirement
-from netesto.model import HostInfo
+from netesto.model import Endpoint, HostInfo
 
-HERE = Place("a.nts", 1)
+A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
+B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})
 
 
 def info(host: str, **changes: object) -> HostInfo:
@@ -42,43 +47,43 @@ def test_versions_compare_by_their_numbers(left: str, right: str, order: int):
     assert preflight.compare_versions(left, right) == order
 
 
-def lacks(what: str, operator: str, value: str, *hosts: HostInfo) -> list[str]:
+def unmet(what: str, operator: str, value: str, *hosts: HostInfo) -> list[str]:
     infos = {each.host: each for each in hosts or [info("h1")]}
-    return preflight.lacks(requirement(what, operator, value), infos)
+    return preflight.unmet(requirement(what, operator, value), infos)
 
 
 def test_a_met_requirement_is_silent():
-    found = [lacks("kernel", ">=", "6.1"), lacks("ca", "=", "bbr,cubic")]
+    found = [unmet("kernel", ">=", "6.1"), unmet("ca", "=", "bbr,cubic")]
     assert found == [[], []]
 
 
 def test_an_unmet_requirement_names_host_and_what_is_missing():
-    assert [*lacks("ca", "=", "dctcp,cubic"), *lacks("tool", "=", "iperf3")] == [
-        "REQUIRE ca=dctcp,cubic: h1 lacks dctcp; it has cubic bbr",
-        "REQUIRE tool=iperf3: h1 lacks iperf3; it has netperf",
+    assert [*unmet("ca", "=", "dctcp,cubic"), *unmet("tool", "=", "iperf3")] == [
+        "REQUIRE ca=dctcp,cubic: h1 has no dctcp, only cubic bbr",
+        "REQUIRE tool=iperf3: h1 has no iperf3, only netperf",
     ]
 
 
 def test_what_must_not_be_there_is_told_where_it_is():
-    assert lacks("ca", "!=", "dctcp,cubic") == ["REQUIRE ca!=dctcp,cubic: h1 has cubic"]
+    assert unmet("ca", "!=", "dctcp,cubic") == ["REQUIRE ca!=dctcp,cubic: h1 has cubic"]
 
 
 def test_what_must_not_be_there_and_is_not_is_silent():
-    assert lacks("ca", "!=", "dctcp") == []
+    assert unmet("ca", "!=", "dctcp") == []
 
 
 def test_qdiscs_that_are_not_known_meet_no_requirement():
-    assert lacks("qdisc", "!=", "fq", info("h1", qdiscs=())) == [
+    assert unmet("qdisc", "!=", "fq", info("h1", qdiscs=())) == [
         "REQUIRE qdisc!=fq: h1 could not find out which qdiscs its kernel has"
     ]
 
 
 def test_too_few_hosts_do_not_meet_hosts():
-    assert lacks("hosts", "=", "4") == ["REQUIRE hosts=4: there is 1 host"]
+    assert unmet("hosts", "=", "4") == ["REQUIRE hosts=4: there is 1 host"]
 
 
 def test_more_hosts_than_asked_meet_hosts():
-    assert lacks("hosts", "=", "2", info("h1"), info("h2"), info("h3")) == []
+    assert unmet("hosts", "=", "2", info("h1"), info("h2"), info("h3")) == []
 
 
 def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
@@ -86,6 +91,59 @@ def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
     with pytest.raises(MissingError) as caught:
         preflight.check([], Inventory([]), {"h1": info("h1")}, asked, family=4)
     assert str(caught.value) == (
-        "REQUIRE ca=dctcp: h1 lacks dctcp; it has cubic bbr (needed at a.nts:1:1)\n"
+        "REQUIRE ca=dctcp: h1 has no dctcp, only cubic bbr (needed at a.nts:1:1)\n"
         "REQUIRE hosts>1: there is 1 host (needed at a.nts:1:1)"
+    )
+
+
+def missing(command: ports.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
+    """What is missing on hosts a and b, and what to do about it."""
+    known = {"a": info("a"), "b": info("b")} | infos
+    found = preflight.missing(command, known, {"a": A, "b": B}, family=4)
+    return [(finding.message, finding.remedy) for finding in found]
+
+
+def test_nothing_is_missing_for_a_plain_flow():
+    assert missing(do_client()) == []
+
+
+def test_a_processor_that_an_agent_may_not_use_is_missing():
+    hosts = {"a": info("a", processors=(0, 1)), "b": info("b", processors=(2, 3))}
+    assert missing(do_client(client_cpu=0, server_cpu=99), **hosts) == [
+        ("b: its agent may not use processor 99, only 2, 3", "")
+    ]
+
+
+def test_processors_are_not_checked_where_an_agent_does_not_report_them():
+    assert missing(do_client(client_cpu=0, server_cpu=99)) == []
+
+
+def test_the_sender_needs_the_congestion_control():
+    assert missing(do_client(congestion_control="nv", test="TCP_MAERTS")) == [
+        ("b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr", "")
+    ]
+
+
+def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
+    assert missing(do_client(tool="iperf3", test="TCP_RR")) == [
+        ("a→b: iperf3 cannot do TCP_RR", "tool=netperf can.")
+    ]
+
+
+def test_a_qdisc_that_is_not_there_is_missing():
+    command = ports.SetQdisc(
+        name="SET_QDISC", host="a", exp=0, exp_name="", arguments={}, place=HERE,
+        qdisc="fq", action="", options=(),
+    )  # fmt: skip
+    assert missing(command) == [("a: qdisc fq: not in this kernel (6.18.44)", "")]
+
+
+def test_what_is_missing_for_commands_is_told_with_what_to_do():
+    absent = {"a": info("a", tools={}), "b": info("b", tools={})}
+    command = do_client(tool="netperf")
+    with pytest.raises(MissingError) as caught:
+        preflight.check([command, command], Inventory([A, B]), absent, family=4)
+    assert str(caught.value) == (
+        "a→b: netperf is not installed at both hosts (needed at a.nts:1:1)\n"
+        "In Debian: apt install netperf"
     )

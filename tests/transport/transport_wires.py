@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
+from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
 from netesto.transport import addresses
 from netesto.transport.base import Agent
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
-from netesto.transport.memory import MemoryAgent
 from netesto.transport.server import AgentServer
 
 Connect: TypeAlias = Callable[[], Awaitable[Agent]]
