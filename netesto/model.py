@@ -203,12 +203,13 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened on a host. `sequence` counts from 1 for each hold of the agent.
+    """One thing that happened on a host. `sequence` counts from 1 in each hold of the agent; 0 is
+    an event that was not sent yet.
 
     `exp`, `group`, `instance` (from 1) are 0 where they do not apply. `rate_bps` is goodput.
     """
 
-    sequence: int
+    sequence: int = 0
     time_s: float
     kind: EventKind
     exp: int = 0

@@ -15,32 +15,32 @@ from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 
 
 def listen_address(text: str) -> UnixAddress | TcpAddress:
-    """The address to listen on. UsageError if it is none, or an agent may not listen there."""
+    """The address to listen on. UsageError if it is invalid, or an agent may not listen there."""
     address = parse(text)
     if isinstance(address, UnixAddress):
         if not address.path.parent.is_dir():
-            raise UsageError(f"{address}: there is no folder {address.path.parent}")
+            raise UsageError(f"{address}: no folder {address.path.parent}")
         return address
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:
         is_loopback = ip_address(host).is_loopback
     except ValueError:
         raise UsageError(
-            f"cannot listen on {address}: {host} is no address",
-            remedy="write an address of this host, such as 127.0.0.1",
+            f"cannot listen on {address}: invalid address {host!r}",
+            remedy="Write an address of this host, such as 127.0.0.1.",
         ) from None
     if not is_loopback:
         raise UsageError(
             f"cannot listen on {address}: until enrolment and TLS exist, an agent listens on"
             " loopback or a Unix socket",
-            remedy="reach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST",
+            remedy="Reach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST",
         )
     return TcpAddress(host, address.port)
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The networks that may connect by TCP; None: all that can."""
+    """The networks that may connect by TCP; None: all."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] | None = None
 
@@ -50,7 +50,7 @@ class Clients:
 
 
 def read_clients(path: Path) -> Clients:
-    """The clients.txt at `path`. UsageError names a line that is no address or network."""
+    """The clients.txt at `path`. UsageError names a line without a valid address or network."""
     try:
         return parse_clients(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
@@ -60,7 +60,7 @@ def read_clients(path: Path) -> Clients:
 
 
 def parse_clients(text: str, name: str) -> Clients:
-    """One address or network a line; `#` starts a comment. `name` is for the error."""
+    """One address or network a line; `#` starts a comment. `name` is the file's, for errors."""
     networks = []
     for number, line in enumerate(text.splitlines(), start=1):
         entry = line.partition("#")[0].strip()

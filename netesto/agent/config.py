@@ -1,4 +1,4 @@
-"""What an agent is told: command line over agent.toml over what the host itself suggests."""
+"""An agent's settings: the command line, then agent.toml, then what the host itself suggests."""
 
 import tomllib
 from dataclasses import dataclass, fields
@@ -12,8 +12,8 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """`host` is the agent's name, `device` the interface it tests through; "" is what the host
-    itself suggests. `clients` is a clients.txt."""
+    """`host` is the agent's name, `device` the interface it tests through ("": the host's
+    defaults). `clients` is a clients.txt."""
 
     listen: tuple[str, ...] = ()
     state: Path = DEFAULT_STATE
@@ -33,17 +33,19 @@ def read(path: Path) -> Config:
     known = {field.name for field in fields(Config)}
     for key in table:
         if key not in known:
-            raise UsageError(f"{path}: unknown key {key!r}", remedy=f"keys: {_list(known)}")
+            raise UsageError(
+                f"{path}: unknown key {key!r}", remedy=f"Keys: {', '.join(sorted(known))}"
+            )
     listen = table.get("listen", [])
     if isinstance(listen, str):
         listen = [listen]
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
-        raise UsageError(f"{path}: listen is an address, or a list of them")
+        raise UsageError(f"{path}: listen: an address or a list of addresses is required")
     texts = {}
     for key in ("state", "host", "device", "clients"):
         texts[key] = table.get(key, "")
         if not isinstance(texts[key], str):
-            raise UsageError(f"{path}: {key} is a text")
+            raise UsageError(f"{path}: {key}: a text is required")
     return Config(
         listen=tuple(listen),
         state=Path(texts["state"]) if texts["state"] else DEFAULT_STATE,
@@ -51,7 +53,3 @@ def read(path: Path) -> Config:
         device=texts["device"],
         clients=Path(texts["clients"]) if texts["clients"] else None,
     )
-
-
-def _list(words: set[str]) -> str:
-    return ", ".join(sorted(words))

@@ -1,4 +1,4 @@
-"""Whether this kernel has a congestion control: a socket is asked, which loads what there is."""
+"""Whether this kernel has a congestion control: setting it on a socket loads its module."""
 
 import errno
 import platform
@@ -13,7 +13,7 @@ _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 def require(name: str) -> None:
     """MissingError if the kernel does not have it, AgentError if we may not use it.
 
-    Traffic tools do not tell: they take another one.
+    Traffic tools would take another one without a word.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
@@ -22,7 +22,7 @@ def require(name: str) -> None:
             if error.errno == errno.EPERM:
                 raise AgentError(
                     f"congestion control {name}: only root may use it here",
-                    remedy="net.ipv4.tcp_allowed_congestion_control lists those for everybody",
+                    remedy="sysctl net.ipv4.tcp_allowed_congestion_control lists the others",
                 ) from None
             has = ", ".join(_AVAILABLE.read_text(encoding="utf-8").split())
             raise MissingError(

@@ -32,10 +32,10 @@ from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
-# Named in full: run as a module, this one would be called __main__.
+# Spelled out: run as a module, this one is called __main__.
 log = logging.getLogger("netesto.agent.daemon")
 
-# Each flow takes two at least. Some tools go through all that they may have, so not without end.
+# Each flow takes at least two. Limited, because some tools try all descriptors that they may have.
 OPEN_FILES = 65_536
 
 EXIT_OK = 0
@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end."""
     arguments = _parser().parse_args(argv)
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
-    # What an agent writes, its sockets included, is for its own user alone.
+    # What an agent writes, its sockets included, is for its user only.
     os.umask(0o077)
     _allow_many_flows()
-    # Tools print what their parsers know.
+    # The output that our parsers know.
     os.environ["LC_ALL"] = "C"
     try:
         settings = _config(arguments)
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _allow_many_flows() -> None:
-    """Raise the limit of open files, which many systems keep at 1024 for who does not ask."""
+    """Raise the limit of open files, by default 1024 on many systems."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
     if now != resource.RLIM_INFINITY and now < wanted:
@@ -101,8 +101,8 @@ async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int 
 
 
 def _fresh_ports() -> PortRange:
-    """Ports handed out from anywhere on: the first ones may be in TIME_WAIT since before a restart,
-    and a client that is to use the same pair again could not."""
+    """Ports from a random one on: after a restart the first ones may be in TIME_WAIT, and a client
+    could not use the same pair of ports again."""
     ports = PortRange()
     ports.give_back(ports.take(secrets.randbelow(DATA_PORTS)))
     return ports
@@ -110,7 +110,7 @@ def _fresh_ports() -> PortRange:
 
 @contextlib.contextmanager
 def _life(journal: Journal) -> Iterator[None]:
-    """All processes started in the body carry a mark that is journaled first, and end with it."""
+    """Mark all processes started in the body, and end them with it. The mark is journaled first."""
     life = secrets.token_hex(16)
     journal.live(life)
     os.environ[leftovers.LIFE_VARIABLE] = life
@@ -129,14 +129,14 @@ async def _serve(
     ready_fd: int | None,
 ) -> None:
     stop = asyncio.Event()
-    reason = "the agent was told to end"
+    reason = "the agent was asked to end"
 
     def shut_down() -> None:
         nonlocal reason
         reason = ""
         stop.set()
 
-    # A terminal that goes away, too: the host is put back first.
+    # Also SIGHUP of a closed terminal: the host is put back first.
     for sign in interrupts.not_ignored():
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
@@ -168,11 +168,11 @@ def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
 
 
 def _notify_systemd() -> None:
-    """Tell a service manager that waits for it that we are ready (sd_notify(3))."""
+    """Report to a service manager that waits for it that we are ready (sd_notify(3))."""
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            # A leading @ stands for the NUL of an abstract address.
+            # A leading @ stands for the NUL byte of an abstract address.
             manager.connect(address.replace("@", "\0", 1) if address[0] == "@" else address)
             manager.send(b"READY=1")
 
@@ -209,19 +209,19 @@ def _parser() -> argparse.ArgumentParser:
         "--links",
         default="",
         metavar="NAMESPACE",
-        help="in a lab: where its links are, whose queues belong to the host's statistics",
+        help="in a lab: the namespace of its links, whose queues are in the host's statistics",
     )
     parser.add_argument(
         "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
     parser.add_argument(
-        "--ready-fd", type=int, metavar="N", help="write a line there, once calls are answered"
+        "--ready-fd", type=int, metavar="N", help="write a line to this descriptor when ready"
     )
     parser.add_argument(
         "--recover",
         action="store_true",
-        help="put right what a killed agent left in --state, and exit",
+        help="put back what a killed agent left (by its --state), and exit",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
     return parser

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from netesto.agent import routes, spool
 from netesto.agent.group import PREPARATION_S, Group
-from netesto.agent.jobs import Emit
+from netesto.agent.jobs import Emit, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError
-from netesto.model import Address, CaptureRequest, Event, GroupRequest, Ports
+from netesto.model import Address, CaptureRequest, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 
 log = logging.getLogger(__name__)
@@ -61,16 +61,20 @@ class Experiment:
         try:
             self._events.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
         except OSError as error:
-            # The controller is told of the event nevertheless.
+            # The controller gets the event all the same.
             log.error("event not kept", extra={"exp": self.exp, "reason": error.strerror})  # noqa: TRY400 - the reason says it all
 
     def warn(self, text: str) -> None:
-        """Something the experiment's page should tell."""
-        self._emit("warning", exp=self.exp, text=text)
+        """Report something that belongs on the experiment's page."""
+        self._report("warning", text=text)
+
+    def _report(self, kind: EventKind, *, group: int = 0, text: str = "") -> None:
+        now_s = self._clock.now()
+        self._emit(Event(time_s=now_s, kind=kind, exp=self.exp, group=group, text=text))
 
     async def take_stats(self, order: int) -> None:
-        """Host statistics. `0/` is the first taken before, `1/` the last after; the earlier ones
-        after are kept as `1.1/`, `1.2/` …"""
+        """Take host statistics: `0/` are the first ones before, `1/` the last ones after; earlier
+        ones after stay as `1.1/`, `1.2/` …"""
         if order not in (0, 1):
             raise AgentError(f"host statistics are taken before (0) or after (1), not {order}")
         place = self.folder / str(order)
@@ -89,7 +93,7 @@ class Experiment:
     ) -> None:
         """Accept a group; it runs by itself from here on."""
         if request.group in self._accepted:
-            raise AgentError(f"experiment {self.exp} has had its group {request.group} already")
+            raise AgentError(f"experiment {self.exp}: group {request.group} was started before")
         self._accepted.add(request.group)
         if request.stats:
             await self.take_stats(0)
@@ -97,19 +101,18 @@ class Experiment:
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
         base_s = self._clock.now() + PREPARATION_S if start_at_s is None else start_at_s
-        group = Group(
-            request,
-            ports,
+        start = Start(
+            request=request,
+            ports=ports,
             asked_start_s=base_s + request.delay_s,
             tool=tool,
             version=version,
             folder=self.folder,
-            device=device,
             clock=self._clock,
-            observation=self.observation,
             emit=self._emit,
         )
-        self._emit("accepted", exp=self.exp, group=request.group)
+        group = Group(start, device=device, observation=self.observation)
+        self._report("accepted", group=request.group)
         self._flowing.add(request.group)
         task = asyncio.create_task(self._run(group), name=f"group {request.group}")
         self._groups[request.group] = task
@@ -139,15 +142,14 @@ class Experiment:
         await self.observation.add_capture(request, device)
 
     async def _device_to(self, address: Address) -> str:
-        """The interface that leads to `address`, asked once: groups come one after the other, and
-        each waits for the answer."""
+        """The interface that leads to `address`, asked once: groups come one after the other."""
         if address not in self._devices:
             self._devices[address] = await routes.device_to(address, default=self._device)
         return self._devices[address]
 
     async def abort(self, reason: str) -> None:
-        """End all flows and captures now; the flows have failed, for this reason, and no more are
-        accepted."""
+        """End all flows and captures now; the flows fail for this reason, and no group is accepted
+        any more."""
         self._reason = reason
         tasks = list(self._groups.values())
         for task in tasks:
@@ -156,7 +158,7 @@ class Experiment:
         await self.observation.end_captures()
 
     async def finish(self) -> None:
-        """End all observation; nothing is written after. AgentError while flows run."""
+        """End all observation; nothing is written afterwards. AgentError while flows run."""
         if self._groups:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
@@ -169,15 +171,16 @@ class Experiment:
 
     async def _run(self, group: Group) -> None:
         """One group from its instant to `complete`, whatever happens in between."""
+        number = group.request.group
         try:
             await group.run(lambda: self._reason or "ended by the controller")
-            self._flowing.discard(group.number)
-            if group.wants_stats and not self._flowing:
+            self._flowing.discard(number)
+            if group.request.stats and not self._flowing:
                 await self.take_stats(1)
-        except Exception:  # the top of a task, as of a thread: nobody else would hear of it
-            log.exception("group failed", extra={"exp": self.exp, "group": group.number})
-            self.warn("fault in the agent; its log has the details")
+        except Exception:  # the top of a task: nobody else would report it
+            log.exception("group failed", extra={"exp": self.exp, "group": number})
+            self.warn("internal error in the agent; its log has the details")
         finally:
-            self._flowing.discard(group.number)
-            del self._groups[group.number]
-            self._emit("complete", exp=self.exp, group=group.number)
+            self._flowing.discard(number)
+            del self._groups[number]
+            self._report("complete", group=number)

@@ -1,49 +1,49 @@
-"""The flows of one group at its client: started at their instant, watched, and judged when over.
+"""The flows of one group at its client: started at their instant, watched, and judged at the end.
 
     accepted ──the instant comes──► started ──progress …──► ended | failed     (each instance)
                                                             complete           (the group)
 
-Every instance lives and fails by itself. A flow that failed says why; it has no result.
+Every instance lives and fails by itself. A failed flow has a reason and no result.
 """
 
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from netesto import process
 from netesto.agent import spool
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError, ProcessError
-from netesto.model import EventKind, GroupRequest, Ports, TransferResult
+from netesto.model import Event, GroupRequest, Ports, TransferResult
 from netesto.traffic.base import Tool
 
-# How much of a tool's last words go into an event.
+# How much of a tool's last words goes into an event.
 _LAST_LINES = 5
 _LAST_BYTES = 2000
 
-# netesto/lab/spinner.py ends so what would keep all others of a guest from running.
+# netesto/lab/spinner.py ends so a program that keeps all others of a guest from running.
 _HINTS: Mapping[int, str] = {signal.SIGFPE: "in simulated time: it computed and never waited"}
 
+# Reports an event to the controller, and keeps it with the experiment.
+Emit: TypeAlias = Callable[[Event], None]
 
-class Emit(Protocol):
-    """Tells the controller what happened (`time_s` None: now), and keeps it with the experiment."""
 
-    def __call__(
-        self,
-        kind: EventKind,
-        *,
-        exp: int = 0,
-        group: int = 0,
-        instance: int = 0,
-        rate_bps: float = 0.0,
-        text: str = "",
-        last_lines: str = "",
-        time_s: float | None = None,
-    ) -> None: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A group to start at `asked_start_s`, and what its flows work with; files go to `folder`."""
+
+    request: GroupRequest
+    ports: Ports
+    asked_start_s: float
+    tool: Tool
+    version: str
+    folder: Path
+    clock: Clock
+    emit: Emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,54 +57,37 @@ class Outcome:
 
 
 class Flow:
-    """One instance of a group. Writes `flow.G.I.out`, `.err` and `.json` into `folder`."""
+    """One instance of a group. Writes `flow.G.I.out`, `.err` and `.json`."""
 
-    def __init__(
-        self,
-        request: GroupRequest,
-        ports: Ports,
-        instance: int,
-        *,
-        asked_start_s: float,
-        tool: Tool,
-        version: str,
-        folder: Path,
-        clock: Clock,
-        emit: Emit,
-    ) -> None:
-        self._asked_start_s = asked_start_s
-        self._request = request
-        self._ports = ports
+    def __init__(self, start: Start, instance: int) -> None:
+        self._start = start
+        self._request = start.request
+        self._tool = start.tool
         self._instance = instance
-        self._tool = tool
-        self._version = version
-        self._clock = clock
-        self._emit = emit
-        self._argv = tool.client_command(request, ports, instance)
-        name = f"flow.{request.group}.{instance}"
-        self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
-        self._record = folder / f"{name}.json"
+        self._argv = start.tool.client_command(start.request, start.ports, instance)
+        self._files = start.folder / f"flow.{start.request.group}.{instance}"
+        self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
         self._started_s: float | None = None
         self._is_over = False
 
     async def run(self) -> None:
-        """Run it to its end. Cancelled, it ends the tool; `give_up` then says why."""
+        """Run it to its end. Cancelled, it ends the tool; `give_up` then gives the reason."""
         self._conclude(await self._outcome())
 
     def give_up(self, reason: str) -> None:
-        """It has failed for this reason, unless it is over already."""
+        """Let it fail for this reason, unless it is over."""
         if not self._is_over:
             self._conclude(Outcome(reason=reason, last_lines=self._last_lines()))
 
     async def _outcome(self) -> Outcome:
-        # Read before the tool is there: a flow never begins before the start it tells.
-        self._started_s = self._clock.now()
+        # Read before the tool exists: a flow never begins before the start that it reports.
+        self._started_s = self._start.clock.now()
         try:
             job = await process.start(self._argv, stderr=self._err)
         except ProcessError as error:
             self._started_s = None
             return Outcome(reason=str(error))
-        self._tell("started", text=" ".join(self._argv), time_s=self._started_s)
+        self._emit(Event(time_s=self._started_s, kind="started", text=" ".join(self._argv)))
         limit_s = self._tool.deadline_s(self._request)
         try:
             async with asyncio.timeout(limit_s):
@@ -125,15 +108,16 @@ class Flow:
             async for line in job.lines(copy):
                 rate_bps = self._tool.progress(line, self._request)
                 if rate_bps is not None:
-                    self._tell("progress", rate_bps=rate_bps)
+                    now_s = self._start.clock.now()
+                    self._emit(Event(time_s=now_s, kind="progress", rate_bps=rate_bps))
 
     async def _judge(self, status: int) -> Outcome:
-        """What the exit status and the output say, read apart: other flows go on meanwhile."""
+        """What exit status and output say, read in a thread: other flows go on meanwhile."""
         return await asyncio.to_thread(self._read_outcome, status)
 
     def _read_outcome(self, status: int) -> Outcome:
         output = self._out.read_text(errors="replace")
-        # Some exit with 0 though they failed; so what they say counts, too.
+        # Some exit with 0 when they fail, so what they print counts, too.
         said = self._tool.failure(output + self._err.read_text(errors="replace"))
         reason = failure(self._tool.name, status, said)
         result = None
@@ -150,57 +134,45 @@ class Flow:
 
     def _conclude(self, outcome: Outcome) -> None:
         self._is_over = True
+        ports = self._start.ports
         record = {
             "argv": self._argv,
             "tool": self._tool.name,
-            "version": self._version,
-            "asked_start_s": self._asked_start_s,
+            "version": self._start.version,
+            "asked_start_s": self._start.asked_start_s,
             "started_s": self._started_s,
-            "ended_s": self._clock.now(),
+            "ended_s": self._start.clock.now(),
             "exit_status": outcome.exit_status,
             "reason": outcome.reason,
             "ports": {
-                "control": self._ports.control[self._instance - 1],
-                "data": self._ports.data[self._instance - 1],
-                "client": self._tool.client_port(self._request, self._ports, self._instance),
+                "control": ports.control[self._instance - 1],
+                "data": ports.data[self._instance - 1],
+                "client": self._tool.client_port(self._request, ports, self._instance),
             },
         }
         try:
-            spool.write_json(self._record, record)
+            spool.write_json(Path(f"{self._files}.json"), record)
         except OSError as error:
             reason = outcome.reason or f"its record cannot be kept: {error.strerror}"
             outcome = replace(outcome, reason=reason)
+        event = Event(time_s=self._start.clock.now(), kind="ended")
         if outcome.reason:
-            self._tell("failed", text=outcome.reason, last_lines=outcome.last_lines)
+            last_lines = outcome.last_lines
+            event = replace(event, kind="failed", text=outcome.reason, last_lines=last_lines)
         elif outcome.result is not None:
-            self._tell("ended", rate_bps=outcome.result.rate_bps)
+            event = replace(event, rate_bps=outcome.result.rate_bps)
+        self._emit(event)
 
     def _last_lines(self) -> str:
         return last_lines(self._err) or last_lines(self._out)
 
-    def _tell(
-        self,
-        kind: EventKind,
-        *,
-        rate_bps: float = 0.0,
-        text: str = "",
-        last_lines: str = "",
-        time_s: float | None = None,
-    ) -> None:
-        self._emit(
-            kind,
-            exp=self._request.exp,
-            group=self._request.group,
-            instance=self._instance,
-            rate_bps=rate_bps,
-            text=text,
-            last_lines=last_lines,
-            time_s=time_s,
-        )
+    def _emit(self, event: Event) -> None:
+        of = self._request
+        self._start.emit(replace(event, exp=of.exp, group=of.group, instance=self._instance))
 
 
 def failure(tool: str, status: int, said: str) -> str:
-    """Why a tool failed, from its exit status and what it said; "" if it did not."""
+    """Why a tool failed, from its exit status and the error it `said`; "" if it did not fail."""
     if status == 0:
         return f"{tool}: {said}" if said else ""
     if status > 0:
@@ -218,7 +190,7 @@ def _signal_name(number: int) -> str:
 
 
 def last_lines(path: Path) -> str:
-    """The last few lines of a file, "" if there is none."""
+    """The last few lines of a file, "" if it does not exist."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

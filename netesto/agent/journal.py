@@ -6,8 +6,8 @@ One JSON object a line, only ever appended, so that a kill at any instant leaves
     {"undone": 3}
     {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (leftovers)
 
-A change of another boot is gone with that boot; one in another network namespace is not ours to
-touch from here. Neither is undone.
+Changes of another boot are gone with it, and those in another network namespace cannot be undone
+from here: both are ignored.
 """
 
 import json
@@ -52,7 +52,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that is still to be undone, by these steps."""
+    """A change to be undone by these steps."""
 
     number: int
     what: str
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a journal says is still there: changes, the last first, and lives of agents."""
+    """What a journal leaves to do: changes to undo, the last first, and lives of agents to end."""
 
     changes: tuple[Change, ...] = ()
     lives: tuple[str, ...] = ()
@@ -78,17 +78,17 @@ class Journal:
         self._number = replay(text.splitlines(), self._ground).highest_number
         self._file = path.open("a", encoding="utf-8")
         if text and not text.endswith("\n"):
-            # A line that a kill cut short must not spoil the next one.
+            # End a line that a kill cut short.
             self._file.write("\n")
 
     def close(self) -> None:
-        """Close it; one that holds nothing more to undo is emptied."""
+        """Close it, and empty it if nothing is left to undo."""
         if self.remains() == Remains(highest_number=self._number):
             self._file.truncate(0)
         self._file.close()
 
     def begin(self, what: str, undo: Sequence[Step]) -> int:
-        """Note a change that is about to be made; its number. It is on disk on return."""
+        """Note a change before it is made; its number. On return it is on disk."""
         self._number += 1
         entry = {
             "change": self._number,
@@ -113,7 +113,7 @@ class Journal:
         self._append({"ended": life})
 
     def remains(self) -> Remains:
-        """What is still to be undone and ended, here."""
+        """What is left to undo and to end here."""
         return replay(self._path.read_text(errors="replace").splitlines(), self._ground)
 
     def _append(self, entry: dict[str, object]) -> None:
@@ -123,9 +123,9 @@ class Journal:
 
 
 def replay(lines: Iterable[str], ground: Ground) -> Remains:
-    """What a journal's lines leave to be done on this ground.
+    """What a journal's lines leave to do on this ground.
 
-    A line cut short by a kill was not on disk yet when its change was to be made; so it was not.
+    A line that a kill cut short was not on disk, so its change was not made.
     """
     changes: dict[int, Change] = {}
     lives: dict[str, None] = {}
@@ -164,4 +164,4 @@ def _as_step(words: list[str]) -> Step:
         case ["run", *argv]:
             return Run(tuple(argv))
         case _:
-            raise ValueError(f"a journal's step of no kind we know: {words}")
+            raise ValueError(f"unknown step in a journal: {words}")

@@ -1,9 +1,8 @@
 """Processes that a killed agent left running: found by the mark they carry, and ended.
 
-An agent notes a mark in its journal, then puts it into its own environment before it starts
-anything; so every process that it or its children start carries `NETESTO_LIFE=MARK`, also one that
-was started an instant before the kill, or that left its process group. A mark is random and used
-once: no other process carries it, whatever process number it got.
+An agent notes a random mark in its journal, then puts it into its own environment before it starts
+anything. So every process that it or its children start carries `NETESTO_LIFE=MARK`, also one that
+was started an instant before the kill or left its process group, and no other process does.
 """
 
 import os

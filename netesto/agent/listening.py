@@ -1,4 +1,4 @@
-"""Who listens on a TCP port of this network namespace, from /proc alone."""
+"""The listening TCP sockets of this network namespace and their processes, from /proc."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket: its port, and its number among the sockets of the system."""
+    """A listening socket: its port and its inode."""
 
     port: int
     inode: str
@@ -41,18 +41,18 @@ def parse(lines: Iterable[str]) -> Iterator[Listener]:
 
 
 def ports() -> frozenset[int]:
-    """The ports on which somebody listens."""
+    """The ports with a listening socket."""
     return frozenset(listener.port for listener in listeners())
 
 
 def listens(pid: int, port: int) -> bool:
-    """True if the process `pid` itself listens on `port`."""
+    """Whether the process `pid` itself listens on `port`."""
     wanted = {listener.inode for listener in listeners() if listener.port == port}
     return bool(wanted) and not wanted.isdisjoint(_sockets_of(pid))
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """The inodes of the sockets that a process has open; none if it is gone."""
+    """The inodes of the sockets that a process has open; none if it has ended."""
     folder = Path("/proc", str(pid), "fd")
     found: set[str] = set()
     try:
@@ -61,6 +61,6 @@ def _sockets_of(pid: int) -> set[str]:
             if match is not None:
                 found.add(match[1])
     except OSError:
-        # Closed, or ended, between two looks.
+        # A descriptor was closed, or the process ended, meanwhile.
         return found
     return found

@@ -1,10 +1,10 @@
-"""Starts the agents of a lab from one process, which has imported what they need and forks.
+"""Starts the agents of a lab by forking one process, which has imported what they need.
 
     whoever builds the lab ── an order for each agent ──► nursery ── fork ──► agent
                            ◄── its process id ───────────
 
-An order is a JSON object `{"namespace", "argv", "log"}` with a file descriptor beside it, which the
-agent writes to when it is ready. The nursery ends when nobody can give orders any more and all its
+An order is a JSON object `{"namespace", "argv", "log"}` with a file descriptor, to which the agent
+writes when it is ready. The nursery ends when the other end of its socket is closed and all its
 agents have ended.
 """
 
@@ -33,20 +33,20 @@ MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 0x2
 SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429
 AT_FDCWD, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1, 0x4
 
-# A guest in simulated time says here what a processor is like (netesto/lab/inside.py).
+# A guest in simulated time has facts of its own here (netesto/lab/inside.py).
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
 
 ORDER_BYTES = 16384
 
-# For a nursery that has no agents any more to end.
+# How long a nursery without agents may take to end.
 END_S = 2.0
 
 
 @contextlib.contextmanager
 def forked() -> Iterator[socket.socket]:
-    """A nursery for as long as the body runs; the socket to give it orders.
+    """A nursery while the body runs; the socket for its orders.
 
-    Call it before this process has threads: the nursery has only the one that forks.
+    Call it before this process has threads: the nursery gets only the one that forks.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -58,12 +58,12 @@ def forked() -> Iterator[socket.socket]:
         with ours:
             yield ours
     finally:
-        # Its agents have ended, as a rule; one that will not is not waited for.
+        # Usually its agents have ended; one that does not end is not waited for.
         process.wait_until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0), timeout=END_S)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """A nursery whose orders come from an inherited socket."""
+    """A nursery that gets its orders from an inherited socket."""
     parser = argparse.ArgumentParser(prog="python -m netesto.agent.nursery")
     parser.add_argument("--orders", type=int, required=True, metavar="FD")
     _serve(socket.socket(fileno=parser.parse_args(argv).orders))
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _be_the_nursery(orders: socket.socket) -> None:
-    """Never returns: what called `forked` goes on in another process."""
+    """Serve in the forked child; never returns."""
     status = 1
     try:
         os.setsid()
@@ -87,9 +87,9 @@ def _be_the_nursery(orders: socket.socket) -> None:
 
 
 def _serve(orders: socket.socket) -> None:
-    # The kernel reaps agents that end; nobody here asks how they did.
+    # The kernel reaps agents that end; their exit statuses are not needed.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # What is there now is not looked at again, and so not copied, when agents collect garbage.
+    # Garbage collection in agents then leaves present objects alone, and their pages shared.
     gc.freeze()
     while True:
         order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 1)
@@ -117,9 +117,9 @@ def _start(order: dict[str, object], ready: int, orders: socket.socket) -> int:
         Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
         _enter(Path(str(order["namespace"])))
         argv = order["argv"]
-        assert isinstance(argv, list), "orders come from our own other half"
+        assert isinstance(argv, list), "orders come from netesto.lab.nursery"
         status = daemon.main([*map(str, argv), "--ready-fd", str(ready)])
-    except BaseException:  # noqa: BLE001 - the top of a process, which says so in its log
+    except BaseException:  # noqa: BLE001 - the top of a process; its log has the traceback
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -135,14 +135,14 @@ def _redirect(log: Path) -> None:
 
 
 def _enter(namespace: Path) -> None:
-    """Go into a network namespace as `ip netns exec` does: /sys shows its interfaces, too. What is
-    laid over the folder of the processor stays."""
+    """Enter a network namespace as `ip netns exec` does: /sys shows its interfaces, too. An overlay
+    on CPU_FOLDER stays."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     _call(libc.setns, descriptor, CLONE_NEWNET)
-    # Gone by now: who took the lab down has looked for its agents already.
+    # The namespace was deleted: the lab was taken down meanwhile, and its agents looked for.
     if not os.path.samestat(os.fstat(descriptor), namespace.stat()):
-        raise FileNotFoundError(errno.ENOENT, "no such namespace any more", str(namespace))
+        raise FileNotFoundError(errno.ENOENT, "namespace deleted", str(namespace))
     os.close(descriptor)
     _call(libc.unshare, CLONE_NEWNS)
     _call(libc.mount, b"", b"/", b"none", MS_SLAVE | MS_REC, None)
@@ -150,7 +150,7 @@ def _enter(namespace: Path) -> None:
     kept = None
     if CPU_FOLDER.is_mount():
         kept = libc.syscall(SYS_OPEN_TREE, AT_FDCWD, cpu, OPEN_TREE_CLONE | os.O_CLOEXEC)
-    # A /sys that cannot be taken away stays: ours then covers it.
+    # If /sys cannot be unmounted, the new one covers it.
     libc.umount2(b"/sys", MNT_DETACH)
     _call(libc.mount, namespace.name.encode(), b"/sys", b"sysfs", 0, None)
     if kept is not None:

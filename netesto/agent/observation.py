@@ -1,4 +1,4 @@
-"""What observes an experiment on a host: sockets, CPU, captures; begun together, ended together."""
+"""The collectors of an experiment on a host: sockets, CPU, captures."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,10 +13,9 @@ from netesto.model import CaptureRequest
 
 
 class Observation:
-    """The collectors of one experiment; they write into `folder`.
+    """The collectors of one experiment, begun and ended together; they write into `folder`.
 
-    Groups may ask for different sampling intervals: each has a file of its own, `sockets.ss`,
-    then `sockets.2.ss`, and so on.
+    Each sampling interval that groups ask for has its own file: `sockets.ss`, `sockets.2.ss` …
     """
 
     def __init__(self, folder: Path, clock: Clock, *, on_warning: Callable[[str], None]) -> None:
@@ -29,7 +28,7 @@ class Observation:
         self._turn = asyncio.Lock()
 
     async def watch(self, ports: Iterable[int], interval_s: float, *, test: str) -> None:
-        """Sample the sockets of these ports from now on; everything else begins with the first."""
+        """Sample the sockets of these ports from now on; the first call begins all observation."""
         async with self._turn:
             await self._begin()
             if interval_s not in self._sockets:
@@ -43,12 +42,12 @@ class Observation:
             self._sockets[interval_s].watch(ports, to_the_end=test != "TCP_CRR")
 
     def unwatch(self, ports: Iterable[int], interval_s: float) -> None:
-        """No longer sample these sockets."""
+        """Stop sampling these sockets."""
         if interval_s in self._sockets:
             self._sockets[interval_s].unwatch(ports)
 
     async def add_capture(self, request: CaptureRequest, device: str) -> None:
-        """Capture from the first watched flow on, or from now if there was one."""
+        """Capture from the first watched flow on; from now on if there was one."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
             capture = Capture(path, request, device, on_warning=self._on_warning)
@@ -62,7 +61,7 @@ class Observation:
             await _stop(self._captures)
 
     async def end(self) -> None:
-        """End everything; the files are complete after."""
+        """End everything; the files are then complete."""
         async with self._turn:
             if self._cpu is None and self._captures:
                 self._on_warning("no flow ran here: the capture did not begin")

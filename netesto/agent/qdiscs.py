@@ -1,4 +1,4 @@
-"""Root qdiscs: what stands there now, and the words that make tc make it again."""
+"""Root qdiscs: parsed from what tc shows, and the arguments with which tc creates them again."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ Options: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class RootQdisc:
-    """The root qdisc of an interface. `has_children`: somebody put others, or classes, into it."""
+    """The root qdisc of an interface. `has_children`: it contains other qdiscs."""
 
     kind: str
     handle: str
@@ -21,9 +21,9 @@ class RootQdisc:
 
 
 def parse(text: str) -> RootQdisc | None:
-    """The root in what `tc -j qdisc show dev DEVICE` printed; None if it is the kernel's own.
+    """The root in the output of `tc -j qdisc show dev DEVICE`; None if it is the kernel's own.
 
-    The kernel's own has the handle 0 and comes back by itself. OutputError if it is no such text.
+    The kernel's own has the handle 0 and comes back by itself. OutputError if the text is invalid.
     """
     try:
         entries = [dict(entry) for entry in json.loads(text or "[]")]
@@ -34,13 +34,13 @@ def parse(text: str) -> RootQdisc | None:
         children = [entry for entry in entries if entry.get("parent") and entry["handle"] != "0:"]
         return RootQdisc(root["kind"], root["handle"], root.get("options", {}), bool(children))
     except (ValueError, KeyError, TypeError) as error:
-        raise OutputError(f"tc printed no list of qdiscs: {error}") from error
+        raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
 
 
 def recreate(root: RootQdisc) -> tuple[str, ...] | None:
-    """The words after `root` that make tc make this qdisc again; None if there is no knowing.
+    """The words after `root` with which tc creates this qdisc again; None if they are unknown.
 
-    What has children is not recreated: their classes and filters are not in the list.
+    A qdisc with children is not recreated: their classes and filters are not in the list.
     """
     words = _RECIPES.get(root.kind)
     if words is None or root.has_children:
@@ -68,7 +68,7 @@ def _plain(*names: str) -> Callable[[Options], Sequence[str]]:
 def _tbf(options: Options) -> list[str]:
     if options.keys() - {"rate", "burst", "lat"}:
         raise ValueError("a second bucket is not recreated")
-    # tc prints bytes per second, bytes and microseconds; a bare rate would be read as bits.
+    # tc prints bytes per second, bytes and microseconds, and reads a bare rate as bits per second.
     rate_bps = _number(options["rate"]) * 8
     burst, latency_us = options["burst"], options["lat"]
     return ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst}", "latency", f"{latency_us}us"]
@@ -85,13 +85,13 @@ def _netem(options: Options) -> list[str]:
             words += ["loss", f"{decimal(100 * _number(loss))}%"]
             words.append(f"{decimal(100 * _number(correlation))}%")
     if options.keys() - {"limit", "delay", "loss-random", "ecn", "gap", "seed"}:
-        raise ValueError("netem does more here than delay and lose")
+        raise ValueError("netem does more than delay and loss here")
     return words
 
 
 def _number(value: object) -> float:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 

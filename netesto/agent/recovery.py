@@ -1,9 +1,9 @@
-"""The state folder of an agent: one agent at a time, and what a killed one left is put right first.
+"""The state folder of an agent. One agent uses it at a time, and first recovers from a killed one.
 
-STATE/lock      held while an agent lives here
-STATE/journal   what is to be undone (agent.journal)
+STATE/lock      held by the agent
+STATE/journal   changes to undo (agent.journal)
 STATE/spool/    files that no controller has confirmed yet (agent.spool)
-STATE/servers/  what lasting traffic servers print
+STATE/servers/  output of lasting traffic servers
 """
 
 import contextlib
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def claim(state: Path) -> Iterator[Journal]:
-    """Have the folder for ourselves, and its journal open. WorldError if an agent has it."""
+    """Lock the folder and open its journal. WorldError if another agent has it."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -33,7 +33,7 @@ def claim(state: Path) -> Iterator[Journal]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise WorldError(
-                f"{state}: another agent has this folder", remedy="give each its own --state"
+                f"{state}: another agent has this folder", remedy="Give each its own --state."
             ) from None
         with contextlib.closing(Journal(state / "journal")) as journal:
             yield journal
@@ -43,7 +43,7 @@ def claim(state: Path) -> Iterator[Journal]:
 
 async def recover(journal: Journal) -> None:
     """End the processes and undo the settings that a killed agent left."""
-    # Before the settings: what still runs was meant to run under them.
+    # Before the settings: processes that still run were started under them.
     for life in journal.remains().lives:
         ended = leftovers.end(life)
         journal.ended(life)

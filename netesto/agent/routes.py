@@ -1,4 +1,4 @@
-"""Which interface of this host leads where."""
+"""The interfaces by which this host reaches others."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LOOPBACK = "lo"
 
 
 async def device_to(address: Address, *, default: str) -> str:
-    """The interface by which packets to `address` leave; `default` if there is no knowing."""
+    """The interface by which packets to `address` leave; `default` if it is unknown."""
     return await _device("route", "get", str(address)) or default
 
 
@@ -37,7 +37,7 @@ async def _device(*question: str) -> str:
 
 
 def parse(text: str) -> str:
-    """The interface of the first route that `ip -j route` printed, "" if there is none."""
+    """The interface of the first route in the output of `ip -j route`, "" if there is none."""
     try:
         routes: Sequence[dict[str, object]] = json.loads(text)
         return str(routes[0]["dev"])

@@ -1,4 +1,4 @@
-"""Traffic servers at this host: those that last, those of one flow, and the ports they have."""
+"""Traffic servers at this host, lasting ones and those of one flow, and their ports."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from netesto.traffic.ports import NETSERVER_PORT, PortRange
 
 log = logging.getLogger(__name__)
 
-# A server listens within milliseconds, unless the machine is choked.
+# A server listens within milliseconds, unless the machine is overloaded.
 _READY_TIMEOUT_S = 10.0
 
 
@@ -28,7 +28,7 @@ class _Lasting:
 
 
 class Servers:
-    """The servers of one hold. What lasting ones print goes to `folder`."""
+    """The servers of one hold. The output of lasting ones goes to `folder`."""
 
     def __init__(self, ports: PortRange, *, folder: Path) -> None:
         self._ports = ports
@@ -38,7 +38,7 @@ class Servers:
         self._turn = asyncio.Lock()
 
     async def ensure(self, tool: Tool) -> int:
-        """Have the lasting server of `tool` running; its port. It stays until `close`."""
+        """Start the lasting server of `tool` unless it runs; its port. It stays until `close`."""
         async with self._turn:
             lasting = self._lasting.get(tool.name)
             if lasting is None or lasting.job.status is not None:
@@ -49,7 +49,7 @@ class Servers:
             return lasting.port
 
     async def expect(self, request: GroupRequest, tool: Tool, *, folder: Path) -> Ports:
-        """Reserve ports for a group and have its servers listen. Output goes to `folder`."""
+        """Reserve ports for a group and start its servers. Their output goes to `folder`."""
         key = (request.exp, request.group)
         if key in self._groups:
             raise AgentError(f"experiment {request.exp} has group {request.group} already")
@@ -72,7 +72,7 @@ class Servers:
         return ports
 
     async def forget(self, exp: int, group: int) -> Ports | None:
-        """End the group's own servers and free its ports; those it had, None if it had none."""
+        """End the group's own servers and free its ports; the ports, None if it had none."""
         entry = self._groups.pop((exp, group), None)
         if entry is None:
             return None
@@ -91,7 +91,7 @@ class Servers:
             self._lasting.clear()
 
     async def _start_lasting(self, tool: Tool) -> _Lasting:
-        # Debian starts a netserver of its own at boot; then ours listens beside it.
+        # Debian starts a netserver at boot; ours then takes another port.
         port = self._take(1)[0] if NETSERVER_PORT in listening.ports() else NETSERVER_PORT
         self._folder.mkdir(parents=True, exist_ok=True)
         out = self._folder / f"{tool.name}.out"
@@ -99,29 +99,29 @@ class Servers:
         return _Lasting(await start(tool, port, out), port)
 
     def _take(self, count: int) -> tuple[int, ...]:
-        """Ports that neither a flow of ours nor anybody else has."""
+        """Ports that nobody uses."""
         occupied = listening.ports()
         ports: list[int] = []
-        foreign: list[int] = []
+        others: list[int] = []
         try:
             while len(ports) < count:
                 (port,) = self._ports.take(1)
-                (foreign if port in occupied else ports).append(port)
+                (others if port in occupied else ports).append(port)
         except BaseException:
             self._ports.give_back(ports)
             raise
         finally:
-            self._ports.give_back(foreign)
+            self._ports.give_back(others)
         return tuple(ports)
 
 
 async def start(tool: Tool, port: int, out: Path) -> process.Job:
-    """A server that listens on `port` when this returns. Both its streams go to the new `out`."""
+    """Start a server and wait until it listens on `port`. Its output goes to the new file `out`."""
     argv = tool.server_command(port)
     try:
         job = await process.start(argv, stdout=out)
     except ProcessError as error:
-        raise MissingError(str(error), remedy=f"is {tool.name} installed?") from None
+        raise MissingError(str(error), remedy=f"Is {tool.name} installed?") from None
     try:
         is_ready = await process.wait_until_async(
             lambda: job.status is not None or listening.listens(job.pid, port),

@@ -1,7 +1,7 @@
-"""What an agent does for its controller: transport.base.Agent, by shape, on this host.
+"""The agent's side of transport.base.Agent, by shape.
 
-The transport's gate lets one controller in at a time and only the holder act; so a call that
-needs a hold finds one here, or the hold is just ending.
+The transport's gate admits one controller at a time and lets only the holder act: a call that
+needs a hold finds one here, unless it is just ending.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Service:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         session = Session(self._premises, controller=controller, run=run)
         self._session = session
-        session.emit("held")
+        session.emit(Event(time_s=self._premises.clock.now(), kind="held"))
         try:
             while (event := await session.events.get()) is not None:
                 yield event
@@ -134,7 +134,7 @@ class Service:
         self._on_shut_down()
 
     async def find_out(self) -> None:
-        """Learn what this host can do, before somebody asks."""
+        """Probe what this host can do before a controller asks."""
         await asyncio.gather(self._able(), self._premises.tools.versions())
 
     async def _able(self) -> Capabilities:
@@ -143,15 +143,15 @@ class Service:
         return await asyncio.shield(self._capabilities)
 
     def end(self, reason: str) -> None:
-        """End the hold, if there is one, and all that it did; its stream ends with the reason, or
-        plainly if that is ""."""
+        """End the hold, if there is one, and undo it; its stream ends with the reason as an error,
+        or without one if that is ""."""
         self._reason = reason
         if self._session is not None:
             self._session.events.put_nowait(None)
 
     @contextlib.contextmanager
     def _acting(self) -> Iterator[Session]:
-        """The hold, for a call that changes something."""
+        """The hold, for a call that changes the host."""
         session = self._held()
         with session.call():
             yield session
@@ -163,7 +163,7 @@ class Service:
 
 
 def addresses() -> tuple[str, ...]:
-    """The addresses of this host that others can reach: neither loopback nor link-local."""
+    """The addresses of this host, without loopback and link-local ones."""
     found = {
         entry.address
         for entries in psutil.net_if_addrs().values()

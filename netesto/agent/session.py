@@ -1,9 +1,9 @@
-"""One hold of the agent: what a controller has done here, and how all of it ends with it."""
+"""One hold of the agent: everything that a controller does here, which ends with the hold."""
 
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netesto.agent import congestion
@@ -20,24 +20,23 @@ from netesto.model import (
     Applied,
     CaptureRequest,
     Event,
-    EventKind,
     GroupRequest,
     Ports,
     Setting,
 )
 from netesto.traffic.ports import PortRange
 
-# Each sample is a run of ss; faster ones would measure themselves.
+# Faster sampling would measure itself.
 _INTERVAL_MIN_S = 0.01
 
-# As many as PortRange has ports for.
+# PortRange has ports for so many.
 _INSTANCES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
-    """What an agent works with, hold after hold. `device` is the one it tests through; `links` the
-    network namespace of a lab's links, "" where there is none."""
+    """What an agent works with in every hold. `device` is the interface it tests through; `links`
+    the network namespace of a lab's links, "" outside of a lab."""
 
     host: str
     device: str
@@ -68,13 +67,15 @@ class Session:
         self._settings = Settings(
             premises.journal,
             device=premises.device,
-            on_warning=lambda text: self.emit("warning", text=text),
+            on_warning=lambda text: self.emit(
+                Event(time_s=premises.clock.now(), kind="warning", text=text)
+            ),
         )
-        premises.spool.experiment(run, 0)  # refuses a name that is none
+        premises.spool.experiment(run, 0)  # raises if the name is invalid
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """The body changes something here; `close` waits for it, so that nothing is left out."""
+        """Let the body change the host; `close` waits for it, so that all of it is undone."""
         self._calls += 1
         self._idle.clear()
         try:
@@ -84,43 +85,22 @@ class Session:
             if not self._calls:
                 self._idle.set()
 
-    def emit(
-        self,
-        kind: EventKind,
-        *,
-        exp: int = 0,
-        group: int = 0,
-        instance: int = 0,
-        rate_bps: float = 0.0,
-        text: str = "",
-        last_lines: str = "",
-        time_s: float | None = None,
-    ) -> None:
-        """Tell the controller, and keep it with the experiment."""
+    def emit(self, event: Event) -> None:
+        """Send an event to the controller, and keep it with its experiment."""
         self._sequence += 1
-        event = Event(
-            sequence=self._sequence,
-            time_s=self._premises.clock.now() if time_s is None else time_s,
-            kind=kind,
-            exp=exp,
-            group=group,
-            instance=instance,
-            rate_bps=rate_bps,
-            text=text,
-            last_lines=last_lines,
-        )
-        if exp in self._experiments:
-            self._experiments[exp].keep(event)
+        event = replace(event, sequence=self._sequence)
+        if event.exp in self._experiments:
+            self._experiments[event.exp].keep(event)
         self.events.put_nowait(event)
 
     def experiment(self, exp: int) -> Experiment:
-        """The experiment, begun here if it was not. AgentError if it is finished, or we are."""
+        """The experiment, begun if it is new. AgentError if it, or the hold, has ended."""
         if self._is_closing:
             raise AgentError("the hold has ended")
         if exp not in self._experiments:
             folder = self._premises.spool.experiment(self.run, exp)
             if folder.exists():
-                raise AgentError(f"experiment {exp} of this run was finished here before")
+                raise AgentError(f"experiment {exp} of this run was finished before")
             self._experiments[exp] = Experiment(
                 exp,
                 folder,
@@ -139,7 +119,7 @@ class Session:
         return await self._settings.apply(setting)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        """Lasting servers of these tools, as far as the tests need them."""
+        """Start the lasting servers of these tools that the tests need."""
         for name in tools:
             tool = await self._premises.tools.get(name)
             if tool.lasting_server and tool.tests.intersection(tests):
@@ -178,7 +158,7 @@ class Session:
         await self.experiment(exp).take_stats(order)
 
     async def finish(self, exp: int) -> None:
-        """Complete an experiment; one that never began here is complete."""
+        """Complete an experiment; one that did not begin here is complete."""
         experiment = self._experiments.get(exp)
         if experiment is None or experiment.is_finished:
             return
@@ -187,7 +167,7 @@ class Session:
         await experiment.finish()
 
     async def abort(self, reason: str) -> None:
-        """End all flows and captures; experiments can be finished after."""
+        """End all flows and captures; experiments can then be finished."""
         await asyncio.gather(
             *(
                 experiment.abort(reason)
@@ -197,9 +177,9 @@ class Session:
         )
 
     async def close(self, reason: str) -> None:
-        """End everything and put everything back, in the order in which it can be done.
+        """End everything and put everything back.
 
-        No call begins any more; those under way start nothing, and are over in seconds.
+        No new call begins; those in progress start nothing, and end within seconds.
         """
         self._is_closing = True
         try:
@@ -209,23 +189,21 @@ class Session:
                 await self.finish(exp)
             await self._servers.close()
         finally:
-            # Whatever went wrong above, the host is put back.
+            # Whatever failed above, the host is put back.
             await self._settings.restore()
 
 
 def check(request: GroupRequest) -> None:
-    """AgentError if a request is out of all reason; the language is more exact, and elsewhere."""
+    """AgentError if a request makes no sense; the language checks more."""
     if request.test not in TESTS:
-        raise AgentError(f"test {request.test}: unknown", remedy=f"there are {_list(TESTS)}")
+        raise AgentError(
+            f"test {request.test}: unknown", remedy=f"Tests: {', '.join(sorted(TESTS))}"
+        )
     if not 1 <= request.instances <= _INSTANCES_MAX:
-        raise AgentError(f"{request.instances} instances; from 1 to {_INSTANCES_MAX} can run")
+        raise AgentError(f"{request.instances} instances; 1 to {_INSTANCES_MAX} are possible")
     if request.group < 1 or request.exp < 1:
-        raise AgentError(f"experiment {request.exp}, group {request.group}: both begin with 1")
+        raise AgentError(f"experiment {request.exp}, group {request.group}: both count from 1")
     if not request.duration_s > 0 or not request.delay_s >= 0:
-        raise AgentError("a duration is more than 0 seconds, a delay not less than 0")
+        raise AgentError("a duration must be more than 0 s, a delay not less than 0 s")
     if not request.interval_s >= _INTERVAL_MIN_S:
-        raise AgentError(f"an interval of {request.interval_s:g} s; the least is 0.01 s")
-
-
-def _list(words: frozenset[str]) -> str:
-    return ", ".join(sorted(words))
+        raise AgentError(f"an interval of {request.interval_s:g} s; the minimum is 0.01 s")

@@ -1,6 +1,7 @@
 """Settings of a host: planned as data, journaled, made, read back, and put back in reverse order.
 
-`plan` is pure: from what is asked and what was there before it makes the steps and their undoing.
+The functions `plan_…` are pure: from a setting and what was there before they make the steps and
+their undoing.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from netesto import allowed, process
 from netesto.agent import qdiscs
@@ -19,18 +21,20 @@ from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Setting, Sysctl
 
+Value: TypeAlias = Sysctl | ModuleParameter
+
 log = logging.getLogger(__name__)
 
 # tc answers in milliseconds.
 _TC_TIMEOUT_S = 5.0
 
-# What tc says of something that is not there; then there is nothing left to undo.
+# What tc says if there is nothing left to undo.
 _ALREADY_GONE = ("handle of zero", "No such file", "Cannot find device", "Invalid handle")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to make a setting, and how to undo it. `warning` tells what cannot be put back."""
+    """How to make a setting, and how to undo it. `warning` says what cannot be put back."""
 
     what: str
     steps: tuple[Step, ...]
@@ -38,27 +42,39 @@ class Plan:
     warning: str = ""
 
 
-def plan_sysctl(setting: Sysctl, before: str) -> Plan:
+def plan_value(setting: Value, before: str) -> Plan:
     """`before` is the value the kernel has now. AgentError if a script may not set it so."""
     value = " ".join(setting.value.split())
-    allowed.check_sysctl(setting.name, value)
-    path = str(sysctl_path(setting.name))
-    what = f"sysctl {setting.name}={value}"
-    return Plan(what, (Write(path, value),), (Write(path, before),))
+    match setting:
+        case Sysctl(name):
+            allowed.check_sysctl(name, value)
+        case ModuleParameter(module, name):
+            allowed.check_module_parameter(module, name, value)
+    path = str(path_of(setting))
+    return Plan(f"{_name(setting)}={value}", (Write(path, value),), (Write(path, before),))
 
 
-def plan_module_parameter(setting: ModuleParameter, before: str) -> Plan:
-    """`before` is the value the module has now. AgentError if a script may not set it so."""
-    allowed.check_module_parameter(setting.module, setting.name, setting.value)
-    path = str(parameter_path(setting.module, setting.name))
-    what = f"module parameter {setting.module} {setting.name}={setting.value}"
-    return Plan(what, (Write(path, setting.value),), (Write(path, before),))
+def path_of(setting: Value) -> Path:
+    """The kernel's file. /proc/sys/net is that of the network namespace of who opens it."""
+    match setting:
+        case Sysctl(name):
+            return Path("/proc/sys", *name.split("."))
+        case ModuleParameter(module, name):
+            return Path("/sys/module", module, "parameters", name)
+
+
+def _name(setting: Value) -> str:
+    match setting:
+        case Sysctl(name):
+            return f"sysctl {name}"
+        case ModuleParameter(module, name):
+            return f"module parameter {module} {name}"
 
 
 def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
     """`before` is the root now, None the kernel's own. AgentError if a script may not set it so.
 
-    Without an action the old root goes first; the kernel's own cannot be deleted, only covered.
+    Without an action the old root is deleted first; the kernel's own can only be replaced.
     """
     allowed.check_qdisc(setting.kind, setting.options, setting.action)
     root = ("dev", setting.device, "root")
@@ -74,8 +90,8 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
     warning = ""
     if before is not None and old is None:
         warning = (
-            f"the qdisc {before.kind} that {setting.device} had cannot be put back as it was;"
-            " it will have the kernel's own"
+            f"the qdisc {before.kind} of {setting.device} cannot be put back as it was;"
+            " the kernel's own will take its place"
         )
     words = (setting.action, setting.kind, *setting.options)
     what = f"qdisc {setting.device}: {' '.join(word for word in words if word)}"
@@ -97,15 +113,6 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
     return plan_qdisc(Qdisc("netem", tuple(options), "", setting.device), before)
 
 
-def sysctl_path(name: str) -> Path:
-    """/proc/sys/net is that of the network namespace of who opens it."""
-    return Path("/proc/sys", *name.split("."))
-
-
-def parameter_path(module: str, name: str) -> Path:
-    return Path("/sys/module", module, "parameters", name)
-
-
 class Settings:
     """The settings made on this host. An empty device stands for `device`."""
 
@@ -116,13 +123,11 @@ class Settings:
         self._turn = asyncio.Lock()
 
     async def apply(self, setting: Setting) -> Applied:
-        """Make one setting, or leave all as it was and raise the reason."""
+        """Make one setting; if that fails, leave everything as it was and raise the reason."""
         async with self._turn:
             match setting:
-                case Sysctl():
-                    return await self._apply_sysctl(setting)
-                case ModuleParameter():
-                    return await self._apply_parameter(setting)
+                case Sysctl() | ModuleParameter():
+                    return await self._apply_value(setting)
                 case Qdisc() | Netem():
                     return await self._apply_qdisc(setting)
 
@@ -131,12 +136,12 @@ class Settings:
         async with self._turn:
             await restore(self._journal)
 
-    async def _apply_sysctl(self, setting: Sysctl) -> Applied:
+    async def _apply_value(self, setting: Value) -> Applied:
         # What is not allowed is not read either.
-        plan_sysctl(setting, "")
-        path = sysctl_path(setting.name)
-        before = _read_sysctl(setting.name, path)
-        plan = plan_sysctl(setting, before)
+        plan_value(setting, "")
+        path = path_of(setting)
+        before = _read(setting, path)
+        plan = plan_value(setting, before)
         try:
             await self._carry_out(plan)
         except OSError as error:
@@ -145,17 +150,6 @@ class Settings:
                 raise MissingError(
                     f"{kind} {setting.value}: not in this kernel ({platform.release()})"
                 ) from None
-            raise AgentError(f"{plan.what}: {error.strerror}") from None
-        return Applied(plan.what, before, _fields(path))
-
-    async def _apply_parameter(self, setting: ModuleParameter) -> Applied:
-        plan_module_parameter(setting, "")
-        path = parameter_path(setting.module, setting.name)
-        before = _read_parameter(setting, path)
-        plan = plan_module_parameter(setting, before)
-        try:
-            await self._carry_out(plan)
-        except OSError as error:
             raise AgentError(f"{plan.what}: {error.strerror}") from None
         return Applied(plan.what, before, _fields(path))
 
@@ -238,37 +232,35 @@ def _write(path: Path, text: str) -> None:
 
 
 def _fields(path: Path) -> str:
-    """A kernel file's value, its fields separated by single blanks."""
+    """A kernel file's value, its fields separated by single spaces."""
     return " ".join(path.read_text(encoding="utf-8").split())
 
 
-def _read_sysctl(name: str, path: Path) -> str:
+def _read(setting: Value, path: Path) -> str:
     try:
         return _fields(path)
     except FileNotFoundError:
-        raise MissingError(
-            f"sysctl {name}: not here (kernel {platform.release()})",
-            remedy="some exist only outside of network namespaces, some only in other kernels",
-        ) from None
+        raise _absent(setting, path) from None
     except OSError as error:
-        raise AgentError(f"sysctl {name}: {error.strerror}") from None
+        raise AgentError(f"{_name(setting)}: {error.strerror}") from None
 
 
-def _read_parameter(setting: ModuleParameter, path: Path) -> str:
-    try:
-        return _fields(path)
-    except FileNotFoundError:
-        what = f"module parameter {setting.module} {setting.name}"
-        if not path.parent.exists():
-            raise MissingError(f"{what}: the module {setting.module} is not loaded") from None
-        has = ", ".join(sorted(entry.name for entry in path.parent.iterdir()))
-        raise MissingError(f"{what}: not in this kernel", remedy=f"it has: {has}") from None
-    except OSError as error:
-        raise AgentError(f"module parameter {setting.name}: {error.strerror}") from None
+def _absent(setting: Value, path: Path) -> MissingError:
+    what = _name(setting)
+    match setting:
+        case Sysctl():
+            return MissingError(
+                f"{what}: not here (kernel {platform.release()})",
+                remedy="some exist only outside of network namespaces, some only in other kernels",
+            )
+        case ModuleParameter(module) if not path.parent.exists():
+            return MissingError(f"{what}: module {module} is not loaded")
+    has = ", ".join(sorted(entry.name for entry in path.parent.iterdir()))
+    return MissingError(f"{what}: not in this kernel", remedy=f"it has: {has}")
 
 
 async def _read_root(device: str) -> tuple[RootQdisc | None, str]:
-    """The root qdisc, for us and for people. AgentError if there is no such interface."""
+    """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
     show = ("qdisc", "show", "dev", device)
     try:
         entries = await process.run_async(("tc", "-j", *show), timeout=_TC_TIMEOUT_S)

@@ -1,11 +1,11 @@
-"""Where an agent keeps what it measured until the controller has it: STATE/spool/RUN/EXP/.
+"""The files that an agent keeps until the controller has them: STATE/spool/RUN/EXP/.
 
 events.jsonl          every event of the experiment, with its time
-flow.G.I.out .err     what the tool of instance I of group G printed, untouched
+flow.G.I.out .err     output of the tool of instance I of group G, unchanged
 flow.G.I.json         how it was started, and how it ended
-group.G.json          what was asked, and the interface's counters before and after
-server.G.I.out        what the server of one instance printed, where it has its own
-server.G.json         at the server: what was asked, and the ports reserved
+group.G.json          the request, and the interface's counters before and after
+server.G.I.out        output of the server of one instance, if it has its own
+server.G.json         at the server: the request, and the ports reserved
 sockets.ss cpu.jsonl  samples of the collectors
 ping.G.out            the ping train of group G
 capture.N.pcap .log   captures
@@ -23,11 +23,10 @@ from netesto import atomic
 from netesto.errors import AgentError
 from netesto.model import FileEntry
 
-# One piece of a file on its way to the controller: small enough that calls on the same connection
-# need not wait behind it.
+# Pieces of a file are so small that other calls on the same connection need not wait behind one.
 PIECE_BYTES = 256 * 1024
 
-# A run's name is a folder of ours; nothing else may come of it.
+# A run's name becomes a folder, so it must not be a path.
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
 
 
@@ -38,15 +37,15 @@ class Spool:
         self._folder = folder
 
     def experiment(self, run: str, exp: int) -> Path:
-        """The folder of an experiment, which need not exist. AgentError if `run` is no name."""
+        """The folder of an experiment, which need not exist. AgentError if `run` is invalid."""
         if not _RUN.fullmatch(run):
             raise AgentError(
-                f"{run!r} is no name for a run", remedy="use letters, digits, . _ : + and -"
+                f"invalid name of a run {run!r}", remedy="Use letters, digits, . _ : + and -."
             )
         return self._folder / run / str(exp)
 
     def remove(self, run: str, exp: int) -> None:
-        """Remove an experiment, and the run's folder with its last one."""
+        """Remove an experiment, and with the last one the run's folder."""
         folder = self.experiment(run, exp)
         if folder.exists():
             shutil.rmtree(folder)
@@ -54,14 +53,14 @@ class Spool:
             folder.parent.rmdir()
 
     def runs(self) -> list[str]:
-        """Runs whose files were not all fetched."""
+        """Runs with files that were not fetched."""
         return (
             sorted(entry.name for entry in self._folder.iterdir()) if self._folder.exists() else []
         )
 
 
 def entries(folder: Path) -> list[FileEntry]:
-    """All files of an experiment, in order; none if nothing of it happened here."""
+    """All files of an experiment, in order."""
     return [
         FileEntry(path.relative_to(folder).as_posix(), path.stat().st_size, _sha256(path))
         for path in sorted(folder.rglob("*"))
@@ -81,7 +80,7 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write a record, whole or not at all. Addresses become text."""
+    """Write a record whole. Addresses become text."""
     atomic.replace(path, json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The traffic tools of this host, found by asking each for its version, once."""
+"""The traffic tools of this host, found by asking each for its version once."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,25 +11,25 @@ _VERSION_TIMEOUT_S = 5.0
 
 
 class Tools:
-    """Those of `known` that are installed. The first question asks them all, at the same time."""
+    """The installed ones of `known`. The first call asks all of them at the same time."""
 
     def __init__(self, known: Mapping[str, Tool]) -> None:
         self._known = known
         self._asked: asyncio.Task[dict[str, str]] | None = None
 
     async def versions(self) -> dict[str, str]:
-        """The versions of those that are installed, by name."""
+        """The versions of the installed tools, by name."""
         if self._asked is None:
             self._asked = asyncio.create_task(self._ask())
         return dict(await asyncio.shield(self._asked))
 
     async def version(self, name: str) -> str:
-        """The version of one, "" if it is not installed."""
+        """The version of a tool, "" if it is not installed."""
         return (await self.versions()).get(name, "")
 
     async def get(self, name: str) -> Tool:
-        """The tool as its installed version wants to be started. MissingError if there is none
-        such; one that is not installed fails when it is started, and says so."""
+        """The tool as its installed version needs it. MissingError if the tool is unknown; one that
+        is not installed fails when it is started."""
         tool = self._known.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")

@@ -1,6 +1,6 @@
-"""What a host looks like before and after an experiment: counters, settings, offloads, qdiscs.
+"""The state of a host before and after an experiment: counters, settings, offloads, qdiscs.
 
-Each source has a file of its own, `HOST.<source>`. What could not be read says so in its file.
+Each source has a file, `HOST.<source>`; a source that cannot be read has the reason in its file.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psutil
+
 import netesto
 from netesto import process
 from netesto.errors import ProcessError
 
-# These commands answer in milliseconds; a driver that hangs must not hang the experiment.
+# These commands take milliseconds; a driver that hangs must not hang the experiment.
 COMMAND_TIMEOUT_S = 5.0
 
 PROC = Path("/proc")
@@ -26,7 +28,7 @@ _NET_FILES: Mapping[str, str] = {
     "netstat": "net/netstat",
 }
 
-# Beside all of net: what decides when threads and timers run.
+# Besides all of net: what decides when threads and timers run.
 _KERNEL_SYSCTLS = (
     "kernel/numa_balancing",
     "kernel/nmi_watchdog",
@@ -37,7 +39,7 @@ _KERNEL_SYSCTLS = (
     "vm/swappiness",
 )
 
-# Folders of net with a folder for every interface; a lab's router has dozens.
+# Folders of net with one folder per interface; a router of a lab has dozens.
 _PER_INTERFACE = frozenset({"conf", "neigh"})
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0/cpufreq")
@@ -50,33 +52,30 @@ _OFFLOADS: Mapping[str, str] = {
     "gso": "generic-segmentation-offload",
 }
 
-# One look at a kernel's file; most are shorter.
+# One read of a kernel's file; most are shorter.
 _PIECE_BYTES = 64 * 1024
-
-# /proc/net/dev: eight numbers received, then eight sent, bytes and packets first in both.
-_SENT = 8
 
 
 async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool:
-    """Write the facts of this host, with those of the interface `device`, into `folder`; and those
-    of the queues in the network namespace `links`, if there is one.
+    """Write the facts of this host and of its interface `device` into `folder`, and those of the
+    queues in the network namespace `links` (optional).
 
-    False if they were taken before: these stay as they are. OSError if `folder` is not writable.
+    False if they were taken before; the earlier ones stay. OSError if `folder` is not writable.
     """
     if await asyncio.to_thread((folder / f"{host}.info").exists):
         return False
     asked = commands(device, links)
-    told, outputs = await asyncio.gather(
-        asyncio.to_thread(_told_by_kernel, host, device),
+    read, outputs = await asyncio.gather(
+        asyncio.to_thread(_kernel_texts, host, device),
         asyncio.gather(*map(_output, asked.values())),
     )
-    texts = told | dict(zip(asked, outputs, strict=True))
+    texts = read | dict(zip(asked, outputs, strict=True))
     await asyncio.to_thread(_write, folder, host, texts)
     return True
 
 
 def commands(device: str, links: str = "") -> dict[str, list[str]]:
-    """What is asked of tools, by the suffix of the file that holds the answer."""
+    """The commands to run, by the suffix of the file that holds their output."""
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
     for option in ("-k", "-S", "-c", "-a"):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
@@ -86,7 +85,7 @@ def commands(device: str, links: str = "") -> dict[str, list[str]]:
 
 
 async def _output(argv: list[str]) -> str:
-    """What a command printed, and, where it failed, that it did."""
+    """What a command printed, with its exit status if it failed."""
     try:
         finished = await process.run_async(argv, timeout=COMMAND_TIMEOUT_S, check=False)
     except ProcessError as error:
@@ -95,7 +94,7 @@ async def _output(argv: list[str]) -> str:
     return f"{text}{' '.join(argv)}: exit status {finished.status}\n" if finished.status else text
 
 
-def _told_by_kernel(host: str, device: str) -> dict[str, str]:
+def _kernel_texts(host: str, device: str) -> dict[str, str]:
     texts = {name: _read(PROC / source) for name, source in _NET_FILES.items()}
     texts["sysctl"] = "".join(f"{name} = {value}\n" for name, value in sysctls(device))
     texts["info"] = "".join(f"{name}: {value}\n" for name, value in _info(host).items())
@@ -103,14 +102,14 @@ def _told_by_kernel(host: str, device: str) -> dict[str, str]:
 
 
 def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
-    """`info` comes last: it is there only if all others are."""
+    """`info` comes last: if it exists, all others do."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(texts, key=lambda name: name == "info"):
         (folder / f"{host}.{name}").write_text(texts[name], encoding="utf-8")
 
 
 def _read(path: Path) -> str:
-    """The text of a kernel's file, or why there is none."""
+    """The text of a kernel's file, or why it cannot be read."""
     try:
         return _contents(path)
     except OSError as error:
@@ -120,8 +119,8 @@ def _read(path: Path) -> str:
 def _contents(path: Path) -> str:
     """The text of a kernel's file.
 
-    Four system calls instead of twelve: a host's facts are hundreds of files, and in a guest that
-    is what their reading costs.
+    Four system calls instead of the twelve of Path.read_text: a host's facts are hundreds of files,
+    and in a guest system calls are what reading them costs.
     """
     pieces = []
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -134,7 +133,7 @@ def _contents(path: Path) -> str:
 
 
 def sysctls(device: str) -> Iterator[tuple[str, str]]:
-    """Names and values, as `sysctl -a` tells them: all of net, and some others.
+    """Names and values in the form of `sysctl -a`: all of net, and some others.
 
     Of settings per interface, those of `device`, of lo, and the common ones.
     """
@@ -150,7 +149,7 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
         try:
             lines = _contents(path).splitlines()
         except OSError:
-            # Some can only be written, some are secret, some are not in this kernel.
+            # Some are write-only, some are secret, some are not in this kernel.
             continue
         for line in lines:
             yield name, line
@@ -182,7 +181,7 @@ def _info(host: str) -> dict[str, str]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """`name: value` lines; of a name that comes again the first value counts."""
+    """`name: value` lines; the first value of a name counts."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -198,10 +197,10 @@ def _distribution() -> str:
 
 
 def features(facts: Mapping[str, str]) -> dict[str, str]:
-    """What of a host's facts goes into the table of results; what is not known is not in it.
+    """The facts of a host that are columns of exp.csv; unknown ones are left out.
 
     `facts`: the texts of the files that `take` wrote, by suffix. tso, lro, gro, gso: "on" or "off".
-    rx-frames, tx-frames: packets. adaptive-rx: "1" or "0", for it is averaged. tcpRmem, tcpWmem:
+    rx-frames, tx-frames: packets. adaptive-rx: "1" or "0", so that it has a mean. tcpRmem, tcpWmem:
     bytes, the third value of the sysctl.
     """
     found = offloads(facts.get("ethtool-k", ""))
@@ -228,7 +227,7 @@ def coalescing(text: str) -> dict[str, str]:
 
 
 def buffers(text: str) -> dict[str, str]:
-    """tcpRmem and tcpWmem in what `sysctl -a` or `sysctls` told."""
+    """tcpRmem and tcpWmem in the lines of `sysctl -a` or `sysctls`."""
     found = {}
     for name, sysctl in (("tcpRmem", "tcp_rmem"), ("tcpWmem", "tcp_wmem")):
         match = re.search(rf"^net\.ipv4\.{sysctl} = \d+\s+\d+\s+(\d+)$", text, re.MULTILINE)
@@ -238,23 +237,16 @@ def buffers(text: str) -> dict[str, str]:
 
 
 def interface_counters(device: str) -> dict[str, int]:
-    """rx_packets, tx_packets, rx_bytes, tx_bytes of an interface; empty if there is none such.
+    """rx_packets, tx_packets, rx_bytes, tx_bytes of an interface; empty if it does not exist.
 
-    From /proc, which tells of the network namespace of who reads; /sys may tell of another.
+    From /proc/net/dev, which is that of our network namespace; /sys may be that of another.
     """
-    return parse_counters((PROC / "net/dev").read_text(encoding="utf-8"), device)
-
-
-def parse_counters(text: str, device: str) -> dict[str, int]:
-    """`interface_counters` in the text of /proc/net/dev."""
-    for line in text.splitlines():
-        name, colon, rest = line.strip().rpartition(":")
-        if colon and name == device:
-            numbers = [int(word) for word in rest.split()]
-            return {
-                "rx_packets": numbers[1],
-                "tx_packets": numbers[_SENT + 1],
-                "rx_bytes": numbers[0],
-                "tx_bytes": numbers[_SENT],
-            }
-    return {}
+    found = psutil.net_io_counters(pernic=True, nowrap=False).get(device)
+    if found is None:
+        return {}
+    return {
+        "rx_packets": found.packets_recv,
+        "tx_packets": found.packets_sent,
+        "rx_bytes": found.bytes_recv,
+        "tx_bytes": found.bytes_sent,
+    }

@@ -30,7 +30,7 @@ def test_agent_does_not_listen_to_the_network(text: str):
         listen_address(text)
     assert str(caught.value) == (
         f"cannot listen on {text}: until enrolment and TLS exist, an agent listens on loopback or"
-        " a Unix socket\nreach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST"
+        " a Unix socket\nReach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST"
     )
 
 
@@ -38,8 +38,8 @@ def test_name_is_no_address_to_listen_on():
     with pytest.raises(UsageError) as caught:
         listen_address("h1.example.net:99")
     assert str(caught.value) == (
-        "cannot listen on h1.example.net:99: h1.example.net is no address\n"
-        "write an address of this host, such as 127.0.0.1"
+        "cannot listen on h1.example.net:99: invalid address 'h1.example.net'\n"
+        "Write an address of this host, such as 127.0.0.1."
     )
 
 

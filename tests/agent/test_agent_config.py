@@ -37,10 +37,10 @@ def test_one_address_needs_no_list(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("port = 9", "unknown key 'port'\nkeys: clients, device, host, listen, state"),
-        ("listen = 9", "listen is an address, or a list of them"),
-        ("listen = [9]", "listen is an address, or a list of them"),
-        ("device = 9", "device is a text"),
+        ("port = 9", "unknown key 'port'\nKeys: clients, device, host, listen, state"),
+        ("listen = 9", "listen: an address or a list of addresses is required"),
+        ("listen = [9]", "listen: an address or a list of addresses is required"),
+        ("device = 9", "device: a text is required"),
         ("device", "Expected '=' after a key in a key/value pair (at end of document)"),
     ],
 )

@@ -238,13 +238,13 @@ async def test_unknown_congestion_control_is_refused_before_anything_runs(
 async def test_group_that_has_run_is_refused(start_daemon: StartDaemon):
     async with start_daemon("a").held() as a:
         await a.start(request(), NOBODY, None)
-        with pytest.raises(AgentError, match=r"^a: experiment 1 has had its group 1 already$"):
+        with pytest.raises(AgentError, match=r"^a: experiment 1: group 1 was started before$"):
             await a.start(request(), NOBODY, None)
 
 
 @pytest.mark.parametrize("run", ["../escape", "", "a/b", ".hidden"])
 async def test_run_that_is_no_name_is_refused(run: str, start_daemon: StartDaemon):
-    with pytest.raises(AgentError, match="is no name for a run"):
+    with pytest.raises(AgentError, match="invalid name of a run"):
         async with start_daemon("a").held(run):
             pass
 
@@ -303,7 +303,7 @@ async def test_terminated_agent_leaves_no_process_and_no_socket(
     client, server = start_daemon("a"), start_daemon("b")
     life = life_of(client)
     async with server.held() as b:
-        with pytest.raises(AgentError, match=r"^a: the agent was told to end$"):
+        with pytest.raises(AgentError, match=r"^a: the agent was asked to end$"):
             await signal_in_mid_flow(client, b, sign)
     assert (client.child.wait(DEADLINE_S), processes_of(life), client.socket.exists()) == (
         0,
@@ -335,7 +335,7 @@ def test_recover_leaves_a_living_agent_alone(start_daemon: StartDaemon):
     argv = [sys.executable, "-m", "netesto.agent.daemon", "--recover"]
     finished = process.run([*argv, "--state", str(daemon.state)], timeout=DEADLINE_S, check=False)
     said = f"netesto-agent: {daemon.state}: another agent has this folder\n"
-    assert (finished.status, finished.stderr) == (3, said + "give each its own --state\n")
+    assert (finished.status, finished.stderr) == (3, said + "Give each its own --state.\n")
 
 
 async def test_frozen_agent_is_given_up(start_daemon: StartDaemon):
@@ -375,8 +375,8 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
     [
         ([], "no address to listen on"),
         (["--listen", "192.0.2.1:0"], "cannot listen on 192.0.2.1:0: until enrolment and TLS"),
-        (["--listen", "h1:0"], "cannot listen on h1:0: h1 is no address"),
-        (["--listen", "unix:/no/such/folder/s"], "unix:/no/such/folder/s: there is no folder"),
+        (["--listen", "h1:0"], "cannot listen on h1:0: invalid address 'h1'"),
+        (["--listen", "unix:/no/such/folder/s"], "unix:/no/such/folder/s: no folder"),
         (["--config", "/no/agent.toml"], "/no/agent.toml: No such file or directory"),
     ],
 )

@@ -6,9 +6,9 @@ import pytest
 from agent_values import ShellTool, request
 
 from netesto import process
-from netesto.agent.jobs import Flow, last_lines
+from netesto.agent.jobs import Flow, Start, last_lines
 from netesto.collectors.clock import Clock
-from netesto.model import Ports
+from netesto.model import Event, Ports
 
 PORTS = Ports(control=(1000,), data=(2000,))
 
@@ -19,15 +19,14 @@ DEADLINE_S = 20
 class Told(list):
     """What a flow told, as (kind, text, rate, last lines)."""
 
-    def __call__(self, kind, *, text="", rate_bps=0.0, last_lines="", **_):
-        self.append((kind, text, rate_bps, last_lines))
+    def __call__(self, event: Event) -> None:
+        self.append((event.kind, event.text, event.rate_bps, event.last_lines))
 
 
 def flow_of(tool: ShellTool, folder: Path, told: Told) -> Flow:
-    return Flow(
-        request(),
-        PORTS,
-        1,
+    start = Start(
+        request=request(),
+        ports=PORTS,
         asked_start_s=100.0,
         tool=tool,
         version="1.0",
@@ -35,6 +34,7 @@ def flow_of(tool: ShellTool, folder: Path, told: Told) -> Flow:
         clock=Clock(),
         emit=told,
     )
+    return Flow(start, 1)
 
 
 async def outcome(tool: ShellTool, folder: Path) -> list[tuple[str, str, float, str]]:

@@ -37,7 +37,7 @@ def test_children_are_seen():
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"root": true}]'])
 def test_text_that_is_no_list_of_qdiscs_is_an_error(text: str):
-    with pytest.raises(OutputError, match="tc printed no list of qdiscs"):
+    with pytest.raises(OutputError, match="invalid list of qdiscs from tc"):
         parse(text)
 
 

@@ -187,16 +187,16 @@ async def test_unknown_tool_is_told(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"instances": 0}, "0 instances; from 1 to 1000 can run"),
+        ({"instances": 0}, "0 instances; 1 to 1000 are possible"),
         ({"instances": 2}, "2 instances need a pair of ports each"),
-        ({"exp": 0}, "experiment 0, group 1: both begin with 1"),
-        ({"duration_s": 0}, "a duration is more than 0 seconds, a delay not less than 0"),
-        ({"delay_s": -1}, "a duration is more than 0 seconds, a delay not less than 0"),
+        ({"exp": 0}, "experiment 0, group 1: both count from 1"),
+        ({"duration_s": 0}, "a duration must be more than 0 s, a delay not less than 0 s"),
+        ({"delay_s": -1}, "a duration must be more than 0 s, a delay not less than 0 s"),
         (
             {"duration_s": float("nan")},
-            "a duration is more than 0 seconds, a delay not less than 0",
+            "a duration must be more than 0 s, a delay not less than 0 s",
         ),
-        ({"interval_s": 0.001}, "an interval of 0.001 s; the least is 0.01 s"),
+        ({"interval_s": 0.001}, "an interval of 0.001 s; the minimum is 0.01 s"),
     ],
 )
 async def test_request_out_of_all_reason_is_refused(changes: dict, text: str, tmp_path: Path):

@@ -7,10 +7,9 @@ from netesto.agent.journal import Run, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.agent.settings import (
     Plan,
-    plan_module_parameter,
     plan_netem,
     plan_qdisc,
-    plan_sysctl,
+    plan_value,
 )
 from netesto.errors import AgentError
 from netesto.model import ModuleParameter, Netem, Qdisc, Sysctl
@@ -30,7 +29,7 @@ def added(*words: str, action: str = "add") -> Run:
 
 
 def test_sysctl_is_written_and_put_back():
-    assert plan_sysctl(
+    assert plan_value(
         Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432"), "4096 16384 9"
     ) == Plan(
         "sysctl net.ipv4.tcp_wmem=10000 262144 33554432",
@@ -79,20 +78,20 @@ def test_value_within_its_range_is_allowed(name: str, value: str):
 )
 def test_value_outside_its_range_is_refused(name: str, value: str, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_sysctl(Sysctl(name, value), "")
+        plan_value(Sysctl(name, value), "")
     assert str(caught.value) == f"sysctl {name}={value}: not allowed\n{text}"
 
 
 def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
     with pytest.raises(AgentError) as caught:
-        plan_sysctl(Sysctl("kernel.core_pattern", "|/bin/sh"), "")
+        plan_value(Sysctl("kernel.core_pattern", "|/bin/sh"), "")
     assert str(caught.value) == (
         "sysctl kernel.core_pattern is not allowed\nallowed are: " + ", ".join(allowed.SYSCTLS)
     )
 
 
 def test_module_parameter_is_written_and_put_back():
-    assert plan_module_parameter(ModuleParameter("tcp_cubic", "hystart", "0"), "1") == Plan(
+    assert plan_value(ModuleParameter("tcp_cubic", "hystart", "0"), "1") == Plan(
         "module parameter tcp_cubic hystart=0",
         (Write("/sys/module/tcp_cubic/parameters/hystart", "0"),),
         (Write("/sys/module/tcp_cubic/parameters/hystart", "1"),),
@@ -124,7 +123,7 @@ allowed for tcp_nv are: nv_min_cwnd, nv_pad, nv_reset_period""",
 )
 def test_other_module_parameter_is_refused(setting: ModuleParameter, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_module_parameter(setting, "")
+        plan_value(setting, "")
     assert str(caught.value) == text
 
 
@@ -161,7 +160,7 @@ def test_qdisc_that_cannot_be_made_again_is_told():
     plan = plan_qdisc(Qdisc("fq", (), "", "eth0"), HTB)
     assert (plan.undo, plan.warning) == (
         (DELETE,),
-        "the qdisc htb that eth0 had cannot be put back as it was; it will have the kernel's own",
+        "the qdisc htb of eth0 cannot be put back as it was; the kernel's own will take its place",
     )
 
 

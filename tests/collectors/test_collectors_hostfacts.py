@@ -33,27 +33,6 @@ def test_a_buffer_is_the_third_value_of_its_sysctl():
     assert hostfacts.buffers(text) == {"tcpRmem": "33554432", "tcpWmem": "4194304"}
 
 
-def test_counters_of_an_interface(fixtures):
-    text = (fixtures / "proc-net-dev-6.18.txt").read_text()
-    words = text.partition("va:")[2].split()
-    assert hostfacts.parse_counters(text, "va") == {
-        "rx_packets": int(words[1]),
-        "tx_packets": int(words[9]),
-        "rx_bytes": int(words[0]),
-        "tx_bytes": int(words[8]),
-    }
-
-
-def test_counters_that_touch_the_name_are_read():
-    text = "  eth0:1234567890 2 0 0 0 0 0 0 30 4 0 0 0 0 0 0\n"
-    assert hostfacts.parse_counters(text, "eth0") == {
-        "rx_packets": 2,
-        "tx_packets": 4,
-        "rx_bytes": 1234567890,
-        "tx_bytes": 30,
-    }
-
-
 def test_an_interface_that_is_not_there_has_no_counters():
     assert hostfacts.interface_counters("nothing0") == {}
 
