@@ -154,7 +154,7 @@ CELL = st.text(alphabet="ab1.e- _", max_size=6)
 @given(st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=8), st.data())
 def test_the_index_reads_what_splitting_reads(rows, data):
     text = "a,b,c\n" + "".join(",".join(row) + "\n" for row in rows)
-    cells = Cells.of(CsvText(["a", "b", "c"], text.encode(), 6, is_clean=True))
+    cells = Cells.of(CsvText(["a", "b", "c"], text.encode(), 6, is_even=True))
     assert cells is not None
     column = data.draw(st.integers(0, 2))
     chosen = np.array(

@@ -4,7 +4,7 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
-from netesto.report.expscript.numerals import Quantity
+from netesto.units import Kind
 
 SIZES = """\
 exp,req,bw,delay,rate
@@ -30,14 +30,15 @@ def test_a_number_may_end_in_k_m_or_g(text, number):
 @pytest.mark.parametrize(
     ("text", "quantity"),
     [
-        ("10mbit", Quantity("rate", 1e7)), ("1.5gbit", Quantity("rate", 1.5e9)),
-        ("1gbps", Quantity("rate", 8e9)), ("10Mbit/s", Quantity("rate", 1e7)),
-        ("20ms", Quantity("time", 0.02)), ("2min", Quantity("time", 120.0)),
+        ("10mbit", (1e7, Kind.RATE)), ("1.5gbit", (1.5e9, Kind.RATE)),
+        ("1gbps", (8e9, Kind.RATE)), ("10Mbit/s", (1e7, Kind.RATE)),
+        ("20ms", (0.02, Kind.TIME)), ("2min", (120.0, Kind.TIME)),
         ("10m", None), ("10k", None), ("10", None), ("3Stream1", None), ("mbit", None),
     ],
 )  # fmt: skip
 def test_rates_and_times_have_a_size(text, quantity):
-    assert numerals.quantity(text) == quantity
+    found = numerals.quantity(text)
+    assert (found and (float(found.value), found.kind)) == quantity
 
 
 @pytest.mark.parametrize(

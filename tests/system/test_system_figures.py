@@ -143,7 +143,7 @@ def test_rate_window_and_delay_over_time(second_flow: Outcome, tmp_path: Path):
     )
     _, plots = shown(script)
     titles = ["Goodput (Mbit/s)", "Congestion window (segments)", "Round-trip time in TCP (ms)"]
-    assert [plot.description for plot in plots] == titles
+    assert [block.plot.description for block in plots] == titles
     labels = {text for text in texts(plots[0]) if text.startswith("cubic client")}
     assert labels == {"cubic client1→server1 #1", "cubic client2→server1 #1"}
 

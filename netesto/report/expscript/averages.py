@@ -1,14 +1,15 @@
 """Average: selected rows that agree in some columns become one row."""
 
+import functools
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import estimates, numerals
-from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
+from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.dataset import (
     EXP,
     IDENTIFYING,
@@ -82,11 +83,10 @@ class _Groups:
 
     group_of: Integers
     first: Integers
-    sizes: Integers = field(init=False)
 
-    def __post_init__(self) -> None:
-        sizes = np.bincount(self.group_of, minlength=len(self.first))
-        object.__setattr__(self, "sizes", sizes)
+    @property
+    def sizes(self) -> Integers:
+        return np.bincount(self.group_of, minlength=len(self.first))
 
     def members(self) -> list[Integers]:
         """The positions of each group's rows."""
@@ -154,7 +154,13 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
     groups = _group(keys, data.columns, data.count)
     kept = data.take(groups.first)
     key_of = {key.column: key for key in keys}
-    weights = _weights(view, options)
+    merge = functools.partial(
+        _Merged,
+        groups=groups,
+        is_formatted=data.formatted,
+        skip_missing=options.skip_missing,
+        weights=_weights(view, options),
+    )
     columns: dict[str, Column] = {}
     for name, column in data.columns.items():
         if name == COUNT:
@@ -164,9 +170,9 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
         elif name in key_of:
             columns[name] = _key_column(key_of[name], column, groups)
         elif name in IDENTIFYING:
-            columns[name] = _Merged(column, groups, view, options, weights).kept_if_equal()
+            columns[name] = merge(column).kept_if_equal()
         else:
-            columns[name] = _Merged(column, groups, view, options, weights).mean()
+            columns[name] = merge(column).mean()
         for statistic in options.statistics:
             if statistic.column == name:
                 columns |= _statistic_columns(statistic, column, groups, warn=warn)
@@ -251,45 +257,40 @@ def _weights(view: View, options: Options) -> Floats | None:
     return np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
 class _Merged:
     """A column of the merged rows: a mean where all members are numbers."""
 
-    def __init__(
-        self, column: Column, groups: _Groups, view: View, options: Options, weights: Floats | None
-    ) -> None:
-        self._column = column
-        self._groups = groups
-        self._formatted = view.data.formatted
-        self._options = options
-        self._weights = weights
+    column: Column
+    groups: _Groups
+    is_formatted: bool
+    skip_missing: bool
+    weights: Floats | None
 
     def kept_if_equal(self) -> Column:
-        everything = np.arange(len(self._groups.first))
+        """The text that all members have in common, else `...`."""
+        column, everything = self.column, np.arange(len(self.groups.first))
         return Column.computed(
-            self._column.name,
-            texts=lambda: self._texts_of(everything),
-            decimals=self._column.decimals,
+            column.name, texts=lambda: self._texts_of(everything), decimals=column.decimals
         )
 
     def mean(self) -> Column:
+        exact = self._exact if self.is_formatted else None
         return Column.computed(
-            self._column.name,
-            texts=self._mean_texts,
-            numbers=self._exact if self._formatted else None,
-            decimals=self._column.decimals,
+            self.column.name, texts=self._mean_texts, numbers=exact, decimals=self.column.decimals
         )
 
     def _means(self) -> tuple[Floats, Booleans]:
         """Each group's mean, and where there is one."""
-        groups, numeric = self._groups, self._column.numeric
+        groups, numeric = self.groups, self.column.numeric
         count = len(groups.first)
-        weights = np.ones(len(numeric)) if self._weights is None else self._weights
-        values = np.where(numeric, self._column.numbers * weights, 0.0)
+        weights = np.ones(len(numeric)) if self.weights is None else self.weights
+        values = np.where(numeric, self.column.numbers * weights, 0.0)
         total = np.bincount(groups.group_of, weights=values, minlength=count)
         weight = np.bincount(groups.group_of, weights=weights * numeric, minlength=count)
         counted = numeric
-        if self._options.skip_missing:
-            texts = self._column.texts
+        if self.skip_missing:
+            texts = self.column.texts
             counted = numeric | np.array([not text.strip() for text in texts], dtype=np.bool_)
         agreeing = np.bincount(groups.group_of, weights=counted, minlength=count)
         is_mean = (agreeing == groups.sizes) & (weight > 0)
@@ -298,21 +299,18 @@ class _Merged:
 
     def _exact(self) -> tuple[Floats, Booleans]:
         means, is_mean = self._means()
-        texts = self._mean_texts()
-        numbers = [numerals.parse(text) for text in texts]
-        numeric = is_mean | np.array([number is not None for number in numbers], dtype=np.bool_)
-        other = np.array([np.nan if number is None else number for number in numbers])
-        return np.where(is_mean, means, other), numeric
+        others, numeric = parse_all(self._mean_texts())
+        return np.where(is_mean, means, others), is_mean | numeric
 
     def _mean_texts(self) -> list[str]:
         means, is_mean = self._means()
-        write = repr if self._formatted else _cut
+        write = repr if self.is_formatted else _cut
         texts = [write(mean) for mean in means.tolist()]
         others = np.flatnonzero(~is_mean)
         for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
             texts[group] = text
         # 1M in all of them stays 1M, as ever; only where they differ a mean tells more.
-        firsts = self._column.take(self._groups.first).texts
+        firsts = self.column.take(self.groups.first).texts
         ends = np.array([text.endswith(_SHORTENED) for text in firsts], dtype=np.bool_)
         shortened = np.flatnonzero(is_mean & ends)
         for group, text in zip(shortened.tolist(), self._texts_of(shortened), strict=True):
@@ -323,11 +321,11 @@ class _Merged:
         """The text that all members of a group have in common, else `...`."""
         if not len(chosen):
             return []
-        texts = self._column.texts
-        members = self._groups.members()
+        texts = self.column.texts
+        members = self.groups.members()
         shown: list[str] = []
         for group in chosen.tolist():
-            first = texts[self._groups.first[group]]
+            first = texts[self.groups.first[group]]
             same = all(texts[row] == first for row in members[group].tolist())
             shown.append(first if same else numerals.DIFFERENT)
         return shown

@@ -40,7 +40,7 @@ def load(path: Path, *, warn: Warn) -> tuple[list[str], "Cells"]:
     text = csvtext.read(path, warn=warn)
     cells = Cells.of(text)
     if cells is None:
-        text = csvtext.cleaned(bytes(text.data), path, warn=warn)
+        text = csvtext.evened(bytes(text.data), path, warn=warn)
         cells = Cells.of(text)
         assert cells is not None, "rows that were made even are even"
     return text.header, cells
@@ -61,9 +61,9 @@ class Cells:
     def of(cls, text: CsvText) -> "Cells | None":
         """None if the rows have not all the same number of cells, or if lines are to be skipped."""
         data, width = np.frombuffer(text.data, dtype=np.uint8), len(text.header)
-        # A last row without its end has one all the same, behind the last byte.
-        open_end = len(data) > text.start and data[-1] != ord(text.behind)
-        count = text.data.count(text.behind, text.start) + open_end
+        # A last row without its end has one all the same, after the last byte.
+        open_end = len(data) > text.start and data[-1] != ord(text.after)
+        count = text.data.count(text.after, text.start) + open_end
         starts: _Places = (
             np.empty(count * width + 1, dtype=np.uint32)
             if len(data) < np.iinfo(np.uint32).max
@@ -73,7 +73,7 @@ class Cells:
         filled = 1
         for place in range(text.start, len(data), BYTES_AT_ONCE):
             part = data[place : place + BYTES_AT_ONCE]
-            found = np.flatnonzero((part == ord(text.between)) | (part == ord(text.behind)))
+            found = np.flatnonzero((part == ord(text.between)) | (part == ord(text.after)))
             if filled + len(found) > len(starts):
                 return None
             starts[filled : filled + len(found)] = found + (place + 1)
@@ -82,7 +82,7 @@ class Cells:
             return None
         if open_end:
             starts[-1] = len(data) + 1
-        if not (text.is_clean or _is_regular(text, data, starts)):
+        if not (text.is_even or _is_regular(text, data, starts)):
             return None
         return cls(text, starts, count)
 
@@ -156,7 +156,7 @@ def _is_regular(text: CsvText, data: NDArray[np.uint8], starts: _Places) -> bool
     rows = starts[:: len(text.header)].astype(np.intp)
     ends = rows[1:] - 1
     # The last row may have no end of its own.
-    if np.any(data[ends[ends < len(data)]] != ord(text.behind)):
+    if np.any(data[ends[ends < len(data)]] != ord(text.after)):
         return False
     return not (
         np.isin(data[rows[:-1]], _IRREGULAR_STARTS).any()

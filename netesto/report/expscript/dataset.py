@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,7 +29,6 @@ STATUS = "status"
 DEFAULT_DECIMALS = 2
 # How many duplicate ids a warning names.
 DUPLICATES_NAMED = 5
-
 
 Parsed: TypeAlias = tuple[Floats, Booleans]
 
@@ -63,8 +63,14 @@ class Column:
         decimals: int | None = None,
     ) -> "Column":
         """A column that is computed as a whole, once; its numbers are those its texts write."""
-        whole = _Whole(texts, numbers)
-        return cls(name, texts=whole.some_texts, numbers=whole.some_numbers, decimals=decimals)
+        known = functools.cache(texts)
+        parsed = functools.cache(numbers or (lambda: parse_all(known())))
+        return cls(
+            name,
+            texts=lambda rows: _some(known(), rows),
+            numbers=lambda rows: _some_parsed(parsed(), rows),
+            decimals=decimals,
+        )
 
     @classmethod
     def of(cls, name: str, texts: list[str], *, decimals: int | None = None) -> "Column":
@@ -82,7 +88,7 @@ class Column:
 
     @property
     def numbers(self) -> Floats:
-        """The cells as numbers, nan where a cell is none."""
+        """The cells as numbers, nan where a cell is not one."""
         return self._parsed[0]
 
     @property
@@ -92,72 +98,54 @@ class Column:
 
     def take(self, rows: Integers) -> "Column":
         """These rows, in this order; nothing is converted yet."""
-
-        def chosen(among: Integers | None) -> Integers:
-            return rows if among is None else rows[among]
-
         return Column(
             self.name,
-            texts=lambda among: self._some_texts(chosen(among)),
-            numbers=lambda among: self._some_numbers(chosen(among)),
+            texts=lambda among: self._some_texts(rows if among is None else rows[among]),
+            numbers=lambda among: self._some_numbers(rows if among is None else rows[among]),
             decimals=self.decimals,
         )
 
     def _some_texts(self, rows: Integers) -> list[str]:
         """From all where they are converted already, else only these."""
-        if "texts" not in self.__dict__:
-            return self._read_texts(rows)
-        return [self.texts[row] for row in rows.tolist()]
+        return _some(self.texts, rows) if "texts" in vars(self) else self._read_texts(rows)
 
     def _some_numbers(self, rows: Integers) -> Parsed:
-        if "_parsed" not in self.__dict__:
-            return self._read_numbers(rows)
-        return self.numbers[rows], self.numeric[rows]
-
-    def followed_by(self, other: "Column | None", count: int) -> "Column":
-        """With the `count` cells of another column below; single blanks if it has none."""
-        return Column.computed(
-            self.name,
-            texts=lambda: self.texts + (other.texts if other is not None else [" "] * count),
-            decimals=self.decimals,
-        )
+        if "_parsed" in vars(self):
+            return _some_parsed(self._parsed, rows)
+        return self._read_numbers(rows)
 
 
-class _Whole:
-    """The cells of a column that cannot be computed in parts."""
+def _some(texts: list[str], rows: Integers | None) -> list[str]:
+    return texts if rows is None else [texts[row] for row in rows.tolist()]
 
-    def __init__(
-        self, texts: Callable[[], list[str]], numbers: Callable[[], Parsed] | None
-    ) -> None:
-        self._compute_texts = texts
-        self._compute_numbers = numbers
 
-    @cached_property
-    def _texts(self) -> list[str]:
-        return self._compute_texts()
+def _some_parsed(parsed: Parsed, rows: Integers | None) -> Parsed:
+    return parsed if rows is None else (parsed[0][rows], parsed[1][rows])
 
-    @cached_property
-    def _parsed(self) -> Parsed:
-        return parse_all(self._texts) if self._compute_numbers is None else self._compute_numbers()
 
-    def some_texts(self, rows: Integers | None) -> list[str]:
-        texts = self._texts
-        return texts if rows is None else [texts[row] for row in rows.tolist()]
+def _below(name: str, parts: Sequence[tuple[Column | None, int]], missing: str) -> Column:
+    """The cells of columns one below the other; a part that has no such column has so many
+    `missing` cells."""
 
-    def some_numbers(self, rows: Integers | None) -> Parsed:
-        numbers, numeric = self._parsed
-        return (numbers, numeric) if rows is None else (numbers[rows], numeric[rows])
+    def texts() -> list[str]:
+        return [
+            text
+            for column, count in parts
+            for text in ([missing] * count if column is None else column.texts)
+        ]
+
+    decimals = next(column.decimals for column, _ in parts if column is not None)
+    return Column.computed(name, texts=texts, decimals=decimals)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Columns by name, in order, and where the pages of their experiments are.
 
-    `folders` are the folders with experiments, `folder_of` tells each row's (its index), and
-    `numbered` holds the ids that the experiments have there, and `ids` tells what ids are.
-    `formatted`: numbers are shown with
-    a fixed count of decimals, `decimals` where a column has no count of its own. `yielding` are
-    the columns that a new one of the same name may replace.
+    `folders` are the folders with experiments, `folder_of` is each row's (an index), `numbered`
+    holds the ids that the experiments have there, and `ids` is what ids are. `formatted`: numbers
+    are shown with `decimals` decimals, or with those of their column. `yielding` are the columns
+    that a new one of the same name may replace.
     """
 
     columns: Mapping[str, Column]
@@ -262,7 +250,12 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         if name in columns:
             warn(f"{path}: column {name!r} is there twice; the second is called {name + '.2'!r}")
             name += ".2"
-        columns[name] = _column(cells, position, name, own)
+        columns[name] = Column(
+            name,
+            texts=functools.partial(cells.texts, position),
+            numbers=functools.partial(cells.numbers, position),
+            decimals=own,
+        )
     if EXP not in columns:
         raise ScriptError(
             f"csv file {str(path)!r} has no column 'exp'",
@@ -283,15 +276,6 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
     )
 
 
-def _column(cells: csvcells.Cells, position: int, name: str, decimals: int | None) -> Column:
-    return Column(
-        name,
-        texts=lambda rows: cells.texts(position, rows),
-        numbers=lambda rows: cells.numbers(position, rows),
-        decimals=decimals,
-    )
-
-
 def _name_and_decimals(written: str) -> tuple[str, int | None]:
     name, colon, digits = written.strip().rpartition(":")
     if colon and digits.isdecimal():
@@ -303,17 +287,11 @@ def _tell_duplicates(path: Path, ids: Column, *, warn: Warn) -> None:
     # Different numbers are different texts, and a million of them are compared in no time.
     if ids.numeric.all() and len(np.unique(ids.numbers)) == len(ids.numbers):
         return
-    if len(set(ids.texts)) == len(ids.texts):
-        return
-    seen: set[str] = set()
-    again: dict[str, None] = {}
-    for text in ids.texts:
-        if text in seen:
-            again[text] = None
-        seen.add(text)
-    named = ", ".join(list(again)[:DUPLICATES_NAMED])
-    more = ", …" if len(again) > DUPLICATES_NAMED else ""
-    warn(f"{path}: exp {named}{more} on more than one row; all of them are kept")
+    again = [text for text, count in Counter(ids.texts).items() if count > 1]
+    if again:
+        named = ", ".join(again[:DUPLICATES_NAMED])
+        more = ", …" if len(again) > DUPLICATES_NAMED else ""
+        warn(f"{path}: exp {named}{more} on more than one row; all of them are kept")
 
 
 def append(view: View, path: Path, *, warn: Warn) -> View:
@@ -335,13 +313,13 @@ def append(view: View, path: Path, *, warn: Warn) -> View:
     data = replace(
         old,
         columns={
-            name: column.followed_by(below.get(name), new.count)
+            name: _below(name, [(column, old.count), (below.get(name), new.count)], " ")
             for name, column in old.columns.items()
         },
         count=old.count + new.count,
         folders=(*old.folders, *new.folders),
         folder_of=np.concatenate((old.folder_of, new.folder_of + len(old.folders))),
-        numbered=old.numbered.followed_by(new.numbered, new.count),
+        numbered=_below(EXP, [(old.numbered, old.count), (new.numbered, new.count)], " "),
         ids=old.ids.with_files(new.ids),
     )
     return replace(view, data=data, rows=np.append(view.rows, np.arange(old.count, data.count)))
@@ -371,7 +349,8 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         warn("join: the files have a column 'source' of their own; the labels take its place")
         del names["source"]
     for name in names:
-        columns[name] = _joined(name, list(parts.values()))
+        found = [(part.columns.get(name), part.count) for part in parts.values()]
+        columns[name] = _below(name, found, "")
     return Dataset(
         columns=columns,
         count=sum(part.count for part in parts.values()),
@@ -383,18 +362,6 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
         yielding=YIELDING if all(part.yielding for part in parts.values()) else frozenset(),
     )
-
-
-def _joined(name: str, parts: Sequence[Dataset]) -> Column:
-    found = [part.columns[name] for part in parts if name in part.columns]
-
-    def texts() -> list[str]:
-        cells: list[str] = []
-        for part in parts:
-            cells += part.columns[name].texts if name in part.columns else [""] * part.count
-        return cells
-
-    return Column.computed(name, texts=texts, decimals=found[0].decimals)
 
 
 def link(
@@ -418,10 +385,8 @@ def link(
     if not own:
         return f"{prefix}/{int(number)}/{page}"
     folder = data.folders[int(data.folder_of[row])]
-    shown = folder.as_posix() if out_folder is None else _relative(folder, out_folder)
+    shown = folder.as_posix()
+    if out_folder is not None:
+        shown = Path(os.path.relpath(folder, out_folder)).as_posix()
     # A folder's name may hold what means something in an address: # ? % and colons.
     return f"{quote(shown)}/{int(number)}/{quote(page)}"
-
-
-def _relative(folder: Path, start: Path) -> str:
-    return Path(os.path.relpath(folder, start)).as_posix()

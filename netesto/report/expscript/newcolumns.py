@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from netesto.report.expscript.expressions import (
     Text,
 )
 from netesto.report.expscript.numerals import DIVIDED_BY_ZERO, NOT_A_NUMBER
+from netesto.units import Kind
 
 # What became of a cell: a number, `*`, `**`. Of two marks the greater one is passed on.
 _FINE, _NOT_A_NUMBER, _DIVIDED_BY_ZERO = 0, 1, 2
@@ -56,10 +58,6 @@ class _Cells:
         ]
 
 
-def _of_numbers(numbers: Floats, marks: NDArray[np.int8]) -> _Cells:
-    return _Cells(numbers, marks)
-
-
 def _of_texts(texts: list[str]) -> _Cells:
     numbers, numeric = parse_all(texts)
     return _Cells(numbers, _marks_of(texts, numeric), lambda: texts, is_text=True)
@@ -81,7 +79,7 @@ def _marks_of(texts: Sequence[str], numeric: Booleans) -> NDArray[np.int8]:
 
 
 def _of_mask(mask: Booleans, marks: NDArray[np.int8]) -> _Cells:
-    return _of_numbers(mask.astype(np.float64), marks)
+    return _Cells(mask.astype(np.float64), marks)
 
 
 # ---- functions ---------------------------------------------------------------------------
@@ -101,9 +99,7 @@ def _of_one(compute: Callable[[Floats], Floats]) -> Callable[[_Arguments], _Cell
         with np.errstate(all="ignore"):
             values = compute(argument.numbers)
         undefined = ~np.isfinite(values) & np.isfinite(argument.numbers)
-        return _of_numbers(
-            values, np.where(undefined, np.maximum(argument.marks, 1), argument.marks)
-        )
+        return _Cells(values, np.where(undefined, np.maximum(argument.marks, 1), argument.marks))
 
     return call
 
@@ -114,7 +110,7 @@ def _of_many(
     def call(arguments: _Arguments) -> _Cells:
         with np.errstate(all="ignore"):
             values = combine(np.stack([argument.numbers for argument in arguments]))
-        return _of_numbers(values, _worst(arguments))
+        return _Cells(values, _worst(arguments))
 
     return call
 
@@ -124,7 +120,7 @@ def _round(arguments: _Arguments) -> _Cells:
     with np.errstate(all="ignore"):
         factors = np.power(10.0, np.nan_to_num(places))
         values = np.round(arguments[0].numbers * factors) / factors
-    return _of_numbers(values, _worst(arguments))
+    return _Cells(values, _worst(arguments))
 
 
 def _if(arguments: _Arguments) -> _Cells:
@@ -134,7 +130,7 @@ def _if(arguments: _Arguments) -> _Cells:
         pairs = zip(true.tolist(), yes.written(), no.written(), condition.marks, strict=True)
         return _of_texts([_MARKS[mark] if mark else (a if t else b) for t, a, b, mark in pairs])
     marks = np.maximum(condition.marks, np.where(true, yes.marks, no.marks))
-    return _of_numbers(np.where(true, yes.numbers, no.numbers), marks)
+    return _Cells(np.where(true, yes.numbers, no.numbers), marks)
 
 
 def _of_pair(true: Callable[[str, str], bool]) -> Callable[[_Arguments], _Cells]:
@@ -150,11 +146,11 @@ def _of_text(change: Callable[[str], str]) -> Callable[[_Arguments], _Cells]:
     return lambda arguments: _of_texts([change(text) for text in arguments[0].written()])
 
 
-def _in_unit(text: str, kind: str, unit: float) -> str:
+def _in_unit(text: str, kind: Kind, unit: Decimal) -> str:
     quantity = numerals.quantity(text)
-    if quantity is None or quantity.kind != kind:
+    if quantity is None or quantity.kind is not kind:
         return NOT_A_NUMBER
-    return numerals.plain(quantity.value / unit)
+    return numerals.plain(float(quantity.value / unit))
 
 
 def _first_number(text: str) -> str:
@@ -195,8 +191,8 @@ FUNCTIONS: Mapping[str, _Function] = {
     "lower": _Function(1, 1, _of_text(str.lower)),
     "upper": _Function(1, 1, _of_text(str.upper)),
     # 100mbit is a text for the language; a plot over bandwidths needs it in one unit.
-    "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, "rate", 1e6))),
-    "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, "time", 1e-3))),
+    "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.RATE, Decimal(10**6)))),
+    "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.TIME, Decimal("1e-3")))),
     "number": _Function(1, 1, _of_text(_first_number)),
 }
 
@@ -215,7 +211,7 @@ def _evaluate(tree: Expression, data: Dataset) -> _Cells:
             return _of_column(data.columns[name])
         case Missing():
             marks = np.full(data.count, _NOT_A_NUMBER, dtype=np.int8)
-            return _of_numbers(np.full(data.count, np.nan), marks)
+            return _Cells(np.full(data.count, np.nan), marks)
         case Call(function, arguments):
             return _call(function, [_evaluate(argument, data) for argument in arguments])
         case Operation(operator, (ColumnName(name), Number(written=written) | Text(written))) if (
@@ -255,29 +251,21 @@ def _operate(operator: str, cells: _Arguments) -> _Cells:
     marks = _worst(cells)
     left = cells[0].numbers
     if len(cells) == 1:
-        return _of_numbers(-left, marks) if operator == "-" else _of_mask(left == 0, marks)
+        return _Cells(-left if operator == "-" else (left == 0).astype(np.float64), marks)
     right = cells[1].numbers
+    if operator == "/":
+        by_zero = (right == 0) & (marks == _FINE)
+        marks = np.where(by_zero, _DIVIDED_BY_ZERO, marks)
     with np.errstate(all="ignore"):
-        match operator:
-            case "+":
-                return _of_numbers(left + right, marks)
-            case "-":
-                return _of_numbers(left - right, marks)
-            case "*":
-                return _of_numbers(left * right, marks)
-            case "/":
-                by_zero = (right == 0) & (marks == _FINE)
-                return _of_numbers(left / right, np.where(by_zero, _DIVIDED_BY_ZERO, marks))
-            case "and":
-                return _of_mask((left != 0) & (right != 0), marks)
-            case "or":
-                return _of_mask((left != 0) | (right != 0), marks)
-            case _:
-                return _of_mask(_COMPARISONS[operator](left, right), marks)
+        return _Cells(_OF_NUMBERS[operator](left, right).astype(np.float64), marks)
 
 
 _COMPARISONS: Mapping[str, Callable[[Floats, Floats], Booleans]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+_OF_NUMBERS: Mapping[str, Callable[[Floats, Floats], Floats | Booleans]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "and": np.logical_and, "or": np.logical_or, **_COMPARISONS,
 }  # fmt: skip
 
 
@@ -336,7 +324,7 @@ def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
         cells = _evaluate(tree, view.data)
         if isinstance(tree, ColumnName):
             # A text alone is no number; only what joins or chooses texts gives a text.
-            cells = _of_numbers(cells.numbers, cells.marks)
+            cells = _Cells(cells.numbers, cells.marks)
         view = view.with_column(_column(name, cells, view.data, shown))
     return view
 

@@ -2,11 +2,11 @@
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 
+from netesto import units
 from netesto.errors import ScriptError
-from netesto.units import COUNT_FACTORS, UNITS, Kind
+from netesto.units import COUNT_FACTORS, Kind, Quantity
 
 # Digits of str(float) in the Python of the classic tool; tables of old scripts show them.
 SIGNIFICANT_DIGITS = 12
@@ -26,23 +26,7 @@ DECIMALS_MAX = 30
 # Enough digits for the largest float and its decimals.
 _WIDE = Context(prec=330)
 
-
 _SHORTENED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))([KMG])\s*")
-_WITH_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]+)\s*")
-# Units that can mean nothing else: not the bare k of tc(8), nor an m.
-_RATES = {unit: float(factor) for unit, factor in UNITS[Kind.RATE].items() if "b" in unit}
-_TIMES = {unit: float(factor) for unit, factor in UNITS[Kind.TIME].items() if unit not in {"", "m"}}
-
-
-NUMBER = "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number (kind NUMBER), a "rate" in bits per second, or a "time" in seconds."""
-
-    kind: str
-    value: float
 
 
 def plain_number(text: str) -> float | None:
@@ -68,15 +52,14 @@ def parse(text: str) -> float | None:
 def quantity(text: str) -> Quantity | None:
     """The rate or time that `text` writes with its unit: `10mbit`, `1gbit`, `20ms`.
 
-    A text with a unit is no number, and is not drawn or averaged; it has a size all the same.
+    A text with a unit is not a number, and is not drawn or averaged; it has a size all the same.
     """
-    match = _WITH_UNIT.fullmatch(text)
-    if match is None:
+    found = units.quantity(text)
+    if found is None or found.kind not in {Kind.RATE, Kind.TIME}:
         return None
-    unit = match[2].lower()
-    if unit in _RATES:
-        return Quantity("rate", float(match[1]) * _RATES[unit])
-    return Quantity("time", float(match[1]) * _TIMES[unit]) if unit in _TIMES else None
+    # Minutes for a command; in a table as likely thousandths or a million.
+    is_bare_m = text.rstrip().endswith("m") and not text.rstrip()[-2:-1].isalpha()
+    return None if is_bare_m else found
 
 
 def same(one: str, other: str) -> bool:

@@ -9,6 +9,7 @@ from netesto.report.expscript import numerals
 from netesto.report.expscript.csvcells import Floats
 from netesto.report.expscript.dataset import EXP, Column, View
 from netesto.report.expscript.lines import items
+from netesto.units import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +64,7 @@ def _places(texts: set[str]) -> dict[str, tuple[int, float]]:
     """Behind the numbers come rates, then times, both by their size, then other texts."""
     ranks = {text: (3, float(rank)) for rank, text in enumerate(sorted(texts))}
     quantities = {text: numerals.quantity(text) for text in texts}
-    kinds = {"rate": 1, "time": 2}
-    return ranks | {text: (kinds[one.kind], one.value) for text, one in quantities.items() if one}
+    kinds = {Kind.RATE: 1, Kind.TIME: 2}
+    return ranks | {
+        text: (kinds[one.kind], float(one.value)) for text, one in quantities.items() if one
+    }

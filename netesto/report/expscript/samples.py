@@ -225,7 +225,8 @@ def _natural(text: str) -> list[tuple[int, float, str]]:
                 for one in filter(None, re.split(r"(\d+)", part))
             ]
         else:
-            found.append((0, quantity.value if number is None and quantity else number or 0.0, ""))
+            size = quantity.value if number is None and quantity else number or 0.0
+            found.append((0, float(size), ""))
     return found
 
 

@@ -1,8 +1,9 @@
 """Select and Rows: which rows of the data the next table or plot is about."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
@@ -13,11 +14,13 @@ from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
 from netesto.report.expscript.dataset import EXP, Column, Dataset, View
 from netesto.report.expscript.ids import Ids
 from netesto.report.expscript.lines import items
-from netesto.report.expscript.numerals import Quantity
+from netesto.units import Kind, Quantity
 
 # In the order in which a clause is searched for them; the first one found anywhere in it counts.
 OPERATORS = ("==", "!=", ">=", "<=", "<>", ">", "<", "[has]", "[hasnot]")
-_ORDERING = frozenset({">", "<", ">=", "<="})
+_COMPARISONS: Mapping[str, Callable[[Floats, float], Booleans]] = {
+    ">": np.greater, "<": np.less, ">=": np.greater_equal, "<=": np.less_equal,
+}  # fmt: skip
 
 _COLUMN = r"\s*(?P<column>[^=<>!~\[\],;{}()]+?)"
 # Forms that classic scripts do not have: a pattern, a set of values, a quoted value.
@@ -176,7 +179,7 @@ def _checked(clause: Clause) -> Clause:
                 f"Select: {written!r} is not a range",
                 remedy=f"write {clause.column}<>low:high, with two numbers; both are left out",
             )
-    if clause.operator in _ORDERING and None in _bounds(clause):
+    if clause.operator in _COMPARISONS and None in _bounds(clause):
         raise ScriptError(
             f"Select: {written!r} compares with {clause.value!r}, which is not a number",
             remedy="a number may end in K, M or G, or have a unit: 64K, 10mbit, 20ms; == and [has]"
@@ -196,7 +199,7 @@ def _bound_texts(clause: Clause) -> list[str]:
 
 def _measured(text: str) -> Quantity | None:
     number = numerals.parse(text)
-    return numerals.quantity(text) if number is None else Quantity(numerals.NUMBER, number)
+    return numerals.quantity(text) if number is None else Quantity(Decimal(number), Kind.NUMBER)
 
 
 def select(view: View, text: str, *, warn: Warn) -> View:
@@ -268,44 +271,36 @@ def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Bo
     Where no cell is, that is told: nobody means such a condition.
     """
     found = [bound for bound in _bounds(clause) if bound is not None]
-    bounds = [bound.value for bound in found]
+    bounds = [float(bound.value) for bound in found]
     numbers = _sizes(column, found[0].kind)
-    if ids is not None and found[0].kind == numerals.NUMBER:
+    if ids is not None and found[0].kind is Kind.NUMBER:
         numbers = ids.order(column)
         bounds = [ids.place(bound) for bound in _bound_texts(clause)]
     if not np.isfinite(numbers).any():
         _tell_no_such_cell(column, clause, found[0].kind, warn)
     with np.errstate(invalid="ignore"):
-        match clause.operator:
-            case ">":
-                return np.greater(numbers, bounds[0])
-            case ">=":
-                return np.greater_equal(numbers, bounds[0])
-            case "<":
-                return np.less(numbers, bounds[0])
-            case "<=":
-                return np.less_equal(numbers, bounds[0])
-            case _:
-                return np.greater(numbers, bounds[0]) & np.less(numbers, bounds[1])
+        if clause.operator == "<>":
+            return np.greater(numbers, bounds[0]) & np.less(numbers, bounds[1])
+        return _COMPARISONS[clause.operator](numbers, bounds[0])
 
 
-def _sizes(column: Column, kind: str) -> Floats:
+def _sizes(column: Column, kind: Kind) -> Floats:
     """The cells as numbers, or as rates or times in their base unit; nan where a cell is none."""
-    if kind == numerals.NUMBER:
+    if kind is Kind.NUMBER:
         return column.numbers
     known: dict[str, float] = {}
     for text in set(column.texts):
         quantity = numerals.quantity(text)
-        known[text] = quantity.value if quantity and quantity.kind == kind else np.nan
+        known[text] = float(quantity.value) if quantity and quantity.kind is kind else np.nan
     return np.array([known[text] for text in column.texts], dtype=np.float64)
 
 
-def _tell_no_such_cell(column: Column, clause: Clause, kind: str, warn: Warn) -> None:
+def _tell_no_such_cell(column: Column, clause: Clause, kind: Kind, warn: Warn) -> None:
     texts = [text for text in dict.fromkeys(column.texts) if text.strip()]
     if not texts:
         return
     written = f"{clause.column}{clause.operator}{clause.value}"
-    what = "a number" if kind == numerals.NUMBER else f"a {kind} with a unit"
+    what = "a number" if kind is Kind.NUMBER else f"{kind.value} with a unit"
     warn(f"Select: {written!r} selects nothing: no cell of {column.name!r} is {what}; one is "
          f"{texts[0]!r}")  # fmt: skip
 

@@ -1,12 +1,14 @@
-"""Text files of other people: UTF-8 as a rule; what is not is told, never changed in silence."""
+"""Text files of other people: UTF-8 as a rule; what is not is reported, never changed silently."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from netesto.errors import ScriptError
 
-# Of many lines that are not UTF-8 the first is named.
 OLDER_ENCODING = "latin-1"
+# How Python keeps a byte that is not UTF-8.
+_ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 def lines_of(text: str) -> list[str]:
@@ -17,9 +19,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
-    """The text of a file. Lines that are not UTF-8 are read as Latin-1, and that is told.
+    """The text of a file. Lines that are not UTF-8 are read as Latin-1, with a warning.
 
-    ScriptError, with the place, for a NUL: a text has none, and what has is no file for us.
+    ScriptError, with the place, for a NUL, which no text has.
     """
     nul = data.find(b"\0")
     if nul >= 0:
@@ -28,23 +30,17 @@ def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
             f"{path}: line {line} holds a NUL: this is no text file in UTF-8",
             remedy="UTF-16 becomes UTF-8 with: iconv -f UTF-16 -t UTF-8 OLD > NEW",
         )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        first = error.object.count(b"\n", 0, error.start) + 1
-        byte = error.object[error.start]
-    lines = [_line(line) for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
-    count = sum(is_older for _, is_older in lines)
-    more = f" and {count - 1} more are" if count > 1 else " is"
+    text = data.decode("utf-8-sig", "surrogateescape")
+    escaped = _ESCAPED.search(text)
+    if escaped is None:
+        return text
+    lines = text.split("\n")
+    older = [place for place, line in enumerate(lines) if _ESCAPED.search(line)]
+    for place in older:
+        lines[place] = lines[place].encode(errors="surrogateescape").decode(OLDER_ENCODING)
+    more = f" and {len(older) - 1} more are" if len(older) > 1 else " is"
     warn(
-        f"{path}: line {first}{more} not UTF-8 (byte 0x{byte:02x}), and read as Latin-1; "
-        f"iconv -f LATIN1 -t UTF-8 makes UTF-8 of such a file"
+        f"{path}: line {older[0] + 1}{more} not UTF-8 (byte 0x{ord(escaped[0]) - 0xDC00:02x}), and"
+        " read as Latin-1; iconv -f LATIN1 -t UTF-8 makes UTF-8 of such a file"
     )
-    return "\n".join(text for text, _ in lines)
-
-
-def _line(line: bytes) -> tuple[str, bool]:
-    try:
-        return line.decode(), False
-    except UnicodeDecodeError:
-        return line.decode(OLDER_ENCODING), True
+    return "\n".join(lines)
