@@ -86,5 +86,5 @@ def test_journal_with_something_to_undo_is_kept(tmp_path: Path):
 
 def test_step_of_no_kind_is_an_error():
     line = ECN.replace('"write"', '"later"')
-    with pytest.raises(ValueError, match="a journal's step unknown step"):
+    with pytest.raises(ValueError, match="unknown step in a journal"):
         replay([line], HERE)
