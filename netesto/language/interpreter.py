@@ -30,16 +30,16 @@ MAX_BYTES = 10_000_000
 _COMMAND = re.compile(r"[A-Z_]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a run was. `files` begins with the script itself; `found` is which of them SOURCE meant:
-    the file with the SOURCE, its word, the path; `macros` are those that were run."""
+    """What was interpreted. `files` begins with the script itself; `found` is which of them SOURCE
+    meant: the file with the SOURCE, its word, the path; `macros` are those that were run."""
 
     files: tuple[SourceFile, ...]
-    seed: int
-    iterations: int
-    found: tuple[tuple[str, str, str], ...] = ()
-    macros: frozenset[str] = frozenset()
+    found: tuple[tuple[str, str, str], ...]
+    definitions: Mapping[str, str]
+    max_iterations: int
+    macros: frozenset[str]
 
 
 class NoScriptError(MisuseError):
@@ -57,7 +57,9 @@ class NoSourceError(MisuseError):
 class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
-    times in all. With `forgive`, a statement that is wrong is told to it, and the next one runs."""
+    times in all. With `forgive`, a statement that is wrong is told to it, and the next one runs.
+    With `kept`, SOURCE reads these instead of files, by the file that it stands in and its word.
+    `attempts` are the parts of the script that run for another than the first time."""
 
     def __init__(
         self,
@@ -68,9 +70,15 @@ class Interpreter:
         definitions: Mapping[str, str],
         max_iterations: int = MAX_ITERATIONS,
         forgive: Report | None = None,
+        kept: Mapping[tuple[str, str], SourceFile] | None = None,
+        attempts: Mapping[str, int] | None = None,
     ) -> None:
         self._library_path = tuple(library_path)
+        self._definitions = dict(definitions)
+        self._max_iterations = max_iterations
+        self._kept = kept
         self._machine = Machine(port, seed=seed, max_iterations=max_iterations)
+        self._machine.attempts = attempts or {}
         self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
         self._found: dict[tuple[str, str], str] = {}
@@ -93,9 +101,13 @@ class Interpreter:
     def finish(self) -> Facts:
         """What the run was, so far."""
         found = tuple((file, word, path) for (file, word), path in self._found.items())
-        machine = self._machine
-        files = tuple(self._files.values())
-        return Facts(files, machine.seed, machine.iterations, found, frozenset(machine.ran))
+        return Facts(
+            files=tuple(self._files.values()),
+            found=found,
+            definitions=self._definitions,
+            max_iterations=self._max_iterations,
+            macros=frozenset(self._machine.ran),
+        )
 
     def notes(self) -> ports.ExperimentNotes:
         """What the script says of the experiment that runs now, should it end before its time."""
@@ -111,14 +123,19 @@ class Interpreter:
             self._machine.finish()
 
     def _source(self, name: str, row: ast.Row) -> None:
-        path = find_source(name, from_file=row.line.file, library_path=self._library_path)
+        from_file = row.line.file
+        if self._kept is None:
+            path = find_source(name, from_file=from_file, library_path=self._library_path)
+        else:
+            path = Path(self._kept[from_file, name].path)
         key = path.resolve()
         known = self._files.get(key)
-        self._found[row.line.file, name] = known.path if known else str(path)
+        self._found[from_file, name] = known.path if known else str(path)
         if known:
             return
         try:
-            text = read_sourced(path, name)
+            kept = None if self._kept is None else self._kept[from_file, name]
+            text = read_sourced(path, name) if kept is None else kept.text
         except OSError as error:
             raise MisuseError(
                 f"cannot read {path}: {error.strerror}",

@@ -124,6 +124,8 @@ class Machine:
         self._max_iterations = max_iterations
         self._is_in_part = False
         self._parts: Counter[str] = Counter()
+        # Parts that run for another than the first time, by their names.
+        self.attempts: Mapping[str, int] = {}
 
     def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
         """Run a part of the script (see Port.enter_part), again if the port wants it.
@@ -136,7 +138,8 @@ class Machine:
         self._parts[name] += 1
         unique = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
         outer = self.random
-        self._is_in_part, again, attempts = True, True, 0
+        self._is_in_part, again = True, True
+        attempts = self.attempts.get(unique, 1) - 1
         try:
             while again:
                 attempts += 1

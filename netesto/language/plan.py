@@ -18,7 +18,7 @@ from typing import BinaryIO, Self, TypeVar
 import cattrs
 
 from netesto.errors import Place, ScriptError, UsageError
-from netesto.language import ports
+from netesto.language import permitted, ports
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
 
 V = TypeVar("V")
@@ -263,7 +263,7 @@ class _Reader:
         while (line := self._line()) != b"],":
             self._digest.update(line + b"\n")
             line = line.removesuffix(b",")
-            self._parsed(line, step_of)
+            self._parsed(line, _allowed)
             spool.append(line)
         summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
         if self._line() != _SUMMARY + _json(summary) + b"}":
@@ -313,6 +313,13 @@ class _Reader:
 
     def _wrong(self, what: str) -> UsageError:
         return UsageError(f"{self._path}:{self._number}: {what}", remedy=_MAKE_AGAIN)
+
+
+def _allowed(record: object) -> None:
+    """ScriptError if a step sets what no script may set."""
+    step = step_of(record)
+    if isinstance(step, ports.RemoteCommand):
+        permitted.check(step)
 
 
 def _json(value: object) -> bytes:

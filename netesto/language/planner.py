@@ -11,7 +11,7 @@ from netesto.language import ports
 from netesto.language.counter import rounded_counter
 from netesto.language.dryrun import Columns, demands
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
-from netesto.language.interpreter import MAX_ITERATIONS, Interpreter
+from netesto.language.interpreter import MAX_ITERATIONS, Facts, Interpreter
 from netesto.language.plan import (
     FORMAT,
     REST_NAME,
@@ -73,27 +73,48 @@ def make(
     if lab is not None:
         planner.take_lab(lab)
     interpreter.run_text(script.text, script.path)
-    facts = interpreter.finish()
-    return planner.plan(
-        Origin(
-            script=script.path,
-            sources=facts.files,
-            found=facts.found,
-            definitions=dict(definitions),
-            max_iterations=max_iterations,
-        )
+    return planner.plan(interpreter.finish())
+
+
+def renumbered(plan: Plan, *, counter: int, passed: Collection[int] = ()) -> Plan:
+    """A plan made again, from the sources that it keeps, with other numbers of experiments."""
+    head = plan.head
+    return _like(plan, Planner(seed=head.seed, counter=counter, lab_text=_kept_text, passed=passed))
+
+
+def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
+    """One part of a plan alone, planned again from the sources that the plan keeps: it draws other
+    random numbers, and takes numbers of experiments behind `before`. Its hash stays."""
+    begins = {} if part.index is None else {part.index: before}
+    counter = before if part.index is None else plan.head.counter
+    planner = Planner(seed=plan.head.seed, counter=counter, lab_text=_kept_text, begins=begins)
+    with _like(plan, planner, attempts={part.name: attempt}) as made:
+        found = made.head.rest if part.index is None else made.part(part.index)
+        assert found is not None, "the same script has the same parts"
+        return made.slice(replace(found, attempt=attempt))
+
+
+def _like(plan: Plan, planner: "Planner", attempts: Mapping[str, int] | None = None) -> Plan:
+    """A plan of the sources of another one."""
+    head = plan.head
+    files = {source.path: source for source in head.sources}
+    interpreter = Interpreter(
+        planner,
+        library_path=(),
+        kept={(file, word): files[path] for file, word, path in head.found},
+        seed=head.seed,
+        definitions=head.definitions,
+        max_iterations=head.max_iterations,
+        attempts=attempts or {},
     )
+    if head.lab is not None:
+        planner.take_lab(head.lab)
+    interpreter.run_text(head.sources[0].text, head.sources[0].path)
+    return planner.plan(interpreter.finish(), like=head)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """What a plan is made from, beside its seed and counter (see plan.Head)."""
-
-    script: str
-    sources: tuple[SourceFile, ...]
-    found: tuple[tuple[str, str, str], ...]
-    definitions: Mapping[str, str]
-    max_iterations: int
+def _kept_text(request: ports.LabRequest) -> str:
+    return request.text
 
 
 class _Settings:
@@ -163,6 +184,7 @@ class Planner:
         columns: Columns | None = None,
         lab_text: Callable[[ports.LabRequest], str] = no_text,
         passed: Collection[int] = (),
+        begins: Mapping[int, int] | None = None,
         watch: Callable[[ports.Step], None] | None = None,
     ) -> None:
         self._seed = seed
@@ -170,6 +192,8 @@ class Planner:
         self._columns = columns
         self._lab_text = lab_text
         self._passed = passed
+        # The experiment number last taken where a part begins, if it is not that before it.
+        self._begins = begins or {}
         self._watch = watch
         self._spool = Spool()
         self._simulated = Timeline(NOTHING)
@@ -207,8 +231,9 @@ class Planner:
         # Where the experiment was processed that claims are about.
         self._last_owner: int | None = None
 
-    def plan(self, origin: Origin) -> Plan:
-        """What was asked for. The script has ended."""
+    def plan(self, facts: Facts, *, like: Head | None = None) -> Plan:
+        """What was asked for. The script has ended. Where the plan of the same script was made
+        before, `like` is its head: what was known of columns then, and the hashes, are kept."""
         self._close_range(self._rest)
         parts = [self._with_claims(part) for part in self._parts if part is not None]
         outer = [part for part in parts if part.within is None]
@@ -218,32 +243,30 @@ class Planner:
             seconds=rest.seconds - sum(part.seconds for part in outer),
             simulated_s=rest.simulated_s - sum(part.simulated_s for part in outer),
         )
-        return Plan(
-            Head(
-                script=origin.script,
-                sources=origin.sources,
-                found=origin.found,
-                definitions=origin.definitions,
-                max_iterations=origin.max_iterations,
-                seed=self._seed,
-                fields="" if self._columns is None else str(self._columns.table),
-                counter=self._start,
-                last_number=self._counter,
-                lab=self._lab,
-                requirements=tuple(self._requirements),
-                warnings=tuple(self.warnings),
-                echoes=tuple(self._echoes),
-                columns=tuple(self._filled),
-                commands=self.commands,
-                numbered=tuple(self._numbered.values()),
-                rewriting=tuple(self._rewriting.values()),
-                totals=self.totals(),
-                parts=tuple(parts),
-                rest=rest if self._has_rest else None,
-                entangled=self._entangled,
-            ),
-            self._spool,
+        head = Head(
+            script=facts.files[0].path,
+            sources=facts.files,
+            found=facts.found,
+            definitions=facts.definitions,
+            max_iterations=facts.max_iterations,
+            seed=self._seed,
+            fields="" if self._columns is None else str(self._columns.table),
+            counter=self._start,
+            last_number=self._counter,
+            lab=self._lab,
+            requirements=tuple(self._requirements),
+            warnings=tuple(self.warnings),
+            echoes=tuple(self._echoes),
+            columns=tuple(self._filled),
+            commands=self.commands,
+            numbered=tuple(self._numbered.values()),
+            rewriting=tuple(self._rewriting.values()),
+            totals=self.totals(),
+            parts=tuple(parts),
+            rest=rest if self._has_rest else None,
+            entangled=self._entangled,
         )
+        return Plan(head if like is None else _alike(head, like), self._spool)
 
     @property
     def commands(self) -> tuple[ports.RemoteCommand, ...]:
@@ -467,6 +490,7 @@ class Planner:
         if index in self._passed:
             # When the part ends, the numbers go on from here.
             self._counter, self._shadow = self._shadow, self._counter
+        self._counter = self._begins.get(index, self._counter)
         part = self._opened(index, name, cell)
         for number, hashed in self._settings:
             _add_range(part.ranges, number, number + 1)
@@ -526,6 +550,15 @@ def _without_words(record: object) -> Record:
     """A record without what is only said in it."""
     assert isinstance(record, dict), "records are JSON objects"
     return {key: value for key, value in record.items() if key not in _LEFT_OUT}
+
+
+def _alike(head: Head, like: Head) -> Head:
+    """The head of a plan, with what is known from another plan of the same script."""
+    parts = tuple(
+        replace(new, hash=old.hash) for new, old in zip(head.parts, like.parts, strict=True)
+    )
+    rest = head.rest and like.rest and replace(head.rest, hash=like.rest.hash)
+    return replace(head, fields=like.fields, warnings=like.warnings, parts=parts, rest=rest)
 
 
 def _network(lab: ports.LabRequest | None) -> object:

@@ -1,62 +1,18 @@
 """A script as a plan: its steps, its parts, and what decides the results of each."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from language_asked import LIBRARY
+from language_plans import ONE, SWEEP, planned, told
 
+from netesto.errors import Place
 from netesto.language import ports
-from netesto.language.plan import Part, Plan, SourceFile
-from netesto.language.planner import make
+from netesto.language.plan import Part, SourceFile
+from netesto.language.planner import again, renumbered
 
-# A macro that is an experiment of its own.
-ONE = """\
-BEGIN one
-    SET exp=COUNTER
-    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur
-    SET exp=PREV
-    WAIT_FLOWS
-    PROCESS_EXP exp=$exp
-END one
-SET dur=10
-"""
-SWEEP = "SWEEP ca=reno,bbr DO\nRUN one\nDONE\n"
-
-
-def planned(text: str, **options: Any) -> Plan:
-    given: dict[str, Any] = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
-    return make(SourceFile("test.nts", text), **given)
-
-
-def told(steps: Iterator[ports.Step]) -> list[str]:
-    """Steps in words that are enough in most tests."""
-    return [_told(step) for step in steps]
-
-
-def _told(step: ports.Step) -> str:
-    match step:
-        case ports.RemoteCommand():
-            return f"{step.name} {step.host} exp={step.exp}"
-        case ports.Wait():
-            return f"wait {step.seconds:g}"
-        case ports.WaitFlows():
-            return f"flows {step.exp}"
-        case ports.StartFlows():
-            return f"start {step.lead_s:g}"
-        case ports.ProcessExperiment():
-            return f"process {step.exp}"
-        case ports.Claim():
-            return f"claim {step.exp}: {step.text}"
-        case ports.Echo():
-            return f"echo {step.text}"
-        case ports.EnterPart():
-            return f"enter {step.index}"
-        case ports.LeavePart():
-            return f"leave {step.index}{'' if step.whole else ' broken off'}"
-    raise AssertionError(step)
+NOWHERE = Place("--lab", 1)
 
 
 def hashes(text: str, **options: Any) -> list[str]:
@@ -361,3 +317,73 @@ def test_a_plan_keeps_what_it_was_made_from(tmp_path: Path):
         ),
         (("test.nts", "more", f"{tmp_path}/more"),),
     )
+
+
+# ---- made again from what a plan keeps -----------------------------------------------------------
+
+RANDOM = "SOURCE more\nSWEEP ca=reno,bbr DO\nRAND_WAIT 5\nRUN one\nDONE\n"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    (tmp_path / "more").write_text(ONE)
+    return tmp_path
+
+
+def test_a_plan_with_other_numbers_needs_no_files(library: Path):
+    plan = planned(RANDOM, library_path=[library])
+    expected = planned(RANDOM, library_path=[library], counter=30)
+    (library / "more").unlink()
+    other = renumbered(plan, counter=30)
+    assert (other.head, list(other.steps())) == (expected.head, list(expected.steps()))
+
+
+def test_a_plan_with_other_numbers_keeps_the_lab_and_the_hashes():
+    plan = planned(HASHED, lab=ports.LabRequest(topology="pair", settings={}, place=NOWHERE))
+    head = renumbered(plan, counter=30).head
+    assert (head.lab, [part.hash for part in head.parts]) == (
+        plan.head.lab,
+        [part.hash for part in plan.head.parts],
+    )
+
+
+def test_parts_of_a_plan_with_other_numbers_may_be_passed_over():
+    parts = renumbered(planned(HASHED), counter=30, passed=[0]).head.parts
+    assert parts[1].before == 30
+
+
+def test_another_attempt_has_new_numbers_and_draws_again(library: Path):
+    plan = planned(RANDOM, library_path=[library])
+    first = list(plan.slice(plan.head.parts[1]).steps())
+    second = list(again(plan, plan.head.parts[1], attempt=2, before=7).steps())
+    assert (told(second[2:]), first[1] == second[1]) == (
+        ["DO_CLIENT a exp=8", "flows 8", "process 8", "leave 1"],
+        False,
+    )
+
+
+def test_another_attempt_is_the_same_part(library: Path):
+    plan = planned(RANDOM, library_path=[library])
+    part = plan.head.parts[1]
+    [second] = again(plan, part, attempt=2, before=7).head.parts
+    assert (second.hash, second.index, second.before, second.drawn) == (
+        part.hash,
+        1,
+        7,
+        "ca=bbr rep=1, attempt 2",
+    )
+
+
+def test_another_attempt_of_the_rest_has_new_numbers():
+    plan = planned(f"{ONE}RUN one ca=nv\n{SWEEP}")
+    assert plan.head.rest is not None
+    second = again(plan, plan.head.rest, attempt=2, before=40)
+    assert told(second.steps()) == ["DO_CLIENT a exp=41", "flows 41", "process 41"]
+
+
+def test_draws_of_a_part_do_not_depend_on_the_others():
+    def waits(values: str) -> list[float]:
+        plan = planned(f"SWEEP ca={values} DO\nRAND_WAIT 5\nDONE\n")
+        return [step.seconds for step in plan.steps() if isinstance(step, ports.Wait)]
+
+    assert waits("reno,bbr,nv")[::2] == waits("reno,nv")

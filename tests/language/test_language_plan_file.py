@@ -1,0 +1,153 @@
+"""A plan in a file: what is written is what is read, and what was changed is refused."""
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from language_plans import ONE, SWEEP, planned, told
+
+from netesto.errors import Place, UsageError
+from netesto.language import plan, ports
+from netesto.language.plan import Plan
+
+EVERYTHING = f"""\
+LAB pair rate=10mbit
+REQUIRE ca=bbr kernel>=5.4
+SOURCE inlib
+{ONE}SET_SYSCTL host=a net.ipv4.tcp_ecn=1
+SET_NETEM host=a netem_delay=5 loss=0.01
+SET_QDISC host=b qdisc=tbf rate=1mbit burst=9K limit=9K
+SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0
+DESC "what \\" is ü"
+OTHER bw=5
+DO_TCPDUMP host=a server=X packets=9
+DO_SERVER host=b exp=COUNTER start=1
+DO_CLIENT host=a server=b exp=PREV ca=bbr dur=1.5 parallel=2 cpu=0,1 pace=10mbit hold=1
+START_FLOWS lead=0.3
+WAIT_FLOWS timeout=9
+GET_DATA host=a
+PROCESS_EXP
+RAND_WAIT 1 3
+{SWEEP}ASSERT rate > 9mbit: slow
+CLOSE host=a
+EXIT host=b
+DO_CLIENT host=a server=b exp=77
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "plan.json"
+
+
+def write(made: Plan, path: Path) -> None:
+    with path.open("wb") as file:
+        made.write(file)
+
+
+def test_a_plan_that_is_read_is_the_one_that_was_written(path: Path):
+    made = planned(EVERYTHING, counter=3)
+    write(made, path)
+    read = plan.read(path)
+    assert (read.head, list(read.steps())) == (made.head, list(made.steps()))
+
+
+def test_places_and_chains_are_kept(path: Path):
+    write(planned(EVERYTHING), path)
+    commands = [step for step in plan.read(path).steps() if isinstance(step, ports.DoClient)]
+    place = Place("test.nts", 6, 5, 9, "    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur")
+    chain = ("test.nts:26: SWEEP (ca=reno, rep=1)", "test.nts:27: RUN one")
+    assert (commands[1].place, commands[1].chain) == (place, chain)
+
+
+def test_the_same_script_gives_the_same_file(path: Path, tmp_path: Path):
+    write(planned(EVERYTHING), path)
+    write(planned(EVERYTHING), tmp_path / "again.json")
+    assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
+
+
+def test_a_plan_is_one_json_document(path: Path):
+    write(planned(ONE + SWEEP), path)
+    document = json.loads(path.read_text())
+    assert (document["netesto_plan"], len(document["steps"])) == (1, document["summary"]["steps"])
+
+
+def test_a_plan_without_steps_can_be_read(path: Path):
+    write(planned("SET a=1\n"), path)
+    assert told(plan.read(path).steps()) == []
+
+
+def test_a_slice_can_be_written_and_read(path: Path):
+    made = planned(ONE + SWEEP)
+    write(made.slice(made.head.parts[1]), path)
+    assert told(plan.read(path).steps())[:2] == ["enter 1", "DO_CLIENT a exp=2"]
+
+
+def test_a_script_is_not_a_plan(path: Path):
+    path.write_text(ONE)
+    assert not plan.is_plan(path)
+
+
+MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('_plan": 1,', '_plan": 7,', ": a plan of version 7, and this netesto reads version 1"),
+        ('{"netesto_plan"', '{"a_plan"', ":1: not a plan"),
+        ('"seed": 1', '"seed": "1"', ":2: invalid value for type, expected int"),
+        ('"steps": [', '"steps": []', ":3: not what stands there in a plan"),
+        ('"step": "DoClient"', '"step": "DoHarm"', ":6: not what stands there in a plan: 'DoHarm'"),
+        ('"instances": 1', '"instances": 1.5', ":6: invalid value for type, expected int"),
+        ('"instances": 1', '"many": 1', ":6: extra fields found (many)"),
+        ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was changed after it was written"),
+        ('\n"summary"', '\n{}\n"summary"', ":16: the plan was changed after it was written"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused(path: Path, old: str, new: str, message: str):
+    write(planned(f"LAB pair\nWAIT 3\n{ONE}{SWEEP}"), path)
+    head, steps, rest = path.read_text().partition('"steps"')
+    changed = head.replace(old, new) + (steps + rest).replace(old, new)
+    path.write_text(head + (steps + rest).replace(old, new) if old in rest else changed)
+    with pytest.raises(UsageError) as caught:
+        plan.read(path)
+    error = str(caught.value).partition("\n")
+    assert (error[0].startswith(f"{path}{message}"), error[2]) == (True, MAKE_AGAIN), error
+
+
+@pytest.mark.parametrize("left", [0, 10, 500, -3])
+def test_a_file_that_was_cut_off_is_refused(path: Path, left: int):
+    write(planned(ONE + SWEEP), path)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(UsageError, match=r":\d+: the plan ends before its end"):
+        plan.read(path)
+
+
+def test_what_no_script_may_set_no_plan_may_set(path: Path):
+    write(planned("SET_SYSCTL host=a net.ipv4.tcp_ecn=1\n"), path)
+    head, steps, rest = path.read_text().partition('"steps"')
+    path.write_text(head + steps + rest.replace("net.ipv4.tcp_ecn", "kernel.core_pattern"))
+    with pytest.raises(UsageError, match=r":4: .*kernel\.core_pattern"):
+        plan.read(path)
+
+
+def test_a_file_that_is_not_there_is_told(path: Path):
+    with pytest.raises(UsageError, match="No such file"):
+        plan.read(path)
+
+
+def peak_bytes(text: str) -> int:
+    tracemalloc.start()
+    with planned(text) as made:
+        assert sum(1 for _ in made.steps()) > 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_does_not_grow_with_the_number_of_steps():
+    text = f"{ONE}FOR n IN 1..{{}} DO\nSET_NETEM host=a netem_delay=$n\nWAIT $n\nDONE\n"
+    few, many = peak_bytes(text.format(4_000)), peak_bytes(text.format(16_000))
+    assert many < few * 1.2
