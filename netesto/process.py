@@ -1,4 +1,4 @@
-"""The only module that starts processes: an argument list, a deadline, a group of its own."""
+"""The only module that starts processes: an argument list, a deadline, a process group each."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from netesto.errors import ProcessError
 # A started command, as `launch` and `background` give it.
 Child: TypeAlias = subprocess.Popen[bytes]
 
-# Between the polite and the forceful signal; a tool that has not ended by then never will.
+# Between SIGTERM and SIGKILL; a tool that has not ended by then will not.
 TERM_GRACE_S = 2.0
 
-# Between two looks at a fact that cannot be waited for otherwise.
+# Between two checks of a condition that sends no event.
 POLL_INTERVAL_S = 0.01
 
-# One look at the output of a job.
+# One read of the output of a job.
 _PIECE_BYTES = 64 * 1024
 
 
@@ -38,7 +38,7 @@ class Finished:
     stderr: str
 
     def last_lines(self, count: int = 5) -> str:
-        """The last lines it printed, standard error first; what a person would look at."""
+        """The last lines of standard error; of standard output if it is empty."""
         text = self.stderr.strip() or self.stdout.strip()
         return "\n".join(text.splitlines()[-count:])
 
@@ -67,11 +67,11 @@ def _late(argv: Sequence[str], timeout: float, output: str = "") -> ProcessError
 
 
 def program(name: str, env: Mapping[str, str] | None = None) -> str:
-    """The file of a program that is found on the PATH of `env` (None: ours); `name` itself if it
-    says where it is, or is nowhere.
+    """The file of a program on the PATH of `env` (None: ours); `name` itself if it is a path, or is
+    not found.
 
-    The usual way is to ask the kernel to start it in one folder after the other. A user-mode kernel
-    makes a process for each such question, and that takes longer than to run the program.
+    Usually the kernel is asked to start it in one folder after the other. A user-mode kernel makes
+    a process for each attempt, which takes longer than to run the program.
     """
     if "/" in name:
         return name
@@ -81,8 +81,8 @@ def program(name: str, env: Mapping[str, str] | None = None) -> str:
 
 
 def python(module: str, *words: str) -> list[str]:
-    """The command that runs a module with this interpreter. What lies in the working folder is not
-    looked at: a `json.py` there is somebody's, and not meant."""
+    """The command that runs a module with this interpreter, which imports nothing from the working
+    folder: a `json.py` there is not ours."""
     return [sys.executable, "-P", "-m", module, *words]
 
 
@@ -127,14 +127,15 @@ def run(
 
 
 def become(argv: Sequence[str]) -> NoReturn:
-    """Replace this process by a command, which gets its terminal. ProcessError if it cannot."""
+    """Replace this process by a command, which gets its terminal. ProcessError if it cannot
+    start."""
     with _starting(argv):
         os.execvp(argv[0], list(argv))  # noqa: S606 - there is no shell between
     raise AssertionError("execvp returns only with an error")
 
 
 def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
-    """Signal a process group that `run` or `start` made; one that is gone is fine."""
+    """Signal a process group that `run` or `start` made, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, sign)
 
@@ -147,10 +148,10 @@ def launch(
     cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Start a command that lives on by itself, also after us, in a process group of its own; both
-    its streams are appended to the file `stdout`. ProcessError if it cannot be started.
+    """Start a command in its own process group, which may outlive this process. Both its streams
+    are appended to the file `stdout`. ProcessError if it cannot start.
 
-    Whoever calls it answers for its end: see `background`, which ends it with a block, and `end`.
+    The caller ends it, with `end`; `background` does so after a block.
     """
     with stdout.open("ab") as sink, _starting(argv):
         return subprocess.Popen(
@@ -177,12 +178,11 @@ def background(
     cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[Child]:
-    """A command that runs while the body does; both its streams are appended to the file `stdout`.
+    """A command that runs during the body of `with`. Both its streams are appended to the file
+    `stdout`; `pass_fds` stay open in it, with the same numbers.
 
-    `pass_fds` stay open in it, under the same numbers.
-
-    Waits until `ready()` is true (ProcessError after `timeout` seconds, or if it ends before).
-    Its process group is ended with the body.
+    Waits until `ready()` is true: ProcessError after `timeout` seconds, or if the command ends
+    before. After the body its process group is ended.
     """
     child = launch(argv, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds)
     try:
@@ -200,7 +200,7 @@ def background(
 
 
 def end(child: Child) -> None:
-    """End a child started by this module, with its group: politely, then not."""
+    """End a child of this module and its process group, with SIGTERM and then with SIGKILL."""
     if child.poll() is None:
         kill_group(child.pid, signal.SIGTERM)
         try:
@@ -208,7 +208,7 @@ def end(child: Child) -> None:
         except subprocess.TimeoutExpired:
             kill_group(child.pid)
             child.wait()
-    # What the child started and left in its group ends with it.
+    # Processes that the child left in its group.
     kill_group(child.pid)
 
 
@@ -233,7 +233,7 @@ async def wait_until_async(fact: Callable[[], bool], *, timeout: float) -> bool:
 
 
 class Job:
-    """A command running in the background of an event loop, in a process group of its own."""
+    """A command that runs in the background of an event loop, in its own process group."""
 
     def __init__(self, argv: Sequence[str], child: asyncio.subprocess.Process) -> None:
         self.argv = tuple(argv)
@@ -249,10 +249,8 @@ class Job:
         return self._child.returncode
 
     async def lines(self, copy: BinaryIO | None = None) -> AsyncIterator[str]:
-        """Lines of standard output as they come, without the line end. Only if `start` piped it.
-
-        What comes is also written to `copy`, untouched. A line may be of any length.
-        """
+        """The lines of standard output as they arrive, without their ends. Only if `start` piped
+        it. `copy` gets the same bytes. A line may have any length."""
         assert self._child.stdout is not None, "standard output was sent to a file"
         rest = b""
         while piece := await self._child.stdout.read(_PIECE_BYTES):
@@ -265,16 +263,17 @@ class Job:
             yield rest.decode(errors="replace").rstrip("\r")
 
     async def wait(self, *, timeout: float | None = None) -> int:
-        """Its exit status, once it has ended. TimeoutError after `timeout` seconds; it runs on."""
+        """Its exit status, when it has ended. TimeoutError after `timeout` seconds; it
+        continues."""
         return await asyncio.wait_for(self._child.wait(), timeout)
 
     def send(self, sign: signal.Signals) -> None:
-        """Signal its whole process group."""
+        """Signal its process group."""
         if self._child.returncode is None:
             kill_group(self.pid, sign)
 
     async def end(self, sign: signal.Signals = signal.SIGTERM) -> int:
-        """End it and its group, politely first; its exit status."""
+        """End it and its group, with `sign` and then with SIGKILL; its exit status."""
         self.send(sign)
         try:
             status = await self.wait(timeout=TERM_GRACE_S)
@@ -296,8 +295,8 @@ async def start(
 ) -> Job:
     """Start a command in the background of the running event loop.
 
-    `stdout` and `stderr` name new files; without `stdout` its lines are read with `Job.lines`,
-    without `stderr` standard error joins standard output. `pass_fds` stay open in it, under the
+    `stdout` and `stderr` are new files. Without `stdout` its lines are read with `Job.lines`,
+    without `stderr` standard error goes to standard output. `pass_fds` stay open in it, with the
     same numbers. ProcessError if it cannot start.
     """
     with contextlib.ExitStack() as stack, _starting(argv):

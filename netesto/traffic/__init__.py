@@ -1,4 +1,4 @@
-"""Programs that make traffic: their commands, and what their output means."""
+"""Programs that make traffic: their commands, and the meaning of their output."""
 
 from netesto.traffic.base import Tool
 from netesto.traffic.choice import TOOLS, choose, needed_options

@@ -9,7 +9,7 @@ from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.netperf import Netperf
 
-# What iperf3 takes (MAX_MSS in its source); and what one packet of IP and UDP holds.
+# MAX_MSS in the source of iperf3; the payload of the largest packet of IP and UDP.
 LARGEST_IPERF3_MSS = 9216
 LARGEST_DATAGRAM = 65_507
 

@@ -1,28 +1,28 @@
-"""iperf3: how it is started, and what its JSON means.
+"""iperf3: its commands, and the meaning of its JSON.
 
-Facts of versions 3.12 and 3.18 that this driver rests on, each tried:
+This driver depends on these facts of versions 3.12 and 3.18, each of which was tried:
 
-- Control and data connections go to the same port; the data connection is told by `--cport`, and
-  the n-th parallel stream takes the n-th port from there.
-- A server with `-1` serves the first that connects, were it only to see whether it listens.
-- Times (`-t`, `-O`) are whole seconds, intervals 0.1 s or longer.
+- Control and data connections have the same server port; `--cport` is the client's port of the data
+  connection, and the n-th parallel stream uses the n-th port from there.
+- A server with `-1` serves the first client that connects, even one that only probes the port.
+- Times (`-t`, `-O`) are whole seconds, intervals at least 0.1 s.
 - The only absolute time in the JSON is the start, in whole seconds.
-- `-C` sets the congestion control of both ends; they cannot be asked for one by one. What each
-  end used is told. An unknown one is an error.
-- A sender's intervals count what its socket took in. `--get-server-output` adds the intervals of a
-  server that runs with `-J`: what arrived. These are goodput.
-- CPU is the share of one core that the iperf3 process itself used, not the host's load; it is not
-  taken for it.
-- 3.12 with `-J` exits with 0 though it was refused; the JSON says "error".
-- `-b` is the rate of each of the parallel streams; ours is that of the flow, which they share.
-- From 3.17 on `--json-stream` prints an event a line as things happen, flushed.
+- `-C` sets the congestion control of both ends, never of one. The JSON reports what each end used.
+  An unknown one is an error.
+- A sender's intervals count what its socket accepted. `--get-server-output` adds the intervals of a
+  server that runs with `-J`, which count what arrived: goodput.
+- CPU is the share of one core that the iperf3 process used, not the load of the host; it is not
+  used.
+- 3.12 with `-J` exits with status 0 when it is refused; the JSON has an "error".
+- `-b` is the rate of each parallel stream; the option `bitrate` is that of the flow they make up.
+- From 3.17 on `--json-stream` prints one event a line, and flushes each.
 """
 
 import json
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.model import GroupRequest, Interval, Ports, TransferResult
@@ -33,10 +33,10 @@ JSON_STREAM_SINCE = (3, 17)
 # iperf3 refuses shorter and longer ones.
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 60.0
 
-# A server is started before its client's request is known to it; this is the language's default.
+# A server is started before it knows its client's request; this is the language's default.
 SERVER_INTERVAL_S = 0.2
 
-# For connecting, and for the exchange of results, over a slow path with full buffers.
+# To connect, and to exchange results, over a slow path with full buffers.
 END_SLACK_S = 15.0
 
 _VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
@@ -44,24 +44,13 @@ _VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Iperf3:
-    """iperf3, one server process for each instance.
-
-    Without a version it is started in the way that every version understands.
-    """
+    """iperf3, with one server process for each instance. Without a version its options are those
+    that every version has."""
 
     version: str = ""
-
-    @property
-    def name(self) -> str:
-        return "iperf3"
-
-    @property
-    def tests(self) -> frozenset[str]:
-        return frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
-
-    @property
-    def lasting_server(self) -> bool:
-        return False
+    name: ClassVar = "iperf3"
+    tests: ClassVar = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
+    lasting_server: ClassVar = False
 
     def for_version(self, version: str) -> Self:
         return replace(self, version=version)
@@ -72,7 +61,7 @@ class Iperf3:
     def parse_version(self, output: str) -> str:
         if match := _VERSION.search(output):
             return match[1]
-        raise OutputError(f"iperf3 --version tells no version: {output.strip()[:80]!r}")
+        raise OutputError(f"iperf3 --version prints no version: {output.strip()[:80]!r}")
 
     def server_command(self, port: int) -> list[str]:
         return ["iperf3", "-s", "-1", "-J", "-i", f"{SERVER_INTERVAL_S:g}", "-p", str(port)]
@@ -102,7 +91,7 @@ class Iperf3:
         return math.ceil(request.omit_s) + _whole_seconds(request.duration_s) + END_SLACK_S
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
-        # What a UDP sender sends is no goodput.
+        # What a UDP sender sends is not goodput.
         if request.test == "UDP_STREAM" or not line.startswith('{"event":"interval"'):
             return None
         try:
@@ -140,14 +129,14 @@ class Iperf3:
 
 
 class _Node:
-    """A place in the JSON; OutputError names the dotted path that is missing there."""
+    """A place in the JSON; OutputError names the dotted path that is missing."""
 
     def __init__(self, value: object, place: str) -> None:
         self.value = value
         self.place = place
 
     def find(self, path: str) -> object:
-        """What is at `path`, None if there is nothing."""
+        """The value at `path`; None if there is none."""
         value = self.value
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -182,7 +171,7 @@ def _whole_seconds(seconds: float) -> int:
 
 def _test_options(request: GroupRequest) -> list[str]:
     if request.test == "UDP_STREAM":
-        # Without -b iperf3 would send 1 Mbit/s; as fast as possible is what other tools do.
+        # Without -b iperf3 would send 1 Mbit/s; other tools send as fast as possible.
         return ["-u", "-b", _stream_rate(request), "--get-server-output"]
     options = ["-C", request.congestion_control]
     if request.bitrate_bps is not None:
@@ -224,7 +213,7 @@ def _document(output: str) -> _Node:
     start = output.find("{")
     text = output[start:] if start >= 0 else ""
     try:
-        # What follows the object is standard error's.
+        # Standard error follows the object.
         is_stream = text.startswith('{"event"')
         value = _joined(text) if is_stream else json.JSONDecoder().raw_decode(text)[0]
     except ValueError:
@@ -257,7 +246,7 @@ def _sender_retransmits(document: _Node) -> int | None:
 
 
 def _mss_bytes(document: _Node) -> int | None:
-    """What was set, else what the control connection to the same server has."""
+    """The MSS that was set, else that of the control connection to the same server."""
     for key in ("start.tcp_mss", "start.tcp_mss_default"):
         value = document.find(key)
         if isinstance(value, int) and value > 0:
@@ -266,7 +255,7 @@ def _mss_bytes(document: _Node) -> int | None:
 
 
 def _client_ports(document: _Node) -> tuple[int, ...]:
-    """Of the streams; the control connection to the same port is none of them."""
+    """The ports of the streams, without that of the control connection."""
     connected = document.find("start.connected")
     nodes = [_Node(each, "") for each in connected] if isinstance(connected, list) else []
     ports = (node.find("local_port") for node in nodes)
@@ -274,14 +263,14 @@ def _client_ports(document: _Node) -> tuple[int, ...]:
 
 
 def _intervals(document: _Node, request: GroupRequest, *, started_s: float) -> tuple[Interval, ...]:
-    """The receiver's intervals; of a TCP stream the sender's, if the server told nothing."""
+    """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
     has_server = isinstance(document.find("server_output_json.intervals"), list)
     if request.test == "UDP_STREAM" and not has_server:
         return ()
     nodes = document.nodes("server_output_json.intervals" if has_server else "intervals")
-    # It began after its process did, and in the second that it names.
+    # It started after its process did, and in the second that it reports.
     start_s = max(started_s, document.number("start.timestamp.timesecs"))
-    # Clocks of the intervals begin again where the omitted part ends.
+    # The times of intervals count from the end of the omitted part.
     start_s += document.number("start.test_start.omit")
     return tuple(
         Interval(

@@ -1,17 +1,19 @@
-"""netperf 2.7: how it is started, and what its keys mean.
+"""netperf 2.7: its commands, and the meaning of its keys.
 
-Facts of version 2.7.0 that this driver rests on, each tried:
+This driver depends on these facts of version 2.7.0, each of which was tried:
 
 - Times are whole seconds; `-l 0.3` is read as 0, and 0 runs for ever.
-- `-D -0.2` looks at the clock at every send or receive and prints (and flushes) an interim result
-  when 0.2 s have passed. With a positive interval it guesses how many bytes that will be, and on
-  a slow path prints nothing for seconds.
-- `-c -C` reads /proc/stat on Linux and needs no calibration: the start is not delayed.
-- -1 stands for a value it does not have, and so does an empty congestion control.
-- An unknown congestion control is no error: the host's default is used. The effective one is told.
-- TCP_CRR ends 4 s late: netserver waits that long for another connection, and counts what its
-  host does meanwhile as CPU of the test (134 % was seen).
-- With addresses of the loopback interface alone it cannot resolve "127.0.0.1" (AI_ADDRCONFIG).
+- `-D -0.2` reads the clock at every send or receive and prints (and flushes) an interim result
+  after 0.2 s. With a positive interval netperf estimates how many bytes that will be, and prints
+  nothing for seconds on a slow path.
+- `-c -C` reads /proc/stat on Linux and needs no calibration: it does not delay the start.
+- -1 stands for an unknown value, and an empty text for an unknown congestion control.
+- An unknown congestion control is not an error: the host's default is used. The effective one is
+  reported.
+- TCP_CRR ends 4 s late: netserver waits that long for another connection, and includes what its
+  host does meanwhile in the CPU of the test (134 % was seen).
+- If all addresses are those of the loopback interface it cannot resolve "127.0.0.1"
+  (AI_ADDRCONFIG).
 """
 
 import math
@@ -24,22 +26,22 @@ from netesto.errors import OutputError
 from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
 from netesto.traffic import ports as traffic_ports
 
-# At the end of a stream netperf waits for the data on its way, and in TCP_CRR netserver waits for
-# connections, 4 s each; the rest is for connecting over a slow path.
+# At the end of a stream netperf waits for data in flight, and in TCP_CRR netserver waits for
+# connections, 4 s each; the rest is to connect over a slow path.
 END_SLACK_S = 15.0
 
-# One packet on any path with an MTU of 1500, over IPv4 and IPv6; iperf3 takes the same there.
-# (netperf itself would take the socket buffer, and every datagram would be fragments.)
+# One packet on a path with an MTU of 1500, over IPv4 and IPv6, as iperf3 chooses. (netperf's
+# default is the size of the socket buffer: every datagram would be fragmented.)
 DATAGRAM_BYTES = 1448
 
-# Kilobits and two decimals: 10 bit/s is the finest step, for interim results and the end alike.
+# Kilobits with two decimals: interim and final results have a resolution of 10 bit/s.
 UNIT, UNIT_NAME, UNIT_BPS = "k", "10^3bits/s", 1e3
 
-# One for what went wrong, one for where.
+# netperf prints what failed, then where.
 FAILURE_LINES = 2
 
-# Lengths are printed in whole milliseconds: below this the rate is wrong by 10 % and more. The last
-# interval, cut off by the end of the test, can be that short.
+# Lengths are printed in whole milliseconds: of shorter ones the rate is wrong by 10 % and more. The
+# last interval, which the end of the test cuts off, can be that short.
 SHORTEST_INTERVAL_S = 0.0095
 
 SELECTORS = (
@@ -49,7 +51,7 @@ SELECTORS = (
     "REMOTE_CPU_METHOD", "LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "TRANSPORT_MSS",
     "LOCAL_CONG_CONTROL", "REMOTE_CONG_CONTROL", "SOURCE_PORT", "DEST_PORT", "LSS_SIZE_END",
     "LSR_SIZE_END", "RSS_SIZE_END", "RSR_SIZE_END",
-    # Of a transaction; in a stream, of one send(), as the classic tool's tables show it.
+    # Of a transaction; in a stream, of one send(), as in the tables of the classic tool.
     "MIN_LATENCY", "MAX_LATENCY", "MEAN_LATENCY", "STDDEV_LATENCY", "P50_LATENCY", "P90_LATENCY",
     "P99_LATENCY",
 )  # fmt: skip
@@ -63,7 +65,7 @@ _HEADER = "MIGRATED "
 
 
 class Netperf:
-    """netperf with netserver; interim results are live, and timed by UTC."""
+    """netperf with netserver; interim results appear as they happen, with UTC times."""
 
     name = "netperf"
     tests = TESTS
@@ -78,7 +80,7 @@ class Netperf:
     def parse_version(self, output: str) -> str:
         if match := _VERSION.search(output):
             return match[1]
-        raise OutputError(f"netperf -V tells no version: {output.strip()[:80]!r}")
+        raise OutputError(f"netperf -V prints no version: {output.strip()[:80]!r}")
 
     def server_command(self, port: int) -> list[str]:
         return ["netserver", "-D", "-p", str(port)]
@@ -107,7 +109,7 @@ class Netperf:
         if request.test.startswith("TCP_"):
             options += ["-K", ",".join(_congestion_controls(request))]
         else:
-            # Without it netperf sends UDP only to the local network.
+            # Without -R 1 netperf sends UDP only to the local network.
             options += ["-R", "1"]
         if size := request.local_buffer_bytes:
             options += ["-s", f"{size},{size}"]
@@ -122,7 +124,7 @@ class Netperf:
         return options
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        # TCP_CRR makes a connection for each transaction and needs a fresh port for each.
+        # TCP_CRR makes a connection for each transaction, each from another port.
         if request.test == "TCP_CRR":
             return None
         return traffic_ports.client_port(request, ports, instance)
@@ -149,7 +151,7 @@ class Netperf:
         output: str,
         request: GroupRequest,
         *,
-        started_s: float,  # noqa: ARG002 - netperf tells UTC
+        started_s: float,  # noqa: ARG002 - netperf reports UTC
     ) -> TransferResult:
         values = _Values(
             {match[1]: match[2] for line in output.splitlines() if (match := _PAIR.match(line))}
@@ -177,7 +179,7 @@ class Netperf:
 
 
 class _Values:
-    """The keys of an output, asked for by name; OutputError names the one that is missing."""
+    """The keys of an output; OutputError names one that is missing."""
 
     def __init__(self, pairs: Mapping[str, str]) -> None:
         self._pairs = pairs
@@ -191,7 +193,7 @@ class _Values:
         return self._pairs[key].strip()
 
     def number(self, key: str) -> float:
-        """A value that must be there: -1, netperf's "not known", is an error too."""
+        """A required value: -1, which means unknown, is an OutputError, too."""
         value = self.known(key)
         if value is None:
             raise OutputError(f"netperf does not know {key}")
@@ -202,14 +204,14 @@ class _Values:
         try:
             value = float(text)
         except ValueError:
-            raise OutputError(f"netperf printed {key}={text!r}, which is no number") from None
+            raise OutputError(f"netperf printed {key}={text!r}, not a number") from None
         if not math.isfinite(value):
             raise OutputError(f"netperf printed {key}={text!r}")
         return None if value < 0 else value
 
     def expect(self, key: str, wanted: str) -> None:
         if (text := self.text(key)) != wanted:
-            raise OutputError(f"netperf printed {key}={text!r} where {wanted!r} was asked for")
+            raise OutputError(f"netperf printed {key}={text!r} instead of {wanted!r}")
 
 
 def _is_result(line: str) -> bool:
@@ -221,13 +223,14 @@ def _whole_seconds(request: GroupRequest) -> int:
 
 
 def _congestion_controls(request: GroupRequest) -> tuple[str, str]:
-    """The client's and the server's. The one under test belongs to the sender of the data."""
+    """The client's and the server's. The one under test is that of the sender of the data."""
     asked = (request.congestion_control, request.reverse_congestion_control)
     return (asked[1], asked[0]) if request.test == "TCP_MAERTS" else asked
 
 
 def _request_share(request: GroupRequest) -> float:
-    """Of the bits that netperf counts. In request/reply tests it counts both directions."""
+    """The share of requests in the bits that netperf counts: in request/reply tests it counts both
+    directions."""
     if request.test not in REQUEST_TESTS:
         return 1.0
     return request.request_bytes / (request.request_bytes + request.reply_bytes)
@@ -236,24 +239,24 @@ def _request_share(request: GroupRequest) -> float:
 def _rate_bps(values: _Values, request: GroupRequest) -> float:
     if request.test in REQUEST_TESTS:
         return values.number("TRANSACTION_RATE") * request.request_bytes * 8
-    # What the receiver got, over the time until it had got it.
+    # What the receiver got, divided by the time that took.
     is_reverse = request.test == "TCP_MAERTS"
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
 
 
 def _with_transactions(result: TransferResult, values: _Values) -> TransferResult:
     rate = values.number("TRANSACTION_RATE")
-    told = replace(result, transactions_per_s=rate)
+    counted = replace(result, transactions_per_s=rate)
     if not rate:
-        # No transaction was completed: the zeros that netperf prints are no latencies.
-        return told
-    told = _with_latencies(told, values)
-    # Nor are those of a histogram with too few transactions in it.
+        # No transaction was completed: the zeros that netperf prints are not latencies.
+        return counted
+    timed = _with_latencies(counted, values)
+    # Nor are those of a histogram with too few transactions.
     return replace(
-        told,
-        p50_latency_us=told.p50_latency_us or None,
-        p90_latency_us=told.p90_latency_us or None,
-        p99_latency_us=told.p99_latency_us or None,
+        timed,
+        p50_latency_us=timed.p50_latency_us or None,
+        p90_latency_us=timed.p90_latency_us or None,
+        p99_latency_us=timed.p99_latency_us or None,
     )
 
 
@@ -272,9 +275,9 @@ def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
 def _intervals(output: str, request: GroupRequest) -> tuple[Interval, ...]:
     """The interim results.
 
-    In TCP_STREAM they count what the sender's socket took in: they run ahead of goodput by the
-    send buffer, which shows in the first ones. In UDP_STREAM they count what was sent, which is
-    no goodput: there are none then.
+    In TCP_STREAM they count what the sender's socket accepted, and are therefore ahead of goodput
+    by the send buffer, which shows in the first ones. In UDP_STREAM they count what was sent, which
+    is not goodput, and are left out.
     """
     if request.test == "UDP_STREAM":
         return ()

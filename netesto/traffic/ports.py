@@ -1,13 +1,12 @@
-"""Which ports traffic uses: a declared range, so that firewalls and captures can name it.
+"""The ports of traffic: fixed ranges, so that rules of firewalls and captures can name them.
 
     12865          netserver's control connection, the port registered for netperf
     12900 … 13899  the server's end of data connections, one for every instance
-    14000 … 29999  the client's end: below 32768, where Linux begins to hand out ports itself
+    14000 … 29999  the client's end: below 32768, the first of Linux's own ephemeral ports
 
-Linux lets netserver and iperf3 listen again on a port whose last connections are in TIME_WAIT
-(both set SO_REUSEADDR; tried back to back with equal ports at both ends). Ports are nevertheless
-handed out least recently used first: then late packets of one flow, and samples of its dying
-socket, cannot be taken for another's.
+netserver and iperf3 can listen again on a port with connections in TIME_WAIT: both set SO_REUSEADDR
+(tried with the same ports at both ends). The least recently used port is nevertheless taken first,
+so that late packets of a flow, and samples of its last socket, are not mistaken for another's.
 """
 
 from collections import deque
@@ -19,27 +18,27 @@ from netesto.model import GroupRequest, Ports
 NETSERVER_PORT = 12865
 
 FIRST_DATA_PORT = 12900
-# A thousand flows to one server at the same time: more than the cores of any test bed feed.
+# More flows to one server at the same time than the cores of a test bed can drive.
 DATA_PORTS = 1000
 
 FIRST_CLIENT_PORT = 14000
-# Two servers may hand out equal ports for flows of one client; their groups differ.
+# Two servers may reserve equal ports for flows of one client; their groups differ.
 CLIENT_BLOCKS = 16
 
 
 class PortRange:
-    """Ports that are handed out, least recently used first, and taken back."""
+    """Ports to reserve, the least recently used first."""
 
     def __init__(self, first: int = FIRST_DATA_PORT, count: int = DATA_PORTS) -> None:
         self._free = deque(range(first, first + count))
         self._taken: set[int] = set()
 
     def take(self, count: int) -> tuple[int, ...]:
-        """`count` ports that nobody has. WorldError, none taken, if there are not so many."""
+        """Reserve `count` free ports. WorldError if there are not so many; then none is taken."""
         if count > len(self._free):
             total = len(self._free) + len(self._taken)
             raise WorldError(
-                f"{count} ports are needed and {len(self._free)} of {total} are free",
+                f"{count} ports are needed, and {len(self._free)} of {total} are free",
                 remedy="Run fewer instances at the same time.",
             )
         ports = tuple(self._free.popleft() for _ in range(count))
@@ -47,7 +46,7 @@ class PortRange:
         return ports
 
     def give_back(self, ports: Iterable[int]) -> None:
-        """These are free again. One that was not taken is ignored, so twice does no harm."""
+        """Free ports. One that is free already is ignored."""
         for port in ports:
             if port in self._taken:
                 self._taken.remove(port)
@@ -55,10 +54,10 @@ class PortRange:
 
 
 def client_port(request: GroupRequest, ports: Ports, instance: int) -> int | None:
-    """The client's end for an instance, unlike any other's of the same client at the same time.
+    """The client's end for an instance; no other instance of the client has it at the same time.
 
-    It follows from the group and the server's port, so both ends know it unasked. None if the
-    server's port is outside our range: then the kernel chooses.
+    Both ends derive it from the group and the server's port. None, for a port that the kernel
+    chooses, if the server's port is outside the range.
     """
     offset = ports.data[instance - 1] - FIRST_DATA_PORT
     if not 0 <= offset < DATA_PORTS:

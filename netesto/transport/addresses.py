@@ -1,4 +1,4 @@
-"""Where an agent listens, as text: `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`. Its one reader."""
+"""The address of an agent as text: `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`."""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.model import Address
 
 DEFAULT_PORT = 12870
 PORT_MAX = 65535
@@ -13,11 +14,11 @@ PORT_MAX = 65535
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NUMBERS = re.compile(r"[0-9.]+")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
-# No zone, or one that could be the name of an interface.
-_ZONE = re.compile(r"^[^%]*(?:%[^\s%/\[\]]{1,15})?$")
+# Without a zone, or with one that can be the name of an interface.
+_ZONE = re.compile(r"[^%]*(?:%[^\s%/\[\]]{1,15})?")
 _IPV6_EXAMPLE = "[2001:db8::1]:12870"
 
-# sun_path holds 108 bytes with its NUL; a longer name fails only at bind, and says little.
+# sun_path holds 108 bytes with its NUL; a longer path fails only at bind(), without the reason.
 SOCKET_PATH_MAX_BYTES = 107
 
 
@@ -31,7 +32,7 @@ class UnixAddress:
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """`host` is a name or an address; an IPv6 address stands without its brackets."""
+    """`host` is a name or an address, without the brackets of an IPv6 address."""
 
     host: str
     port: int
@@ -48,48 +49,50 @@ def parse(text: str) -> UnixAddress | TcpAddress:
     if text.startswith("["):
         inside, bracket, rest = text[1:].partition("]")
         if not bracket or not _is_ipv6(inside) or (rest and not rest.startswith(":")):
-            raise UsageError(f"{text!r} is no agent address", remedy=f"Write {_IPV6_EXAMPLE}.")
+            raise _invalid(text, _IPV6_EXAMPLE)
         return TcpAddress(inside, _port(rest[1:], text) if rest else DEFAULT_PORT)
     if text.count(":") > 1:
         if _is_ipv6(text):
             return TcpAddress(text, DEFAULT_PORT)
-        # A port behind an address without brackets, most often.
+        # Most often an address without brackets, followed by a port.
         host, _, port = text.rpartition(":")
-        remedy = f"Write [{host}]:{port}." if _is_ipv6(host) else f"Write {_IPV6_EXAMPLE}."
-        raise UsageError(f"{text!r} is no agent address", remedy=remedy)
+        raise _invalid(text, f"[{host}]:{port}" if _is_ipv6(host) else _IPV6_EXAMPLE)
     host, colon, port = text.partition(":")
-    if _NAME.fullmatch(host) is None or (_NUMBERS.fullmatch(host) and not _is_ipv4(host)):
-        raise UsageError(f"{text!r} is no agent address", remedy="Write unix:PATH or HOST:PORT.")
+    is_numeric = _NUMBERS.fullmatch(host) is not None
+    if _NAME.fullmatch(host) is None or (is_numeric and not _is_address(host, IPv4Address)):
+        raise _invalid(text, "unix:PATH or HOST:PORT")
     return TcpAddress(host, _port(port, text) if colon else DEFAULT_PORT)
+
+
+def _invalid(text: str, right: str) -> UsageError:
+    return UsageError(f"invalid agent address {text!r}", remedy=f"Write {right}.")
 
 
 def _port(port: str, text: str) -> int:
     if _PORT.fullmatch(port) is None or int(port) > PORT_MAX:
-        raise UsageError(f"{text!r}: {port!r} is no port", remedy="A port is 1 to 65535.")
+        raise UsageError(f"{text!r}: invalid port {port!r}", remedy="A port is 1 to 65535.")
     return int(port)
 
 
-def _is_ipv4(text: str) -> bool:
+def _is_address(text: str, kind: type[Address]) -> bool:
     try:
-        IPv4Address(text)
+        kind(text)
     except ValueError:
         return False
     return True
 
 
 def _is_ipv6(text: str) -> bool:
-    """Whether `text` is an IPv6 address; it may name its zone (`fe80::1%eth0`)."""
-    try:
-        IPv6Address(text)
-    except ValueError:
-        return False
-    return _ZONE.search(text) is not None
+    """Whether `text` is an IPv6 address, with or without a zone (`fe80::1%eth0`)."""
+    return _is_address(text, IPv6Address) and _ZONE.fullmatch(text) is not None
 
 
 def _parse_unix(text: str) -> UnixAddress:
     path = text.removeprefix("unix:")
     if not path:
-        raise UsageError(f"{text!r} names no socket", remedy="Write unix:/run/netesto/agent.sock.")
+        raise UsageError(
+            f"{text!r}: no path of a socket", remedy="Write unix:/run/netesto/agent.sock."
+        )
     absolute = Path(path).absolute()
     length = len(str(absolute).encode())
     if length > SOCKET_PATH_MAX_BYTES:

@@ -1,20 +1,20 @@
 """The gRPC options that both ends must agree on, with their reasons."""
 
-# A ping every 4 s, answered within 6 s, also between calls: a frozen or vanished peer is noticed
-# in at most 10 s and the calls to it fail. gRPC answers pings by itself, however busy Python is.
+# A ping every 4 s, which must be answered within 6 s, also between calls: calls to a peer that
+# hangs or is gone fail after at most 10 s. gRPC answers pings itself, however busy Python is.
 KEEPALIVE_S = 4.0
 KEEPALIVE_ANSWER_S = 6.0
 
-# The other end must tolerate these pings; gRPC's own limit is one in five minutes.
+# The other end must accept these pings; by default gRPC allows one in five minutes.
 _MIN_PING_INTERVAL_S = 2.0
 
-# Pieces of files have 256 KiB, lists of files are smaller still.
+# Pieces of files have 256 KiB; lists of files are smaller.
 _MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 
 COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
     ("grpc.keepalive_timeout_ms", round(KEEPALIVE_ANSWER_S * 1000)),
-    # Without it an unanswered ping is waited for a minute, whatever the timeout above says.
+    # Without it gRPC waits a minute for the answer to a ping, whatever the timeout above.
     ("grpc.http2.ping_timeout_ms", round(KEEPALIVE_ANSWER_S * 1000)),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
@@ -24,11 +24,11 @@ COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
 
 CLIENT_OPTIONS = (
     *COMMON_OPTIONS,
-    # Test beds are not behind the proxy that `http_proxy` names for the web.
+    # Agents are not behind the web proxy of `http_proxy`.
     ("grpc.enable_http_proxy", 0),
-    # Each controller has a connection of its own, so that its end is seen by the agent.
+    # Each controller has its own connection, so that the agent sees it end.
     ("grpc.use_local_subchannel_pool", 1),
-    # What a host's name stands for is asked of the name service, not of its TXT records.
+    # Do not look up TXT records of a host's name.
     ("grpc.service_config_disable_resolution", 1),
 )
 
@@ -36,7 +36,7 @@ SERVER_OPTIONS = (
     *COMMON_OPTIONS,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", round(_MIN_PING_INTERVAL_S * 1000)),
     ("grpc.http2.max_ping_strikes", 0),
-    # Two agents on one port would each get half of the calls.
+    # Otherwise two agents could listen on one port, and each would get half of the calls.
     ("grpc.so_reuseport", 0),
 )
 

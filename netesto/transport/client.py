@@ -1,4 +1,4 @@
-"""The controller's end of the wire: calls become gRPC, and gRPC's failures our errors."""
+"""The controller's end: calls become gRPC calls, and failures of gRPC become AgentErrors."""
 
 import asyncio
 import contextlib
@@ -28,27 +28,27 @@ from netesto.transport.addresses import TcpAddress, UnixAddress
 
 Message = TypeVar("Message")
 
-# An answer that needs no work at the agent, but that of its start.
+# For calls that need no work, except when the agent has just started.
 _QUICK_S = 10.0
 
-# Work that starts processes or waits for them to end.
+# For calls that start processes or wait for them to end.
 _WORK_S = 30.0
 
-# Hashing or removing the files of an experiment, captures of gigabytes included.
+# To hash or remove the files of an experiment, with captures of gigabytes.
 _FILES_S = 600.0
 
 # Between two pieces of a file.
 _PIECE_S = 30.0
 
-# Until the hold is granted: the last holder's changes may have to be put back first.
+# Until the hold is granted: first the agent may have to put back what the last holder changed.
 _HOLD_S = 60.0
 
 
 async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
     """Reach the agent of `host` at `unix:PATH` or `HOST:PORT`.
 
-    Returns once the agent has answered. AgentError at once if it is not there, or after `timeout`
-    seconds if nothing answers; UsageError if the address is none.
+    Returns when the agent has answered. AgentError at once if none listens there, or after
+    `timeout` seconds without an answer; UsageError if the address is invalid.
     """
     client = AgentClient(addresses.parse(address), host=host)
     try:
@@ -60,7 +60,7 @@ async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
 
 
 class AgentClient:
-    """One agent, over one connection of its own. Close it, or use it with `async with`."""
+    """An agent at the other end of a connection. Close it, or use it with `async with`."""
 
     def __init__(self, address: UnixAddress | TcpAddress, *, host: str) -> None:
         self.host = host
@@ -82,11 +82,11 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """Drop the connection; it ends the hold, if there is one."""
+        """Close the connection, which ends the hold, if there is one."""
         await self._channel.close()
 
     async def reach(self, *, timeout: float) -> HostInfo:
-        """`info`, with errors that tell why there is no agent at the address."""
+        """`info`, with errors that say why no agent answers at the address."""
         try:
             message = await self._stub.Info(pb.Nothing(), timeout=timeout)
         except grpc.aio.AioRpcError as error:
@@ -100,7 +100,7 @@ class AgentClient:
             raise AgentError(
                 f"agent unreachable at {self._address}: {reason}",
                 host=self.host,
-                remedy=f"is it running there? netesto-agent --listen {self._address}",
+                remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
         return codec.decode(HostInfo, message)
 
@@ -128,7 +128,7 @@ class AgentClient:
             call.cancel()
 
     async def _release(self) -> None:
-        """End the hold and wait until all is put back; an agent that is gone cannot tell."""
+        """End the hold and wait until all settings are put back, unless the agent is gone."""
         with contextlib.suppress(grpc.aio.AioRpcError):
             await self._stub.Release(pb.Nothing(), timeout=_WORK_S, metadata=self._metadata())
 
@@ -204,7 +204,7 @@ class AgentClient:
 
     @contextlib.contextmanager
     def _border(self) -> Iterator[None]:
-        """gRPC's failures leave as errors of ours that name the host."""
+        """Failures of gRPC become errors that name the host."""
         try:
             yield
         except grpc.aio.AioRpcError as error:
@@ -231,7 +231,7 @@ class AgentClient:
 async def _replies(
     call: "grpc.aio.UnaryStreamCall[Any, Message]", *, first_s: float, next_s: float | None
 ) -> AsyncGenerator[Message, None]:
-    """What a stream brings, until its end; TimeoutError if the next does not come in time."""
+    """The messages of a stream; TimeoutError if the first or the next takes too long."""
     deadline: float | None = first_s
     while True:
         reply = await asyncio.wait_for(call.read(), deadline)
@@ -242,5 +242,5 @@ async def _replies(
 
 
 def _cause(details: str) -> str:
-    """The system's reason in gRPC's text, such as "Connection refused"."""
+    """The system's reason in a text of gRPC, such as "Connection refused"."""
     return details.rsplit(": ", 1)[-1].strip(" ]") or "the agent is gone"

@@ -1,7 +1,6 @@
-"""How an error crosses the border: reduced to a `Fault` at the agent, raised again at the caller.
+"""How an error crosses the border: it becomes a `Fault` at the agent, and is raised at the caller.
 
-At the agent a text names no host; the caller's side adds it, for only the caller knows by which
-name it speaks of the agent.
+Texts of an agent name no host: the caller adds the name by which it knows the agent.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ FaultKind = Literal["agent", "busy", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a call failed. `holder` is known for "busy" alone."""
+    """Why a call failed. Only "busy" has a `holder`."""
 
     kind: FaultKind
     message: str
@@ -23,7 +22,7 @@ class Fault:
 
 
 def of(error: Exception) -> Fault:
-    """What the caller is told of `error`. One that is none of ours is a fault in the agent."""
+    """The fault of an error. One that is no NetestoError is an internal error of the agent."""
     match error:
         case AgentBusyError():
             return Fault("busy", error.message, error.remedy, error.holder)
@@ -32,17 +31,17 @@ def of(error: Exception) -> Fault:
         case NetestoError():
             return Fault("agent", error.message, error.remedy)
         case _:
-            message = f"fault in the agent: {type(error).__name__}: {error}"
-            return Fault("agent", message, "its log has the details")
+            message = f"internal error of the agent: {type(error).__name__}: {error}"
+            return Fault("agent", message, "Please report it, with the log of the agent.")
 
 
 def is_foreseen(error: Exception) -> bool:
-    """False for an error that only a fault in the agent's code explains; its log wants to know."""
+    """False for an internal error, which the agent logs."""
     return isinstance(error, NetestoError)
 
 
 def throw(fault: Fault, *, host: str) -> NoReturn:
-    """Raise the error that `fault` tells of, naming the host."""
+    """Raise the error of a fault, with the name of the host."""
     match fault.kind:
         case "busy":
             raise AgentBusyError(fault.holder, host=host, remedy=fault.remedy)

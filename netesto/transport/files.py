@@ -1,4 +1,4 @@
-"""Bringing an experiment's files from a host: each arrives whole, or is not there."""
+"""Fetch an experiment's files from a host: each arrives whole, or not at all."""
 
 import contextlib
 import hashlib
@@ -21,20 +21,20 @@ async def ship(
 ) -> dict[str, str]:
     """Fetch all files of an experiment; SHA-256 (hex) by path.
 
-    `destination` says where a file goes; its folder is made. Each file is written beside its place
-    as `NAME.part`, compared in size and SHA-256 with what the agent announced, and renamed: a file
-    that has its name is whole, and told to `on_arrival`. The caller then tells the agent with
-    `confirm`. AgentError names the file that differs; ResultsError if it cannot be written.
+    `destination` gives the path of each; its folder is made. A file is written as `NAME.part`,
+    compared in size and SHA-256 with what the agent announced, and renamed: a file with its name is
+    whole. Then `on_arrival` is called. The caller confirms to the agent. AgentError names a file
+    that differs; ResultsError if it cannot be written.
     """
     entries = await agent.files(exp)
     for entry in entries:
         _check_path(entry, host)
-    # One call for all of them: most files are so small that a call for each would cost more.
+    # One call for all: most files are so small that a call for each would take longer.
     pieces = agent.fetch(exp, [entry.path for entry in entries])
     async with contextlib.aclosing(pieces):
         arriving = _Arriving(pieces)
         for entry in entries:
-            await _bring(arriving, entry, destination(entry), host)
+            await _write(arriving, entry, destination(entry), host)
             if on_arrival is not None:
                 on_arrival(entry)
     return {entry.path: entry.sha256 for entry in entries}
@@ -48,7 +48,7 @@ class _Arriving:
         self._next: FilePiece | None = None
 
     async def of(self, path: str) -> AsyncIterator[bytes]:
-        """Those of `path`, if its are the next."""
+        """The pieces of `path`, if they are the next."""
         if self._next is None:
             self._next = await anext(self._pieces, None)
         while self._next is not None and self._next.path == path:
@@ -56,7 +56,7 @@ class _Arriving:
             self._next = await anext(self._pieces, None)
 
 
-async def _bring(arriving: _Arriving, entry: FileEntry, place: Path, host: str) -> None:
+async def _write(arriving: _Arriving, entry: FileEntry, place: Path, host: str) -> None:
     digest, size = hashlib.sha256(), 0
     with _writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +66,11 @@ async def _bring(arriving: _Arriving, entry: FileEntry, place: Path, host: str) 
                 digest.update(piece)
                 size += len(piece)
             if size != entry.size:
-                raise AgentError(f"{entry.path}: {size} bytes came of {entry.size}", host=host)
+                raise AgentError(f"{entry.path}: {size} of {entry.size} bytes arrived", host=host)
             if digest.hexdigest() != entry.sha256:
-                raise AgentError(f"{entry.path}: arrived damaged (its SHA-256 differs)", host=host)
+                raise AgentError(
+                    f"{entry.path}: damaged on arrival (its SHA-256 differs)", host=host
+                )
 
 
 def _check_path(entry: FileEntry, host: str) -> None:

@@ -2,8 +2,8 @@
 
     free ──hold──► held ──the stream ends──► ending ──all is put back──► free
 
-The gate reads the service's own stream in a task of its own. So what the service does when a hold
-ends runs to its end once, however abruptly the holder went.
+The gate reads the service's stream in a separate task. What the service does when a hold ends
+therefore runs once, to its end, however abruptly the holder went.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Event, HostInfo
 from netesto.transport.base import Agent
 
-# A holder that does not read for so long is not told of progress; all else it will be told.
+# With more unread events than these a holder gets no progress; it gets all others.
 _BACKLOG_MAX = 10_000
 
 
 @dataclass(slots=True, eq=False)
 class _Hold:
-    """One holder. `events` ends with None when the service has ended the stream by itself."""
+    """One holder. `events` ends with None when the service has ended the stream."""
 
     controller: str
     token: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -33,7 +33,7 @@ class _Hold:
 
 
 class Gate:
-    """Guards a service that has the shape of an agent, for the adapters that carry it."""
+    """Guards a service that has the shape of an agent, on behalf of the adapters that carry it."""
 
     def __init__(self, service: Agent) -> None:
         self.service = service
@@ -44,7 +44,7 @@ class Gate:
         """AgentError unless `token` is that of the present hold."""
         hold = self._hold
         if hold is None:
-            raise AgentError("not held by anyone: the hold has ended")
+            raise AgentError("the hold has ended")
         if hold.is_ending or not secrets.compare_digest(hold.token.encode(), token.encode()):
             if not token:
                 raise AgentBusyError(hold.controller)
@@ -53,16 +53,15 @@ class Gate:
             )
 
     async def info(self) -> HostInfo:
-        """The service's own answer, and who holds it."""
+        """The service's answer, and who holds it."""
         info = await self.service.info()
         return replace(info, holder=self._hold.controller if self._hold else "")
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[tuple[str, Event], None]:
-        """Take the service; its events, each with the token of this hold.
+        """Take the service and yield its events, each with the token of this hold.
 
-        Whoever comes while the last holder's changes are being put back waits for that;
-        AgentBusyError if someone holds it otherwise. Close the generator to end the hold: that
-        returns when all is put back.
+        Waits while the changes of the last holder are put back; AgentBusyError if another holds the
+        service. Closing the generator ends the hold and returns when all is put back.
         """
         hold = await self._take(controller)
         reader = asyncio.create_task(self._read(hold, run), name=f"hold of {controller}")
@@ -78,14 +77,14 @@ class Gate:
             await asyncio.wait({reader})
 
     async def release(self, token: str) -> None:
-        """End the hold of `token`, if it is not over yet; returns when all is put back."""
+        """End the hold of `token`, if it is not over; returns when all is put back."""
         hold = self._hold
         if hold is not None and secrets.compare_digest(hold.token.encode(), token.encode()):
             self._end(hold)
             await hold.over.wait()
 
     async def close(self) -> None:
-        """Let nobody in any more; returns when the last hold, which its service ends, is over."""
+        """Refuse new holds; returns when the last one, which the service ends, is over."""
         self._is_closed = True
         if self._hold is not None:
             await self._hold.over.wait()

@@ -1,5 +1,5 @@
-"""From gRPC to a service that has the shape of an agent, and back."""
-# ruff: noqa: N802 - methods are named as agent.proto names them
+"""The agent's end: gRPC calls become calls of a service that has the shape of an agent."""
+# ruff: noqa: N802 - methods have the names of agent.proto
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-# How long running calls may take to end when the server stops; holds end by themselves by then.
+# How long calls may take to end when the server stops; holds have ended by then.
 _STOP_GRACE_S = 2.0
 
 _STATUS = {
@@ -39,8 +39,8 @@ _STATUS = {
 class AgentServer:
     """Serves `gate` on any number of addresses.
 
-    The caller has checked that an agent may listen there (agent.access). `admits` tells whether a
-    peer may call that came from an address; those at a Unix socket have passed its file mode.
+    The caller has checked that an agent may listen there (agent.access). `admits` says whether a
+    peer at an address may call; one at a Unix socket has passed its file mode.
     """
 
     def __init__(self, gate: Gate, *, admits: Callable[[Address], bool] = lambda _: True) -> None:
@@ -49,7 +49,8 @@ class AgentServer:
         self._sockets: list[Path] = []
 
     def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
-        """Add an address before `start`; a TCP port 0 becomes a free one. UsageError if taken."""
+        """Add an address before `start`; TCP port 0 is replaced by a free one. UsageError if the
+        address cannot be used."""
         if isinstance(address, UnixAddress):
             _remove_dead_socket(address.path)
         try:
@@ -66,18 +67,18 @@ class AgentServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Take no more calls, end the running ones, remove the sockets."""
+        """Refuse new calls, end the running ones, remove the sockets."""
         await self._server.stop(_STOP_GRACE_S)
         for path in self._sockets:
             path.unlink(missing_ok=True)
 
 
 def _remove_dead_socket(path: Path) -> None:
-    """gRPC takes a socket's name from whoever has it; take it from a dead agent only."""
+    """Remove the socket of an agent that is gone: gRPC would also replace one in use."""
     if not path.exists():
         return
     if not stat.S_ISSOCK(path.stat().st_mode):
-        raise UsageError(f"{path}: exists and is no socket")
+        raise UsageError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
@@ -90,7 +91,7 @@ def _remove_dead_socket(path: Path) -> None:
 
 
 def _why_not(address: UnixAddress | TcpAddress) -> str:
-    """gRPC says only that it could not; the system says why."""
+    """The system's reason, which gRPC does not give."""
     try:
         if isinstance(address, UnixAddress):
             with socket.socket(socket.AF_UNIX) as probe:
@@ -141,12 +142,12 @@ class _Servicer(pb_grpc.AgentServicer):
 
     async def StartServers(self, message: pb.StartServersRequest, context: Context) -> pb.Nothing:
         tests, tools = tuple(message.tests), tuple(message.tools)
-        await self._held(context, lambda: self._service.start_servers(tests, tools))
-        return pb.Nothing()
+        return await self._done(context, lambda: self._service.start_servers(tests, tools))
 
     async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> pb.Nothing:
-        await self._held(context, lambda: self._service.take_stats(message.exp, message.order))
-        return pb.Nothing()
+        return await self._done(
+            context, lambda: self._service.take_stats(message.exp, message.order)
+        )
 
     async def Expect(self, message: pb.GroupRequest, context: Context) -> pb.Ports:
         ports = await self._held(
@@ -155,12 +156,10 @@ class _Servicer(pb_grpc.AgentServicer):
         return codec.encode(pb.Ports, ports)
 
     async def Forget(self, message: pb.GroupName, context: Context) -> pb.Nothing:
-        await self._held(context, lambda: self._service.forget(message.exp, message.group))
-        return pb.Nothing()
+        return await self._done(context, lambda: self._service.forget(message.exp, message.group))
 
     async def Start(self, message: pb.StartRequest, context: Context) -> pb.Nothing:
-        await self._held(context, lambda: self._service.start(*codec.to_start(message)))
-        return pb.Nothing()
+        return await self._done(context, lambda: self._service.start(*codec.to_start(message)))
 
     async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
         await self._held(
@@ -170,8 +169,7 @@ class _Servicer(pb_grpc.AgentServicer):
         return pb.Nothing()
 
     async def Finish(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
-        await self._held(context, lambda: self._service.finish(message.exp))
-        return pb.Nothing()
+        return await self._done(context, lambda: self._service.finish(message.exp))
 
     async def Files(self, message: pb.ExperimentName, context: Context) -> pb.FileList:
         entries = await self._held(context, lambda: self._service.files(message.exp))
@@ -188,19 +186,21 @@ class _Servicer(pb_grpc.AgentServicer):
         await self._held(context, fetch)
 
     async def Confirm(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
-        await self._held(context, lambda: self._service.confirm(message.exp))
-        return pb.Nothing()
+        return await self._done(context, lambda: self._service.confirm(message.exp))
 
     async def Abort(self, _: pb.Nothing, context: Context) -> pb.Nothing:
-        await self._held(context, self._service.abort)
-        return pb.Nothing()
+        return await self._done(context, self._service.abort)
 
     async def ShutDown(self, _: pb.Nothing, context: Context) -> pb.Nothing:
-        await self._held(context, self._service.shut_down)
+        return await self._done(context, self._service.shut_down)
+
+    async def _done(self, context: Context, call: Callable[[], Awaitable[None]]) -> pb.Nothing:
+        """Nothing, after `call`, if the holder asks for it."""
+        await self._held(context, call)
         return pb.Nothing()
 
     async def _held(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """`call`, if it comes from the holder."""
+        """The result of `call`, if the holder asks for it."""
 
         async def checked() -> Answer:
             self._gate.check(_token(context))
@@ -209,11 +209,11 @@ class _Servicer(pb_grpc.AgentServicer):
         return await self._answer(context, checked)
 
     async def _answer(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The RPC border: what `call` returns, or its error as a status with a fault."""
+        """The RPC border: the result of `call`, or its error as a status with a fault."""
         try:
             address = peer_address(context.peer())
             if address is not None and not self._admits(address):
-                raise AgentError(f"does not answer {address}: not in its clients.txt")
+                raise AgentError(f"refuses {address}, which is not in its clients.txt")
             return await call()
         except Exception as error:  # this is the RPC border
             if not faults.is_foreseen(error):
@@ -225,7 +225,8 @@ class _Servicer(pb_grpc.AgentServicer):
 
 
 def peer_address(peer: str) -> Address | None:
-    """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`; None: a Unix socket."""
+    """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`; None for a Unix
+    socket."""
     kind, _, rest = unquote(peer).partition(":")
     if kind not in ("ipv4", "ipv6"):
         return None
@@ -233,5 +234,5 @@ def peer_address(peer: str) -> Address | None:
 
 
 def _token(context: Context) -> str:
-    """The token the caller sent, "" if none."""
+    """The token that the caller sent; "" without one."""
     return str(dict(context.invocation_metadata() or ()).get(channel.HOLD_KEY, ""))

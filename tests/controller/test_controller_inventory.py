@@ -92,7 +92,7 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
         ("h1 = 7\n", "h1 is no table"),
         ("[h1]\n", "host h1: agent is missing"),
         ("[h1]\nagent = 7\n", "host h1: agent is no text"),
-        ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': 'b' is no port"),
+        ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': invalid port 'b'"),
         ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: '0' is no port"),
         ('[h1]\nagent = "unix:/s"\naddresses = "::1"\n', "host h1: addresses is no list of texts"),
         ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses is no list of texts"),

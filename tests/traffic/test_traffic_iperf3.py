@@ -22,7 +22,7 @@ def test_version_is_read(version, output):
 
 
 def test_output_without_a_version_is_refused():
-    with pytest.raises(OutputError, match="tells no version: 'what'"):
+    with pytest.raises(OutputError, match="prints no version: 'what'"):
         IPERF3.parse_version("what")
 
 

@@ -31,7 +31,7 @@ def test_giving_back_twice_does_no_harm():
 def test_too_many_ports_are_refused_with_the_numbers():
     ports = PortRange(100, 3)
     ports.take(2)
-    with pytest.raises(WorldError, match="2 ports are needed and 1 of 3 are free"):
+    with pytest.raises(WorldError, match="2 ports are needed, and 1 of 3 are free"):
         ports.take(2)
 
 

@@ -124,7 +124,7 @@ async def test_next_holder_waits_until_all_is_put_back(wire: Wire):
 async def test_call_without_hold_is_refused(wire: Wire):
     service = RecordingService()
     async with wire(service) as connect:
-        with pytest.raises(AgentError, match=r"^h1: not held by anyone"):
+        with pytest.raises(AgentError, match=r"^h1: the hold has ended"):
             await (await connect()).abort()
     assert service.asked == []
 
@@ -153,7 +153,7 @@ async def test_former_holder_cannot_act(wire: Wire):
 
 async def test_fetch_needs_the_hold(wire: Wire):
     async with wire(RecordingService(files_by_path={"a": b"content"})) as connect:
-        with pytest.raises(AgentError, match=r"^h1: not held by anyone"):
+        with pytest.raises(AgentError, match=r"^h1: the hold has ended"):
             await anext((await connect()).fetch(1, ["a"]))
 
 
@@ -258,7 +258,10 @@ async def test_setting_arrives_as_it_was_made(wire: Wire, setting):
         (
             ZeroDivisionError("division by zero"),
             AgentError,
-            "h1: fault in the agent: ZeroDivisionError: division by zero\nits log has the details",
+            (
+                "h1: internal error of the agent: ZeroDivisionError: division by zero\n"
+                "Please report it, with the log of the agent."
+            ),
         ),
     ],
 )

@@ -60,7 +60,7 @@ async def test_damaged_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
         with pytest.raises(AgentError) as caught:
             await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
-        "h1: cpu.jsonl: arrived damaged (its SHA-256 differs)",
+        "h1: cpu.jsonl: damaged on arrival (its SHA-256 differs)",
         {},
     )
 
@@ -91,7 +91,7 @@ async def test_short_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
         with pytest.raises(AgentError) as caught:
             await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
-        "h1: cpu.jsonl: 7 bytes came of 16",
+        "h1: cpu.jsonl: 7 of 16 bytes arrived",
         {},
     )
 
@@ -109,7 +109,7 @@ async def test_file_that_never_comes_is_named(wire: Wire, tmp_path: Path):
         with pytest.raises(AgentError) as caught:
             await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
-        "h1: a: 0 bytes came of 5",
+        "h1: a: 0 of 5 bytes arrived",
         {},
     )
 

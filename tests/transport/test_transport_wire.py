@@ -32,7 +32,7 @@ async def test_agent_that_is_not_there_is_told_with_its_address(tmp_path: Path):
         await connect(f"unix:{tmp_path}/agent.sock", host="h1", timeout=DEADLINE_S)
     assert str(caught.value) == (
         f"h1: agent unreachable at unix:{tmp_path}/agent.sock: No such file or directory\n"
-        f"is it running there? netesto-agent --listen unix:{tmp_path}/agent.sock"
+        f"Is it running there? netesto-agent --listen unix:{tmp_path}/agent.sock"
     )
 
 
@@ -130,7 +130,7 @@ async def test_file_that_is_no_socket_is_left_alone(tmp_path: Path):
     with pytest.raises(UsageError) as caught:
         server_at(f"unix:{path}")
     assert (str(caught.value), path.read_text()) == (
-        f"{path}: exists and is no socket",
+        f"{path} exists and is not a socket",
         "precious",
     )
 
@@ -158,7 +158,7 @@ async def test_peer_that_is_not_admitted_is_refused():
     with pytest.raises(AgentError) as caught:
         await connect(str(address), host="h1", timeout=DEADLINE_S)
     await server.stop()
-    assert str(caught.value) == "h1: does not answer 127.0.0.1: not in its clients.txt"
+    assert str(caught.value) == "h1: refuses 127.0.0.1, which is not in its clients.txt"
 
 
 @pytest.mark.parametrize(
