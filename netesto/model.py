@@ -260,8 +260,8 @@ class ClockOffset:
 class SocketSample:
     """The state of one TCP socket at one instant. Field meanings: tcp_info of linux/tcp.h.
 
-    `local_port` and `peer_port` tell whose it is. None: the kernel did not report it. `state` is
-    TCP's, in the words of ss; CLOSE is the last that the kernel told of a socket that is gone.
+    None: the kernel did not report it. `state` is TCP's, in the words of ss; CLOSE: the socket is
+    gone, and this is the last that the kernel reported.
     """
 
     time_s: float
@@ -270,10 +270,8 @@ class SocketSample:
     state: str = "ESTAB"
     congestion_control: str = ""
     cwnd: int | None = None
-    ssthresh: int | None = None
     mss_bytes: int | None = None
     rtt_ms: float | None = None
-    rttvar_ms: float | None = None
     min_rtt_ms: float | None = None
     unacked: int | None = None
     lost: int | None = None
@@ -284,10 +282,6 @@ class SocketSample:
     bytes_sent: int | None = None
     bytes_acked: int | None = None
     bytes_received: int | None = None
-    pacing_rate_bps: float | None = None
-    delivery_rate_bps: float | None = None
-    send_queue_bytes: int | None = None
-    receive_queue_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from netesto.model import CaptureRequest
 class Observation:
     """The collectors of one experiment, begun and ended together; they write into `folder`.
 
-    Each sampling interval that groups ask for has its own file: `sockets.ss`, `sockets.2.ss` …
+    Each sampling interval that groups ask for has its own file: `sockets.bin.gz`,
+    `sockets.2.bin.gz` …
     """
 
     def __init__(self, folder: Path, clock: Clock, *, on_warning: Callable[[str], None]) -> None:
@@ -32,8 +33,8 @@ class Observation:
         async with self._turn:
             await self._begin()
             if interval_s not in self._sockets:
-                number = len(self._sockets) + 1
-                path = self._folder / ("sockets.ss" if number == 1 else f"sockets.{number}.ss")
+                number = f".{len(self._sockets) + 1}" if self._sockets else ""
+                path = self._folder / f"sockets{number}.bin.gz"
                 collector = SocketCollector(
                     path, self._clock, interval_s, on_warning=self._on_warning
                 )

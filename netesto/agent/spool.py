@@ -6,7 +6,8 @@ flow.G.I.json         how it was started, and how it ended
 group.G.json          the request, and the interface's counters before and after
 server.G.I.out        output of the server of one instance, if it has its own
 server.G.json         at the server: the request, and the ports reserved
-sockets.ss cpu.jsonl  samples of the collectors
+sockets.bin.gz        samples of sockets
+cpu.jsonl             samples of CPU load
 ping.G.out            the ping train of group G
 capture.N.pcap .log   captures
 0/ 1/                 host statistics before and after; earlier ones of a kind in 1.1/, 1.2/ …

@@ -1,4 +1,4 @@
-"""The time of an agent, and how far the clocks of two hosts are apart."""
+"""The time of an agent, and the offset between the clocks of two hosts."""
 
 import time
 from collections.abc import Sequence
@@ -10,15 +10,16 @@ from netesto.model import ClockOffset, ClockReading
 class Clock:
     """UTC in seconds since 1970, without steps: read once, then counted by the monotonic clock.
 
-    When somebody sets the system's time while this clock runs, it does not follow.
+    It does not follow when somebody sets the system's time.
     """
 
     def __init__(self) -> None:
-        self._anchor_s = time.time() - time.monotonic()
+        # In whole ns: rounded to a float, the anchor would depend on the instant of the reading.
+        self._anchor_ns = time.time_ns() - time.monotonic_ns()
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
-        return self._anchor_s + time.monotonic()
+        return (self._anchor_ns + time.monotonic_ns()) / 10**9
 
     def reading(self, received_s: float) -> ClockReading:
         """The answer to a probe that came at `received_s` on this clock; it leaves now."""

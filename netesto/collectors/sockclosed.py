@@ -69,8 +69,8 @@ class ClosedSockets:
         program = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer))
         self._netlink.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
-    def heard(self) -> Iterator[str]:
-        """A line, as `SocketDiagnosis` has them, for each socket that is gone since the last call.
+    def heard(self) -> Iterator[bytes]:
+        """An inet_diag_msg with its attributes for each socket that is gone since the last call.
 
         OSError (ENOBUFS) if there were more than the kernel keeps; the next call has those.
         """
@@ -81,9 +81,7 @@ class ClosedSockets:
                 return
             # A socket that listened has no peer.
             yield from (
-                sockdiag.line(body)
-                for body in sockdiag.bodies(data)
-                if body[_PEER_PORT] != _NO_PORT
+                body for _, _, body in sockdiag.messages(data) if body[_PEER_PORT] != _NO_PORT
             )
 
 

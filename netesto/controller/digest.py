@@ -6,11 +6,10 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from netesto import traffic
-from netesto.collectors import cpu, hostfacts, ping, sockets
+from netesto.collectors import cpu, hostfacts, ping, socketfile
 from netesto.errors import OutputError, ResultsError
 from netesto.model import (
     REQUEST_TESTS,
@@ -61,8 +60,8 @@ class _Files:
         return self.folder / path
 
     def sockets(self, host: str) -> list[str]:
-        """One file for each sampling interval that groups asked for."""
-        return sorted(path for path in self.known if fnmatchcase(path, f"raw/{host}/sockets*.ss"))
+        """One file for each sampling interval that groups requested."""
+        return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
         return any(path in self.damaged for path in paths if path in self.known)
@@ -92,7 +91,7 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     offset_s = manifest.hosts[name].clock.offset_s
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
     for path in filter(None, map(files.find, files.sockets(name))):
-        for sample in sockets.read(path, ahead_s=offset_s):
+        for sample in socketfile.read(path, ahead_s=offset_s):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
     busy_file = files.find(f"raw/{name}/cpu.jsonl")

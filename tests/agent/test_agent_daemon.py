@@ -111,13 +111,13 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
         "flow.1.2.out",
         "group.1.json",
         "ping.1.out",
-        "sockets.ss",
+        "sockets.bin.gz",
     ]
     assert sorted(path.name for path in (tmp_path / "raw" / "b").iterdir()) == [
         "cpu.jsonl",
         "events.jsonl",
         "server.1.json",
-        "sockets.ss",
+        "sockets.bin.gz",
     ]
     assert [list((daemon.state / "spool").iterdir()) for daemon in (client, server)] == [[], []]
 
@@ -262,7 +262,7 @@ async def test_abort_ends_flows_and_keeps_what_was_measured(
         await a.finish(1)
         shipped = await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
     assert (failed.text, complete.kind) == ("aborted by the controller", "complete")
-    assert {"flow.1.1.out", "flow.1.1.json", "ping.1.out", "sockets.ss"} <= shipped.keys()
+    assert {"flow.1.1.out", "flow.1.1.json", "ping.1.out", "sockets.bin.gz"} <= shipped.keys()
 
 
 @pytest.mark.usefixtures("netperf")

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.collectors import sockclosed, sockets
+from netesto.collectors import sockclosed, sockdiag, socketfile, sockets
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockclosed import ClosedSockets
 from netesto.model import SocketSample
@@ -46,40 +47,48 @@ def carried(address: str = "127.0.0.1") -> Iterator[int]:
                 assert accepted.recv(1) == b""
 
 
-def both(closed: ClosedSockets) -> list[SocketSample]:
-    """The two sockets of a connection; the kernel tells of them a moment after their end."""
-    found: list[str] = []
+def both(closed: ClosedSockets, path: Path) -> list[SocketSample]:
+    """The two sockets of a connection; the kernel reports them a moment after their end."""
+    found: list[bytes] = []
     while len(found) < 2:
         closed_socket = socket.socket(fileno=socket.dup(closed.fileno()))
         with closed_socket:
             closed_socket.settimeout(10)
             closed_socket.recv(1, socket.MSG_PEEK)
         found += closed.heard()
-    return sockets.parse("".join(f"{line}\n" for line in found), 1.0)
+    recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
+    recorder.add(1.0, 1.0, found)
+    path.write_bytes(recorder.end())
+    return socketfile.read(path)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_the_ends_of_a_connection_tell_all_that_it_carried(closed, address):
+def test_the_ends_of_a_connection_tell_all_that_it_carried(closed, address, tmp_path):
     with carried(address) as port:
         closed.listen_to([(port, port)])
-    found = {(each.peer_port == port, each.state, each.bytes_received) for each in both(closed)}
+    found = {
+        (each.peer_port == port, each.state, each.bytes_received)
+        for each in both(closed, tmp_path / "ended")
+    }
     assert found == {(True, "CLOSE", FIN), (False, "CLOSE", SIZE + FIN)}
 
 
-def test_of_the_sender_segments_are_known(closed):
+def test_of_the_sender_segments_are_known(closed, tmp_path):
     with carried() as port:
         closed.listen_to([(port, port)])
-    (sender,) = [each for each in both(closed) if each.peer_port == port]
+    (sender,) = [each for each in both(closed, tmp_path / "ended") if each.peer_port == port]
     assert sender.total_retransmits == 0
     assert 0 < (sender.data_segments_out or 0) < (sender.segments_out or 0)
 
 
-def test_other_ports_are_not_heard_of(closed):
+def test_other_ports_are_not_heard_of(closed, tmp_path):
     with carried() as port:
         closed.listen_to([(port + 1, port + 1)])
         with carried() as other:
             closed.listen_to([(other, other)])
-    assert {other in (each.local_port, each.peer_port) for each in both(closed)} == {True}
+    assert {
+        other in (each.local_port, each.peer_port) for each in both(closed, tmp_path / "ended")
+    } == {True}
     assert list(closed.heard()) == []
 
 
@@ -112,10 +121,10 @@ def test_the_filter_passes_what_has_a_port_of_a_range_at_either_end(ranges, loca
     assert passes(ranges, local=local, peer=peer) is within
 
 
-def test_more_ranges_than_a_filter_holds_are_one(closed):
+def test_more_ranges_than_a_filter_holds_are_one(closed, tmp_path):
     with carried() as port:
         closed.listen_to([*((at, at) for at in range(2, 2002, 2)), (port, port)])
-    assert len(both(closed)) == 2
+    assert len(both(closed, tmp_path / "ended")) == 2
 
 
 # ---- the collector ---------------------------------------------------------------------------
@@ -132,18 +141,18 @@ def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]
             collector.watch([port], to_the_end=to_the_end)
             collector.unwatch([port])
         # Who listened first hears last: what we have heard the collector has.
-        both(closed)
+        both(closed, path.with_name("ended"))
         await collector.stop()
 
     asyncio.run(run())
-    return sockets.read(path)
+    return socketfile.read(path)
 
 
 def test_the_file_holds_what_ended_between_ticks(tmp_path, closed):
-    found = kept(tmp_path / "sockets.ss", closed, to_the_end=True)
+    found = kept(tmp_path / "sockets.bin.gz", closed, to_the_end=True)
     assert [each.state for each in found] == ["CLOSE", "CLOSE"]
     assert max(each.bytes_received or 0 for each in found) == SIZE + FIN
 
 
 def test_connections_of_single_transactions_are_not_listened_to(tmp_path, closed):
-    assert kept(tmp_path / "sockets.ss", closed, to_the_end=False) == []
+    assert kept(tmp_path / "sockets.bin.gz", closed, to_the_end=False) == []

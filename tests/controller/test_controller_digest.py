@@ -31,10 +31,8 @@ def sample(received: int | None, *, acked: int = 1) -> SocketSample:
         peer_port=14000,
         congestion_control="cubic",
         cwnd=10,
-        ssthresh=None,
         mss_bytes=1448,
         rtt_ms=1.0,
-        rttvar_ms=0.1,
         min_rtt_ms=1.0,
         unacked=0,
         lost=0,
@@ -43,10 +41,6 @@ def sample(received: int | None, *, acked: int = 1) -> SocketSample:
         bytes_sent=0,
         bytes_acked=acked,
         bytes_received=received,
-        pacing_rate_bps=None,
-        delivery_rate_bps=None,
-        send_queue_bytes=0,
-        receive_queue_bytes=0,
     )
 
 

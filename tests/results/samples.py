@@ -266,7 +266,7 @@ def manifest(evidence: ExperimentEvidence, **values) -> Manifest:
         "groups": tuple(_record(each) for each in evidence.groups),
         "hosts": {name: _host(name) for name in hosts},
         "files": {
-            f"raw/{name}/sockets.ss": "0" * 64 for name in hosts
+            f"raw/{name}/sockets.bin.gz": "0" * 64 for name in hosts
         } | {"0/client1.sysctl": "1" * 64, "1/client1.sysctl": "2" * 64},
         "paths": (
             PathRecord(

@@ -176,9 +176,9 @@ def test_experiments_are_in_the_order_of_numbers(store, folder):
 
 def test_statistics_of_hosts_and_raw_data_have_their_places(store, folder):
     store.begin(12)
-    places = [store.place(12, "h1", path) for path in ("0/h1.snmp", "sockets.ss", "a/b.out")]
+    places = [store.place(12, "h1", path) for path in ("0/h1.snmp", "sockets.bin.gz", "a/b.out")]
     base = folder / "12.partial"
-    assert places == [base / "0/h1.snmp", base / "raw/h1/sockets.ss", base / "raw/h1/a/b.out"]
+    assert places == [base / "0/h1.snmp", base / "raw/h1/sockets.bin.gz", base / "raw/h1/a/b.out"]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_path_that_leads_elsewhere_is_refused(store, path):
 def test_name_that_is_no_host_is_refused(store, host):
     store.begin(12)
     with pytest.raises(ResultsError, match="is not"):
-        store.place(12, host, "sockets.ss")
+        store.place(12, host, "sockets.bin.gz")
 
 
 # ---- tables and runs -------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import pytest
 from typed import nearly
 from whole_runs import Outcome, netesto
 
+from netesto.collectors import socketfile
+
 pytestmark = pytest.mark.lab
 
 OVERLAP_MBPS = 85.0
@@ -68,7 +70,7 @@ def test_retransmissions_are_of_segments_where_interfaces_count_pieces(two_flows
 def test_sockets_tell_what_they_had_counted_at_their_end(two_flows: Outcome):
     raw = two_flows.out / "1" / "raw"
     ends = [
-        sum(line.startswith("CLOSE ") for line in (raw / host / "sockets.ss").open())
+        sum(each.state == "CLOSE" for each in socketfile.read(raw / host / "sockets.bin.gz"))
         for host in ("client1", "client2", "server1")
     ]
     assert ends == [1, 1, 2]

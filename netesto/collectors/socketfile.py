@@ -1,0 +1,177 @@
+"""The file of socket samples: what the kernel reported of each socket, in its own structs.
+
+A compressed stream (gzip): a line of JSON that names the fields, then records of fixed size. Each
+piece that a recorder gives can be read without what follows. See docs/data-formats.md.
+"""
+
+import json
+import operator
+import struct
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from netesto.collectors import sockdiag, sstext
+from netesto.errors import OutputError
+from netesto.model import SocketSample
+
+FORMAT = "netesto socket samples 1"
+
+_ORDER = "<" if sys.byteorder == "little" else ">"
+
+# Names and formats are numpy's: u4 is an unsigned number of four bytes, S16 text, V16 raw bytes.
+# An instant before the kernel was asked and one after it had answered, UTC seconds, in full µs;
+# struct inet_diag_msg of <linux/inet_diag.h>, ports in network byte order; TCP_CONG_NAME.
+_FIXED = (
+    ("f8", "before_s after_s"),
+    ("u1", "idiag_family idiag_state idiag_timer idiag_retrans"),
+    (">u2", "idiag_sport idiag_dport"),
+    ("V16", "idiag_src idiag_dst"),
+    ("u4", "idiag_if"),
+    ("u8", "idiag_cookie"),
+    ("u4", "idiag_expires idiag_rqueue idiag_wqueue idiag_uid idiag_inode"),
+    ("S16", "congestion_control"),
+)
+
+# struct tcp_info of <linux/tcp.h>, without `tcpi_`, up to Linux 6.7.
+_TCP_INFO = (
+    ("u1", "state ca_state retransmits probes backoff options wscale flags"),
+    ("u4", "rto ato snd_mss rcv_mss unacked sacked lost retrans fackets last_data_sent"),
+    ("u4", "last_ack_sent last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar snd_ssthresh"),
+    ("u4", "snd_cwnd advmss reordering rcv_rtt rcv_space total_retrans"),
+    ("u8", "pacing_rate max_pacing_rate bytes_acked bytes_received"),
+    ("u4", "segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out"),
+    ("u8", "delivery_rate busy_time rwnd_limited sndbuf_limited"),
+    ("u4", "delivered delivered_ce"),
+    ("u8", "bytes_sent bytes_retrans"),
+    ("u4", "dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash"),
+    ("u2", "total_rto total_rto_recoveries"),
+    ("u4", "total_rto_time"),
+)
+
+# What a SocketSample is made of, with codes of `struct`, in the order that `_samples` expects.
+_READ: Mapping[str, str] = {
+    "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_state": "B",
+    "congestion_control": "16s", "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I",
+    "tcpi_min_rtt": "I", "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I",
+    "tcpi_total_retrans": "I", "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
+    "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
+}  # fmt: skip
+
+# A minimum RTT that is not known yet.
+_NO_RTT = 0xFFFFFFFF
+
+
+class Recorder:
+    """Makes the bytes of a file, a piece at a time, from what sockdiag reports.
+
+    `info_bytes` is the size of the kernel's tcp_info; what this module cannot name of it is kept
+    raw, as `tcpi_rest`.
+    """
+
+    def __init__(self, info_bytes: int) -> None:
+        header = {"format": FORMAT, "dtype": _dtype(info_bytes)}
+        self._pending = [json.dumps(header).encode() + b"\n"]
+        self._pack = struct.Struct(f"=dd{sockdiag.MESSAGE_BYTES}s16s{info_bytes}s").pack
+        # Level 1 takes 1 µs for a record, and leaves a tenth of it; more time gains little.
+        self._compressor = zlib.compressobj(level=1, wbits=31)
+
+    def add(self, before_s: float, after_s: float, messages: Iterable[bytes]) -> None:
+        """Add a record for each message."""
+        before_s, after_s = round(before_s, 6), round(after_s, 6)
+        for message in messages:
+            parts = sockdiag.control_and_info(message)
+            self._pending.append(self._pack(before_s, after_s, message, *parts))
+
+    def piece(self) -> bytes:
+        """What was added since the last piece; b"" if nothing was."""
+        if not self._pending:
+            return b""
+        records = b"".join(self._pending)
+        self._pending.clear()
+        return self._compressor.compress(records) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+    def end(self) -> bytes:
+        """The last piece; nothing can be added any more."""
+        return self.piece() + self._compressor.flush()
+
+
+def _dtype(info_bytes: int) -> dict[str, list[str]]:
+    """Names and formats of a record's fields, as numpy.dtype takes them."""
+    fields = [(name, each) for each, names in _FIXED for name in names.split()]
+    rest = info_bytes
+    for each, names in _TCP_INFO:
+        for name in names.split():
+            if rest >= _bytes(each):
+                fields.append((f"tcpi_{name}", each))
+                rest -= _bytes(each)
+    if rest:
+        fields.append(("tcpi_rest", f"V{rest}"))
+    return {
+        "names": [name for name, _ in fields],
+        "formats": [_ORDER + each if each[0] in "fu" else each for _, each in fields],
+    }
+
+
+def _bytes(format_: str) -> int:
+    return int(format_.lstrip("<>fuSV"))
+
+
+def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
+    """The samples in a file, in time order; an incomplete last record is ignored.
+
+    The time of a sample is the middle between the two instants. The file's clock was `ahead_s`
+    ahead of the one that the samples use. Files of earlier versions (`.ss`) hold text. OutputError
+    if the file is invalid.
+    """
+    if path.suffix == ".ss":
+        return sstext.read(path, ahead_s=ahead_s)
+    try:
+        # Unlike gzip.open, this reads all that a killed agent has written.
+        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+        begin = content.find(b"\n") + 1
+        if not begin:
+            return []
+        dtype = json.loads(content[:begin])["dtype"]
+        return list(_samples(memoryview(content)[begin:], dtype, ahead_s))
+    except (zlib.error, struct.error, ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"{path}: not a file of socket samples: {error}") from None
+
+
+def _samples(
+    records: memoryview, dtype: Mapping[str, Sequence[str]], ahead_s: float
+) -> Iterator[SocketSample]:
+    names, formats = dtype["names"], dtype["formats"]
+    codes = (_READ.get(name, f"{_bytes(each)}x") for name, each in zip(names, formats, strict=True))
+    record = struct.Struct(formats[0][0] + "".join(codes))
+    there = [name for name in names if name in _READ]
+    # What this file does not have is the None behind its values.
+    pick = operator.itemgetter(*(there.index(name) if name in there else -1 for name in _READ))
+    for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
+        before_s, after_s, local, peer, state, control, cwnd, *info = pick((*values, None))
+        if not cwnd:
+            # A socket that closed while the kernel looked at it has no tcp_info: all of it is 0.
+            cwnd, info = None, [None] * len(info)
+        mss, rtt_us, min_rtt_us, unacked, lost, retrans, total_retrans, *counters = info
+        segs_out, data_segs_out, bytes_sent, bytes_acked, bytes_received = counters
+        yield SocketSample(
+            time_s=before_s + (after_s - before_s) / 2 - ahead_s,
+            local_port=int.from_bytes(local),
+            peer_port=int.from_bytes(peer),
+            state=sockdiag.STATES.get(state, str(state)),
+            congestion_control=control.rstrip(b"\0").decode(errors="replace"),
+            cwnd=cwnd,
+            mss_bytes=mss,
+            rtt_ms=rtt_us / 1000 if rtt_us else None,
+            min_rtt_ms=min_rtt_us / 1000 if min_rtt_us and min_rtt_us != _NO_RTT else None,
+            unacked=unacked,
+            lost=lost,
+            retransmits=retrans,
+            total_retransmits=total_retrans,
+            segments_out=segs_out,
+            data_segments_out=data_segs_out,
+            bytes_sent=bytes_sent,
+            bytes_acked=bytes_acked,
+            bytes_received=bytes_received,
+        )

@@ -1,0 +1,221 @@
+"""The file of socket samples: what is recorded, and what is read from it, now and later."""
+
+import json
+import socket
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.collectors import socketfile
+from netesto.collectors.sockdiag import DIAG_CONG, DIAG_INFO
+from netesto.errors import OutputError
+from netesto.model import SocketSample
+
+# Three ticks of both ends of a connection over loopback, and what the kernel reported at their end.
+STORED = "sockets-linux-6.18.bin.gz"
+SAMPLES = 8
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "data-formats.md"
+
+CWND_OFFSET, RTT_OFFSET = 80, 68
+
+
+def message(info: bytes | None = None, *, control: bytes = b"cubic\0") -> bytes:
+    """An inet_diag_msg from port 5000 to port 6000."""
+    found = struct.pack("=BBBB", socket.AF_INET, 1, 0, 0) + struct.pack(">HH", 5000, 6000)
+    found += bytes(72 - len(found))
+    for kind, value in ((DIAG_INFO, info), (DIAG_CONG, control)):
+        if value is not None:
+            found += struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return found
+
+
+def tcp_info(size: int, *, cwnd: int = 10, rtt_us: int = 0) -> bytes:
+    info = bytearray(size)
+    struct.pack_into("=I", info, CWND_OFFSET, cwnd)
+    struct.pack_into("=I", info, RTT_OFFSET, rtt_us)
+    return bytes(info)
+
+
+def content(path: Path) -> tuple[dict, bytes]:
+    """The header and the records of a file."""
+    header, _, records = zlib.decompress(path.read_bytes(), wbits=31).partition(b"\n")
+    return json.loads(header), records
+
+
+def written(path: Path, header: dict, records: bytes) -> Path:
+    compressor = zlib.compressobj(wbits=31)
+    data = compressor.compress(json.dumps(header).encode() + b"\n" + records)
+    path.write_bytes(data + compressor.flush())
+    return path
+
+
+def only(path: Path, *messages: bytes, info_bytes: int, at_s: float = 5.0) -> SocketSample:
+    """The one sample in a file of one record."""
+    recorder = socketfile.Recorder(info_bytes)
+    recorder.add(at_s, at_s, messages)
+    path.write_bytes(recorder.end())
+    (found,) = socketfile.read(path)
+    return found
+
+
+def test_samples_of_a_stored_file_are_what_the_kernel_reported(fixtures):
+    samples = socketfile.read(fixtures / STORED)
+    assert len(samples) == SAMPLES
+    assert samples[3] == SocketSample(
+        time_s=1000.2001,
+        local_port=39876,
+        peer_port=35503,
+        state="ESTAB",
+        congestion_control="bbr",
+        cwnd=16,
+        mss_bytes=65464,
+        rtt_ms=0.034,
+        min_rtt_ms=0.006,
+        unacked=0,
+        lost=0,
+        retransmits=0,
+        total_retransmits=0,
+        segments_out=8,
+        data_segments_out=6,
+        bytes_sent=200000,
+        bytes_acked=200001,
+        bytes_received=0,
+    )
+
+
+def test_final_counts_of_a_socket_have_the_state_close(fixtures):
+    ends = [each for each in socketfile.read(fixtures / STORED) if each.state == "CLOSE"]
+    assert {(each.local_port, each.bytes_sent, each.bytes_received) for each in ends} == {
+        (35503, 0, 300_001),
+        (39876, 300_000, 1),
+    }
+
+
+def test_samples_move_to_the_clock_that_the_files_was_ahead_of(fixtures):
+    times_s = [each.time_s for each in socketfile.read(fixtures / STORED, ahead_s=1000)]
+    assert times_s == pytest.approx([0.0001, 0.0001, 0.2001, 0.2001, 0.4001, 0.4001, 0.7, 0.7])
+
+
+def test_the_documents_lines_read_a_file_into_columns(fixtures, monkeypatch, tmp_path):
+    code = DOCUMENT.read_text().partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "sockets.bin.gz").write_bytes((fixtures / STORED).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, np.ndarray] = {}
+    exec(code, names)
+    samples = names["samples"]
+    assert list(samples["tcpi_bytes_sent"]) == [
+        each.bytes_sent for each in socketfile.read(fixtures / STORED)
+    ]
+
+
+@given(st.data())
+def test_a_file_truncated_anywhere_gives_the_samples_before(tmp_path_factory, fixtures, data):
+    path = tmp_path_factory.mktemp("truncated") / "sockets.bin.gz"
+    whole = (fixtures / STORED).read_bytes()
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    found = socketfile.read(path)
+    assert found == socketfile.read(fixtures / STORED)[: len(found)]
+
+
+def test_a_piece_can_be_read_before_the_next(tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+    recorder = socketfile.Recorder(280)
+    counts = []
+    for number in range(3):
+        recorder.add(number, number, [message(tcp_info(280))])
+        with path.open("ab") as file:
+            file.write(recorder.piece())
+        counts.append(len(socketfile.read(path)))
+    assert counts == [1, 2, 3]
+
+
+def test_where_nothing_was_added_there_is_no_piece():
+    recorder = socketfile.Recorder(280)
+    assert (recorder.piece()[:2], recorder.piece()) == (b"\x1f\x8b", b"")
+
+
+def test_a_file_without_samples_has_its_header(tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+    path.write_bytes(socketfile.Recorder(280).end())
+    assert (content(path)[0]["format"], socketfile.read(path)) == ("netesto socket samples 1", [])
+
+
+@given(st.floats(0, 4e9), st.floats(0, 0.1))
+def test_instants_are_full_microseconds(tmp_path_factory, before_s, took_s):
+    path = tmp_path_factory.mktemp("times") / "sockets.bin.gz"
+    recorder = socketfile.Recorder(280)
+    recorder.add(before_s, before_s + took_s, [message(tcp_info(280))])
+    path.write_bytes(recorder.end())
+    # As text had them: exp.csv does not depend on the version that measured.
+    before, after = float(f"{before_s:.6f}"), float(f"{before_s + took_s:.6f}")
+    assert [each.time_s for each in socketfile.read(path)] == [before + (after - before) / 2]
+
+
+def test_what_an_older_kernel_does_not_count_is_unknown(tmp_path):
+    found = only(tmp_path / "a", message(tcp_info(104)), info_bytes=104)
+    assert (found.cwnd, found.lost, found.segments_out, found.bytes_sent, found.min_rtt_ms) == (
+        10,
+        0,
+        None,
+        None,
+        None,
+    )
+
+
+def test_what_is_newer_than_the_names_is_kept_raw(tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+    info = tcp_info(256)[:-8] + b"newfield"
+    only(path, message(info), info_bytes=256)
+    header, records = content(path)
+    samples = np.frombuffer(records, np.dtype(header["dtype"]))
+    assert samples["tcpi_rest"][0].tobytes() == b"newfield"
+
+
+def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):
+    header, records = content(fixtures / STORED)
+    size = len(records) // SAMPLES
+    for name, format_ in (("added", "<u4"), ("more", "V8")):
+        header["dtype"]["names"].insert(2, name)
+        header["dtype"]["formats"].insert(2, format_)
+    wider = b"".join(
+        records[place : place + 16] + bytes(12) + records[place + 16 : place + size]
+        for place in range(0, len(records), size)
+    )
+    path = written(tmp_path / "sockets.bin.gz", header, wider)
+    assert socketfile.read(path) == socketfile.read(fixtures / STORED)
+
+
+def test_a_socket_without_tcp_info_knows_only_its_ports(tmp_path):
+    assert only(tmp_path / "a", message(control=None), info_bytes=280) == SocketSample(
+        time_s=5.0, local_port=5000, peer_port=6000, state="ESTAB"
+    )
+
+
+def test_an_rtt_that_is_not_measured_yet_is_unknown(tmp_path):
+    found = only(tmp_path / "a", message(tcp_info(280)), info_bytes=280)
+    assert (found.rtt_ms, found.min_rtt_ms, found.total_retransmits) == (None, None, 0)
+
+
+def test_text_of_earlier_versions_is_read(tmp_path):
+    path = tmp_path / "sockets.ss"
+    path.write_text("@10.0 10.5\nESTAB 0 0 10.0.0.1:5000 10.0.0.2:6000 cubic rto:204 cwnd:10\n")
+    (found,) = socketfile.read(path)
+    assert (found.time_s, found.local_port, found.cwnd) == (10.25, 5000, 10)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"@10.0 10.5\n", zlib.compress(b"{}\n", wbits=31), zlib.compress(b"[1]\n", wbits=31)],
+    ids=["text", "header without fields", "header of another kind"],
+)
+def test_another_file_is_named(data, tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+    path.write_bytes(data)
+    with pytest.raises(OutputError, match=r"sockets\.bin\.gz: not a file of socket samples"):
+        socketfile.read(path)
