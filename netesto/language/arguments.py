@@ -15,7 +15,7 @@ from netesto.language.commands import (
     Kind,
     Specification,
 )
-from netesto.language.scope import MisuseError, needed, plain
+from netesto.language.scope import MisuseError, needed, plain, unquoted
 from netesto.language.values import looks_like_range
 from netesto.model import FlowSpec
 from netesto.nearest import hint, nearest
@@ -84,29 +84,84 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
     MisuseError for the first that is not, and for a name that is there twice. Cached, because
     loops send the same words again and again.
     """
-    check_once(specification.name, words, aliases=aliases(specification))
+
+    def refuse(error: MisuseError) -> None:
+        raise error
+
+    return _read(specification, words, lambda text, key: needed(text, near=(f"{key}=",)), refuse)
+
+
+def misuses(specification: Specification, raws: Sequence[str]) -> list[MisuseError]:
+    """What is wrong in the words of a line as written, as far as its variables do not matter."""
+    found: list[MisuseError] = []
+    raws, _ = without_torn(specification, raws)
+    named = [raw for raw in raws if "$" not in raw.partition("=")[0]]
+    _read(
+        specification,
+        named,
+        lambda text, _: None if "$" in text else unquoted(text),
+        found.append,
+        # A name that only the run knows may be that of any argument.
+        is_complete=len(named) == len(raws),
+    )
+    return found
+
+
+def _read(
+    specification: Specification,
+    words: Sequence[str],
+    text_of: Callable[[str, str], str | None],
+    report: Callable[[MisuseError], None],
+    *,
+    is_complete: bool = True,
+) -> Given:
+    """The arguments in the words; what is wrong is reported. `text_of` makes the text of a value,
+    given what is written and its name, or None if only the run knows it. An argument may only be
+    missing if the words are complete."""
+    try:
+        check_once(specification.name, words, aliases=aliases(specification))
+    except MisuseError as error:
+        report(error)
     by_name = {argument.name: argument for argument in specification.arguments}
     by_name |= {argument.alias: argument for argument in specification.arguments if argument.alias}
-    texts: dict[str, str] = {}
+    texts: dict[str, str | None] = {}
     others: dict[str, str] = {}
+    meant: set[str | None] = set()
     for word in words:
         key, equals, text = word.partition("=")
-        if not equals:
-            raise not_keyed(word, specification)
         argument = by_name.get(key)
-        if len(text) > MAX_VALUE:
-            raise MisuseError(
-                f"{key} is longer than {MAX_VALUE:,} characters",
-                near=(f"{key}=",),
-                remedy="Does a loop append to the variable in it?",
-            )
-        if argument is not None:
-            texts[argument.name] = needed(text, near=(f"{key}=",))
-        elif is_open(specification, key):
-            others[key] = needed(text, near=(f"{key}=",))
-        else:
-            raise unknown_argument(needed(key), specification)
-    return _complete(specification, texts, others)
+        try:
+            if not equals:
+                raise not_keyed(word, specification)
+            if len(text) > MAX_VALUE:
+                raise MisuseError(
+                    f"{key} is longer than {MAX_VALUE:,} characters",
+                    near=(f"{key}=",),
+                    remedy="Does a loop append to the variable in it?",
+                )
+            if argument is not None:
+                texts[argument.name] = text_of(text, key)
+            elif not _is_open(specification, key):
+                raise unknown_argument(needed(key), specification)
+            elif (other := text_of(text, key)) is not None:
+                others[key] = other
+        except MisuseError as error:
+            # What was meant is there, if under a wrong name, and so is not missing as well.
+            meant.add(nearest(key, by_name))
+            report(error)
+    values: dict[str, Value] = {}
+    filled: dict[str, str] = {}
+    for argument in specification.arguments:
+        given = texts.get(argument.name, argument.default)
+        try:
+            if given is not None:
+                values[argument.name] = value_of(argument, given)
+                filled[argument.name] = given
+            elif argument.required and is_complete and argument.name not in {*texts, *meant}:
+                raise missing_argument(argument, specification)
+        except MisuseError as error:
+            report(error)
+    return Given(values, filled, others)
 
 
 def without_torn(
@@ -128,20 +183,7 @@ def without_torn(
     return tuple(kept), torn
 
 
-def _complete(specification: Specification, texts: dict[str, str], others: dict[str, str]) -> Given:
-    values: dict[str, Value] = {}
-    filled: dict[str, str] = {}
-    for argument in specification.arguments:
-        text = texts.get(argument.name, argument.default)
-        if text is not None:
-            filled[argument.name] = text
-            values[argument.name] = value_of(argument, text)
-        elif argument.required:
-            raise missing_argument(argument, specification)
-    return Given(values, filled, others)
-
-
-def is_open(specification: Specification, key: str) -> bool:
+def _is_open(specification: Specification, key: str) -> bool:
     """Whether `key` is one of the names that only the agent knows: a sysctl, a parameter."""
     if not specification.open_names or not key:
         return False

@@ -1,6 +1,6 @@
 """Finds what is wrong in the words of a line, as far as they are known before it runs. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from netesto.errors import Place
 from netesto.language import arguments, ast, local, permitted
@@ -19,9 +19,8 @@ from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
 from netesto.language.remote import Common, setting
 from netesto.language.requirements import requirement
-from netesto.language.scope import REFERENCE, MisuseError, Scope, parts, unwrapped
+from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
 from netesto.language.walk import macro_arguments, unknown_command
-from netesto.nearest import nearest
 
 # Commands that can be tried before the run, and the words of which can be tried one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
@@ -62,7 +61,7 @@ def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
     for raw in raws:
         try:
             if "$" not in raw:
-                requirement(_unquoted(raw), row)
+                requirement(unquoted(raw), row)
         except MisuseError as error:
             yield error
 
@@ -73,7 +72,7 @@ def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:
     for raw in raws:
         try:
             if "$" not in raw:
-                local.sweep_word(_unquoted(raw))
+                local.sweep_word(unquoted(raw))
         except MisuseError as error:
             yield error
     try:
@@ -82,97 +81,30 @@ def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:
         yield error
 
 
-def _unquoted(raw: str) -> str:
-    return "".join(part.text for part in parts(raw))
-
-
 def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[MisuseError]:
-    by_name = {each.name: each for each in specification.arguments}
-    by_name |= {each.alias: each for each in specification.arguments if each.alias}
-    given: set[str] = set()
-    others: dict[str, str] = {}
-    is_open = False
-    raws, _ = arguments.without_torn(specification, raws)
-    try:
-        _check_once(specification.name, raws, aliases=arguments.aliases(specification))
-    except MisuseError as error:
-        yield error
-    for raw in raws:
-        key, equals, value = raw.partition("=")
-        argument = by_name.get(key)
-        if "$" in key:
-            is_open = True
-        elif not equals:
-            given.add(_meant(key, by_name))
-            yield arguments.not_keyed(raw, specification)
-        elif argument is not None:
-            given.add(argument.name)
-            if "$" not in value:
-                try:
-                    arguments.value_of(argument, _unquoted(value))
-                except MisuseError as error:
-                    yield error
-        elif not arguments.is_open(specification, key):
-            given.add(_meant(key, by_name))
-            yield arguments.unknown_argument(key, specification)
-        elif "$" not in value:
-            others[key] = _unquoted(value)
-    for argument in specification.arguments:
-        if argument.required and argument.name not in given and not is_open:
-            yield arguments.missing_argument(argument, specification)
-    if specification.name.startswith("SET_"):
-        yield from _settings(specification, raws, others)
-
-
-def _settings(
-    specification: Specification, raws: Sequence[str], others: Mapping[str, str]
-) -> Iterator[MisuseError]:
-    """What no agent allows, as far as it stands in the line; `others` are names that are open."""
+    yield from arguments.misuses(specification, raws)
     own = [raw for raw in raws if raw.partition("=")[0] not in _COMMON_NAMES]
-    words = tuple(_unquoted(raw) for raw in own if "$" not in raw)
-    if not specification.open_names:
-        # What one word means depends on the others.
-        yield from _setting(specification, words if len(words) == len(own) else ())
+    known = tuple(unquoted(raw) for raw in own if "$" not in raw)
+    # What one word of SET_QDISC or SET_NETEM means depends on the others.
+    is_known = len(known) == len(own) or specification.open_names
+    if not specification.name.startswith("SET_") or not is_known:
         return
-    known = tuple(word for word in words if word.partition("=")[0] not in others)
-    for name, value in others.items():
-        errors = list(_setting(specification, (*known, f"{name}={value}")))
-        yield from errors
-        if any("module=" in error.near for error in errors):
-            return
-
-
-def _setting(specification: Specification, words: tuple[str, ...]) -> Iterator[MisuseError]:
     try:
-        given = arguments.read(specification, words)
+        given = arguments.read(specification, known)
     except MisuseError:
         # Said already, or only the run knows the rest.
         return
-    common = Common(
-        name=specification.name,
-        host="",
-        suffix="",
-        exp=0,
-        exp_name="",
-        place=Place("", 0),
-        chain=(),
-    )
-    try:
-        permitted.check(setting(given, dict(given.texts), common))
-    except MisuseError as error:
-        yield error
-
-
-def _check_once(
-    command: str, raws: Sequence[str], *, aliases: Mapping[str, str] | None = None
-) -> None:
-    known = [raw for raw in raws if "$" not in raw.partition("=")[0]]
-    arguments.check_once(command, known, aliases=aliases or {})
-
-
-def _meant(key: str, names: Iterable[str]) -> str:
-    """The argument that was meant: there, if under a wrong name, and so not missing too."""
-    return nearest(key, names) or ""
+    if given.others or not specification.open_names:
+        common = Common(
+            name=specification.name,
+            host="",
+            suffix="",
+            exp=0,
+            exp_name="",
+            place=Place("", 0),
+            chain=(),
+        )
+        yield from permitted.misuses(setting(given, dict(given.texts), common))
 
 
 def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
@@ -194,8 +126,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
         case "RUN" if raws:
             _, comma, repetitions = raws[0].partition(",")
             if comma and "$" not in repetitions:
-                local.repetitions_of(_unquoted(repetitions), near=f",{repetitions}")
-            _check_once(name, raws[1:])
+                local.repetitions_of(unquoted(repetitions), near=f",{repetitions}")
             macro_arguments(("", *[raw for raw in raws[1:] if "$" not in raw.partition("=")[0]]))
         case _ if name in _TRIED:
             _try(name, raws, row)
@@ -205,7 +136,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
 
 def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
     """Carry a local command out, on a machine that is there for nothing else."""
-    known = [_unquoted(raw) for raw in raws if "$" not in raw]
+    known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name in _TRIED_BY_WORD and known and "$" not in raws[0])
     if is_known:
         machine = Machine(DryRun(), seed=0, max_iterations=1)

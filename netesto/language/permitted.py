@@ -3,7 +3,9 @@
 An agent judges for itself when it is asked; these are the same tables.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TypeAlias
 
 from netesto import allowed
 from netesto.errors import NotAllowedError
@@ -11,61 +13,69 @@ from netesto.language import ports
 from netesto.language.scope import MisuseError
 from netesto.nearest import hint
 
+Check: TypeAlias = Callable[[], None]
+Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
+
 
 def check(command: ports.RemoteCommand) -> None:
     """MisuseError unless a script may set what a SET_ command asks for."""
-    try:
-        match command:
-            case ports.SetNetem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
-                allowed.check_netem(delay_ms, limit, loss)
-            case ports.SetQdisc(qdisc=kind, options=options, action=action):
-                allowed.check_qdisc(kind, options, action)
-    except NotAllowedError as error:
-        raise MisuseError(
-            error.message, near=_near(error.message), remedy=_sentence(error.remedy)
-        ) from None
+    for error in misuses(command):
+        raise error
+
+
+def misuses(command: ports.RemoteCommand) -> Iterator[MisuseError]:
+    """What a SET_ command asks for and no script may set."""
+    for allow, misuse in _checks(command):
+        try:
+            allow()
+        except NotAllowedError as error:
+            yield misuse(error)
+
+
+def _checks(command: ports.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
+    """What agents check of a command, and the error of a script for theirs."""
     match command:
+        case ports.SetNetem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
+            yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line
+        case ports.SetQdisc(qdisc=kind, options=options, action=action):
+            yield partial(allowed.check_qdisc, kind, options, action), _of_line
         case ports.SetSysctl(values=values):
             for name, value in values.items():
-                check_sysctl(name, value)
+                misuse = partial(_of_name, name, allowed.SYSCTLS)
+                yield partial(allowed.check_sysctl, name, value), misuse
         case ports.SetModuleParams(module=module, values=values):
+            known = allowed.MODULE_PARAMETERS.get(module)
             for name, value in values.items():
-                check_module_parameter(module, name, value)
+                misuse = partial(_of_module, module)
+                if known is not None:
+                    misuse = partial(_of_name, name, known)
+                yield partial(allowed.check_module_parameter, module, name, value), misuse
+                if known is None:
+                    return
+        case _:
+            pass
 
 
-def check_sysctl(name: str, value: str) -> None:
-    """MisuseError unless a script may set a sysctl so; `value` has its fields separated by single
-    blanks."""
-    try:
-        allowed.check_sysctl(name, value)
-    except NotAllowedError as error:
-        raise _misuse(error, name, allowed.SYSCTLS) from None
-
-
-def check_module_parameter(module: str, name: str, value: str) -> None:
-    """MisuseError unless a script may set a parameter of a module so."""
-    try:
-        allowed.check_module_parameter(module, name, value)
-    except NotAllowedError as error:
-        if module in allowed.MODULE_PARAMETERS:
-            raise _misuse(error, name, allowed.MODULE_PARAMETERS[module]) from None
-        remedy = hint(module, allowed.MODULE_PARAMETERS, otherwise=_sentence(error.remedy))
-        raise MisuseError(error.message, near=("module=",), remedy=remedy) from None
-
-
-def _near(message: str) -> tuple[str, ...]:
-    """The argument of SET_QDISC or SET_NETEM that a message is about."""
+def _of_line(error: NotAllowedError) -> MisuseError:
+    """At the argument of SET_QDISC or SET_NETEM that the message names."""
     words = ("action", "rate", "burst", "limit", "loss")
-    named = [f"{word}=" for word in words if f" {word}" in message]
-    return (*named[:1], "other=", "qdisc=", "netem_delay=")
+    named = [f"{word}=" for word in words if f" {word}" in error.message]
+    near = (*named[:1], "other=", "qdisc=", "netem_delay=")
+    return MisuseError(error.message, near=near, remedy=_sentence(error.remedy))
 
 
-def _misuse(error: NotAllowedError, name: str, names: Iterable[str]) -> MisuseError:
+def _of_name(name: str, names: Collection[str], error: NotAllowedError) -> MisuseError:
     """At the value if the name is known, else at the name, with the nearest one."""
+    remedy = _sentence(error.remedy)
     if name in names:
-        return MisuseError(error.message, near=(f"{name}=",), remedy=_sentence(error.remedy))
-    remedy = hint(name, names, otherwise=_sentence(error.remedy))
-    return MisuseError(error.message, near=(name,), remedy=remedy)
+        return MisuseError(error.message, near=(f"{name}=",), remedy=remedy)
+    return MisuseError(error.message, near=(name,), remedy=hint(name, names, otherwise=remedy))
+
+
+def _of_module(module: str, error: NotAllowedError) -> MisuseError:
+    """At the module, which has no parameters that a script may set."""
+    remedy = hint(module, allowed.MODULE_PARAMETERS, otherwise=_sentence(error.remedy))
+    return MisuseError(error.message, near=("module=",), remedy=remedy)
 
 
 def _sentence(text: str) -> str:

@@ -86,6 +86,11 @@ def parts(raw: str) -> tuple[Part, ...]:
     return tuple(found)
 
 
+def unquoted(raw: str) -> str:
+    """A word as written that has no variables, without its quotes."""
+    return "".join(part.text for part in parts(raw))
+
+
 def unwrapped(raw: str) -> str:
     """A word as written, without quotes around the whole of it: `"name=value"` is `name="value"`,
     and `"name"` is `name`."""
