@@ -16,7 +16,7 @@ from netesto.language.expressions import (
     shown,
     unreadable,
 )
-from netesto.language.parser import UnreadableError, parse_expression
+from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.ports import ColumnKind
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.nearest import hint

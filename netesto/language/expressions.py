@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import TypeAlias
 
 from netesto.language import ast
-from netesto.language.parser import UnreadableError, parse_expression
+from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.scope import Frame, MisuseError, Scope, is_undefined, needed, plain
 from netesto.nearest import hint
 from netesto.units import Kind, quantity

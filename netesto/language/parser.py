@@ -1,139 +1,20 @@
-"""Text to tree. Lark stays inside this module."""
+"""Text to tree: the statements of a script."""
 
-import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Literal, TypeAlias
 
-from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
-from lark.exceptions import UnexpectedCharacters
-
-from netesto.errors import Place, ScriptError
+from netesto.errors import ScriptError
 from netesto.language import ast, lines
 from netesto.language.commands import ALL_NAMES
+from netesto.language.grammar import UnreadableError, parse_expression
 
-Form: TypeAlias = Literal["condition", "arithmetic", "claim"]
-
-# Trees this deep are accidents; the limits keep them away from Python's own recursion limit.
+# Blocks this deep are accidents; the limit keeps them away from Python's own recursion limit.
 MAX_NESTING = 50
-MAX_OPERATORS = 100
-MAX_EXPRESSION = 10_000
 
-_OPERATOR = re.compile(r"[-+*/%(<>=,]|\b(?:AND|OR|NOT)\b")
-_LOWER = re.compile(r"(?<!\S)(?:and|or|not)(?=[\s(])")
 _NAME = re.compile(r"\w+", re.ASCII)
 _MACRO_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
-
-
-class UnreadableError(ScriptError):
-    """An expression that is none: `position` and `length` tell where in its text."""
-
-    def __init__(self, message: str, *, position: int, length: int = 1, remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy)
-        self.position = position
-        self.length = length
-
-
-# ---- expressions -----------------------------------------------------------------------------
-
-
-@v_args(inline=True)
-class _Tree(Transformer[Token, ast.Expression]):
-    def operand(self, word: Token) -> ast.Expression:
-        return ast.Operand(str(word))
-
-    def number(self, text: Token) -> ast.Expression:
-        return ast.Number(str(text))
-
-    def name(self, text: Token) -> ast.Expression:
-        return ast.Name(str(text))
-
-    def text(self, quoted: Token) -> ast.Expression:
-        return ast.Text(re.sub(r'\\(["\\])', r"\1", quoted[1:-1]))
-
-    def variable(self, text: Token) -> ast.Expression:
-        return ast.Variable(text.strip("${}"))
-
-    def unary(self, operator: Token, operand: ast.Expression) -> ast.Expression:
-        return ast.Unary(str(operator), operand)
-
-    def binary(
-        self, left: ast.Expression, operator: Token, right: ast.Expression
-    ) -> ast.Expression:
-        return ast.Binary(str(operator), left, right)
-
-    def call(self, function: Token, *arguments: ast.Expression) -> ast.Expression:
-        return ast.Call(str(function), arguments)
-
-    def inner(self, expression: ast.Expression) -> ast.Expression:
-        return expression
-
-
-_APART = "Compute parts of it before, with SET_EXP."
-
-
-@functools.cache
-def _lark(form: Form) -> Lark:
-    grammar = resources.files(__package__).joinpath("nts.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", start=form, transformer=_Tree())
-
-
-@functools.lru_cache(maxsize=4096)
-def parse_expression(form: Form, text: str) -> ast.Expression:
-    """The tree of a condition, an arithmetic expression or a claim. UnreadableError if none."""
-    if len(text) > MAX_EXPRESSION:
-        raise UnreadableError(
-            f"there are more than {MAX_EXPRESSION:,} characters", position=0, remedy=_APART
-        )
-    if len(_OPERATOR.findall(text)) > MAX_OPERATORS:
-        raise UnreadableError(
-            f"there are more than {MAX_OPERATORS} operators and parentheses",
-            position=0,
-            length=len(text),
-            remedy=_APART,
-        )
-    try:
-        tree = _lark(form).parse(text)
-    except UnexpectedInput as error:
-        raise _unreadable(text, error) from None
-    assert not isinstance(tree, Token), "every rule makes a node"
-    return tree  # type: ignore[return-value]  # lark does not know what the transformer makes
-
-
-def _unreadable(text: str, error: UnexpectedInput) -> UnreadableError:
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        end = len(text.rstrip())
-        message = "something is missing here" if text.strip() else "nothing stands here"
-        return UnreadableError(message, position=end, remedy=_remedy(text, end))
-    position: int = 0
-    found = text[:1]
-    if isinstance(error, UnexpectedToken):
-        position, found = int(error.token.start_pos or 0), str(error.token)
-    elif isinstance(error, UnexpectedCharacters):
-        position = int(error.pos_in_stream or 0)
-        found = text[position : position + 1]
-    return UnreadableError(
-        f"{found!r} does not fit here",
-        position=position,
-        length=len(found),
-        remedy=_remedy(text, position),
-    )
-
-
-def _remedy(text: str, position: int) -> str:
-    if text[position : position + 1] == "=" and "==" not in text[position - 1 : position + 2]:
-        return "Compare with ==."
-    if _LOWER.search(text):
-        return "AND, OR and NOT are written in capital letters."
-    if text.split(None, 1)[:1] == ["DEF"]:
-        return "Did you mean IF_DEF?"
-    return ""
-
-
-# ---- statements ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -259,10 +140,10 @@ class _Parser:
 
     def _push(self, block: _Open) -> None:
         if len(self._open) > MAX_NESTING:
-            raise ScriptError(
+            raise _wrong(
+                block.row,
                 f"more than {MAX_NESTING} blocks within each other",
-                place=_head(block.row),
-                remedy="Is a DONE missing before? Else put the inner ones into a macro.",
+                "Is a DONE missing before? Else put the inner ones into a macro.",
             )
         self._open.append(block)
 
@@ -278,29 +159,29 @@ class _Parser:
     def take_begin(self, row: ast.Row) -> None:
         around = next((block for block in self._open if block.kind == "BEGIN"), None)
         if around is not None:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"a macro cannot be defined inside of macro {around.variable}",
-                place=_head(row),
-                remedy=f"Is `END {around.variable}` missing before this line?",
+                f"Is `END {around.variable}` missing before this line?",
             )
         if len(row.words) != 2:
-            raise ScriptError(
-                "BEGIN takes one name",
-                place=_head(row),
-                remedy="Write: BEGIN name. Arguments are given to RUN.",
+            raise _wrong(
+                row, "BEGIN takes one name", "Write: BEGIN name. Arguments are given to RUN."
             )
         name = row.words[1]
         if _MACRO_NAME.fullmatch(name.text) is None:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"{name.text} cannot be the name of a macro",
-                place=_place(row, name),
-                remedy="A name is made of letters, digits, `_`, `.` and `-`.",
+                "A name is made of letters, digits, `_`, `.` and `-`.",
+                at=name,
             )
         if name.text in ALL_NAMES:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"{name.text} is a command; a macro may not take its name",
-                place=_place(row, name),
-                remedy="Choose another name for the macro.",
+                "Choose another name for the macro.",
+                at=name,
             )
         self._push(_Open("BEGIN", row, variable=name.text))
 
@@ -316,16 +197,15 @@ class _Parser:
         name = row.words[1]
         macro = next((block.variable for block in self._open if block.kind == "BEGIN"), None)
         if macro is None:
-            raise ScriptError(
-                f"END {name.text} without BEGIN {name.text}",
-                place=_head(row),
-                remedy="END alone stops the script.",
+            raise _wrong(
+                row, f"END {name.text} without BEGIN {name.text}", "END alone stops the script."
             )
         if name.text != macro or len(row.words) > 2:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"END {name.text} inside of macro {macro}",
-                place=_place(row, name),
-                remedy=f"Write `END {macro}` to end the macro, or END alone to stop the script.",
+                f"Write `END {macro}` to end the macro, or END alone to stop the script.",
+                at=name,
             )
         if block.kind != "BEGIN":
             raise _never_ended(block)
@@ -336,46 +216,47 @@ class _Parser:
     def take_for(self, row: ast.Row) -> None:
         words = row.words
         if len(words) < 3 or words[2].text not in {"IN", "in"}:
-            raise ScriptError("FOR needs a variable and IN", place=_head(row), remedy=_FOR_REMEDY)
+            raise _wrong(row, "FOR needs a variable and IN", _FOR_REMEDY)
         if _NAME.fullmatch(words[1].text) is None:
             dollar = words[1].text.startswith("$")
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"{words[1].text} is not the name of a variable",
-                place=_place(row, words[1]),
-                remedy=f"Leave out the $: FOR {words[1].text.strip('${}')} IN …" if dollar else "",
+                f"Leave out the $: FOR {words[1].text.strip('${}')} IN …" if dollar else "",
+                at=words[1],
             )
         if words[-1].text != "DO":
-            raise ScriptError(
-                "this FOR has no DO at its end", place=_place(row, words[-1]), remedy=_FOR_REMEDY
-            )
+            raise _wrong(row, "this FOR has no DO at its end", _FOR_REMEDY, at=words[-1])
         values = ast.Word(" ".join(word.text for word in words[3:-1]), words[3].start)
         if not values.text:
-            raise ScriptError("FOR has no list of values", place=_head(row), remedy=_FOR_REMEDY)
+            raise _wrong(row, "FOR has no list of values", _FOR_REMEDY)
         self._push(_Open("FOR", row, variable=words[1].text, values=values))
 
     def take_sweep(self, row: ast.Row) -> None:
         if row.words[-1].text != "DO" or len(row.words) < 3:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 "SWEEP needs factors and a DO at its end",
-                place=_place(row, row.words[-1]),
-                remedy="Write: SWEEP ca=reno,cubic rate=10,100 reps=3 DO",
+                "Write: SWEEP ca=reno,cubic rate=10,100 reps=3 DO",
+                at=row.words[-1],
             )
         self._push(_Open("SWEEP", row))
 
     def take_done(self, row: ast.Row) -> None:
         if len(row.words) > 1:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 "DONE stands alone",
-                place=_place(row, row.words[1]),
-                remedy="Put what follows into a line of its own.",
+                "Put what follows into a line of its own.",
+                at=row.words[1],
             )
         block = self._open[-1]
         if block.kind in {"", "BEGIN"}:
             where = f" in macro {block.variable}" if block.kind else ""
-            raise ScriptError(
+            raise _wrong(
+                row,
                 f"DONE without a FOR, SWEEP or IF … DO{where}",
-                place=_head(row),
-                remedy="Is one DONE too many, or the line that begins the block no block?",
+                "Is one DONE too many, or the line that begins the block no block?",
             )
         self._add_block(self._open.pop(), row)
 
@@ -391,26 +272,27 @@ class _Parser:
     def take_else(self, row: ast.Row) -> None:
         block = self._open[-1]
         if block.kind != "IF":
-            raise ScriptError(
+            raise _wrong(
+                row,
                 "ELSE without an IF … DO before it",
-                place=_head(row),
-                remedy="The IF of an ELSE has a block: IF condition DO … ELSE … DONE",
+                "The IF of an ELSE has a block: IF condition DO … ELSE … DONE",
             )
         if block.condition is None:
-            raise ScriptError(
+            raise _wrong(
+                row,
                 "a second ELSE, after the one that takes all",
-                place=_head(row),
-                remedy="Conditions come before it: ELSE IF condition DO",
+                "Conditions come before it: ELSE IF condition DO",
             )
         condition = None
         words = row.words
         if len(words) > 1:
             is_if = words[1].text in {"IF", "IF_DEF"}
             if not is_if or words[-1].text != "DO":
-                raise ScriptError(
+                raise _wrong(
+                    row,
                     "ELSE stands alone, or is ELSE IF condition DO",
-                    place=_place(row, words[1]),
-                    remedy="What is to be done stands on lines of its own.",
+                    "What is to be done stands on lines of its own.",
+                    at=words[1],
                 )
             condition = _condition(row, words[1], words[-1].start)
         block.branches.append(block.branch())
@@ -419,22 +301,20 @@ class _Parser:
     def take_like_else(self, row: ast.Row) -> None:
         word = row.words[0].text
         choice = "ELSE" if word in {"ELSE:", "else"} else "ELSE IF condition DO"
-        raise ScriptError(
-            f"{word} is not a command", place=_head(row), remedy=f"Did you mean {choice}?"
-        )
+        raise _wrong(row, f"{word} is not a command", f"Did you mean {choice}?")
 
     def take_late_begin_comment(self, row: ast.Row) -> None:
-        raise ScriptError(
+        raise _wrong(
+            row,
             "BEGIN_COMMENT stands at the start of a line, not behind a \\",
-            place=_head(row),
-            remedy="Delete the \\ at the end of the line before.",
+            "Delete the \\ at the end of the line before.",
         )
 
     def take_stray_end_comment(self, row: ast.Row) -> None:
-        raise ScriptError(
+        raise _wrong(
+            row,
             "END_COMMENT without a BEGIN_COMMENT before it",
-            place=_head(row),
-            remedy="Both stand at the start of a line.",
+            "Both stand at the start of a line.",
         )
 
 
@@ -469,16 +349,15 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
     after = keyword.start + len(keyword.text)
     colon = lines.find_colon(text, after)
     if colon < 0:
-        raise ScriptError(
+        raise _wrong(
+            row,
             f"this {keyword.text} has neither a `:` with a command nor a DO at its end",
-            place=_place(row, keyword),
-            remedy=f"Write `{keyword.text} …: command`, or `{keyword.text} … DO` and DONE.",
+            f"Write `{keyword.text} …: command`, or `{keyword.text} … DO` and DONE.",
+            at=keyword,
         )
     if depth == MAX_NESTING:
-        raise ScriptError(
-            f"more than {MAX_NESTING} IFs in one line",
-            place=_place(row, keyword),
-            remedy="Join conditions by AND.",
+        raise _wrong(
+            row, f"more than {MAX_NESTING} IFs in one line", "Join conditions by AND.", at=keyword
         )
     condition = _condition(row, keyword, colon)
     first = lines.first_word(text, colon + 1)
@@ -492,10 +371,11 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
         return ast.If(row, condition, _one_line_if(row, first, depth + 1))
     words = lines.cut_words(text, first.start)
     if first.text in _STARTERS and (first.text != "END" or len(words) > 1):
-        raise ScriptError(
+        raise _wrong(
+            row,
             f"{first.text} cannot stand in a one-line IF",
-            place=_place(row, first),
-            remedy="Use the block form: IF condition DO … DONE",
+            "Use the block form: IF condition DO … DONE",
+            at=first,
         )
     return ast.If(row, condition, ast.Command(ast.Row(words, row.line)))
 
@@ -522,24 +402,24 @@ def _definition(row: ast.Row, keyword: ast.Word, name: str) -> ast.Condition:
     if variable is not None:
         return ast.VariableDefined(variable[1] or variable[2])
     if not name or " " in name or "\t" in name:
-        raise ScriptError(
+        raise _wrong(
+            row,
             "IF_DEF takes one name",
-            place=_place(row, keyword),
-            remedy="Write `IF_DEF name: …` for a macro, `IF_DEF $name: …` for a variable.",
+            "Write `IF_DEF name: …` for a macro, `IF_DEF $name: …` for a variable.",
+            at=keyword,
         )
     return ast.MacroDefined(name)
 
 
 def _never_ended(block: _Open) -> ScriptError:
     end = f"END {block.variable}" if block.kind == "BEGIN" else "DONE"
-    return ScriptError(
-        f"this {block.kind} is never ended", place=_head(block.row), remedy=f"`{end}` is missing."
-    )
+    return _wrong(block.row, f"this {block.kind} is never ended", f"`{end}` is missing.")
 
 
-def _head(row: ast.Row) -> Place:
-    return row.place()
-
-
-def _place(row: ast.Row, word: ast.Word) -> Place:
-    return row.line.place(word.start, word.start + len(word.text))
+def _wrong(
+    row: ast.Row, message: str, remedy: str = "", *, at: ast.Word | None = None
+) -> ScriptError:
+    """What is wrong with a row, at its first word or another one."""
+    word = at or row.words[0]
+    place = row.line.place(word.start, word.start + len(word.text))
+    return ScriptError(message, place=place, remedy=remedy)
