@@ -1,9 +1,15 @@
 """What is wrong in a script, and where."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from netesto.errors import Place, ScriptError
+from netesto.language import ast
+from netesto.language.scope import MisuseError
+
+# Nobody reads more of them; so many have one cause, or the file is no script.
+MAX_FINDINGS = 1000
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -22,3 +28,54 @@ class Finding:
         message = f"{self.severity}: {self.message}"
         error = ScriptError(message, place=self.place, remedy=self.remedy, chain=self.chain)
         return str(error)
+
+
+class EnoughError(Exception):
+    """There are MAX_FINDINGS."""
+
+
+class Findings:
+    """What is found in the script `main` and its files, each finding once."""
+
+    def __init__(self, main: str) -> None:
+        self._main = main
+        self._findings: dict[Finding, None] = {}
+
+    def __iter__(self) -> Iterator[Finding]:
+        """In the order of their places."""
+        return iter(
+            sorted(
+                self._findings,
+                key=lambda each: (each.place.file, each.place.line, each.place.column),
+            )
+        )
+
+    def add(self, finding: Finding) -> None:
+        """Add one. EnoughError if there are too many."""
+        if len(self._findings) >= MAX_FINDINGS and finding not in self._findings:
+            raise EnoughError
+        self._findings[finding] = None
+
+    def report(
+        self, message: str, place: Place, severity: Severity = "error", remedy: str = ""
+    ) -> None:
+        """Add a finding without a chain."""
+        self.add(Finding(message, place, severity, remedy))
+
+    def report_error(self, error: ScriptError, row: ast.Row | None = None) -> None:
+        """Add an error; one without a place is about `row`, or about the whole script."""
+        near = error.near if isinstance(error, MisuseError) else ()
+        place = error.place or (row.place(*near) if row is not None else Place(self._main, 1))
+        self.add(Finding(error.message, place, "error", error.remedy, error.chain))
+
+    def replace(self, place: Place, error: ScriptError) -> None:
+        """Add an error in place of what was found at `place`."""
+        for each in [each for each in self._findings if each.place == place]:
+            del self._findings[each]
+        self.report_error(error)
+
+    def end(self) -> None:
+        """Say that there are more than MAX_FINDINGS."""
+        said = f"more than {MAX_FINDINGS:,} things are wrong; the others are not told"
+        last = list(self)[-1]
+        self._findings[Finding(said, last.place)] = None

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from netesto.errors import ScriptError
 from netesto.language import ast, interpreter, lines
-from netesto.language.check import MAX_FINDINGS, check
+from netesto.language.check import check
+from netesto.language.finding import MAX_FINDINGS
 from netesto.language.parser import parse
 from netesto.language.walk import MAX_DEPTH
 

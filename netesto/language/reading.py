@@ -1,0 +1,217 @@
+"""Reads the files of a script as they stand, also what no run would reach: lines that are wrong in
+themselves, and what each body uses, sets and runs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from netesto.errors import Place, ScriptError
+from netesto.language import ast
+from netesto.language.finding import Findings
+from netesto.language.interpreter import NoScriptError, NoSourceError, find_source, read_sourced
+from netesto.language.macros import Macros
+from netesto.language.parser import parse
+from netesto.language.scope import DOLLAR, parts
+from netesto.language.survey import Definition, Survey, survey
+from netesto.language.walk import MAX_DEPTH
+
+# Names of variables with variables in them: of so many, one may be any.
+MAX_COMPUTED = 200
+
+
+class Reading:
+    """The files of the script `main`.
+
+    `top` is what each file does outside of macros. `ran` are macros that a run is known to run:
+    `RUN $macro` does not say which. `lacks_source`: a file may be missing, and with it what it
+    would have defined; `reads_another`: another may be read for it.
+    """
+
+    def __init__(
+        self,
+        main: str,
+        findings: Findings,
+        *,
+        library_path: Sequence[Path],
+        definitions: Mapping[str, str],
+        ran: Collection[str],
+    ) -> None:
+        self._main = main
+        self._findings = findings
+        self._library_path = library_path
+        self._definitions = definitions
+        self._ran = ran
+        self.macros = Macros(self.is_set)
+        self.top: list[Survey] = []
+        self.lacks_source = False
+        self.reads_another = False
+        self._assigned: set[str] = set(definitions)
+        # Names that only the run knows, as written, and what they may be.
+        self._computed: dict[str, tuple[str, ...]] = {}
+        self._loaded: set[Path] = set()
+        # Macros of files that are sourced, until something is found to run them.
+        self._waiting: list[tuple[Definition, tuple[Path, ...]]] = []
+
+    def read(self, text: str, others: Sequence[Path]) -> None:
+        """Read the script's text, what it sources, and other files that a run has sourced."""
+        self._load(self._main, text, ())
+        for path in others:
+            self._load_file(path, ())
+        self._follow_macros()
+
+    def surveys(self) -> list[Survey]:
+        """What the files do, and the macros that matter to the author."""
+        reached = self.reached()
+        macros = [each for each in self.macros.definitions() if self._concerns(each, reached)]
+        return [*self.top, *(each.inside for each in macros)]
+
+    def is_set(self, name: str) -> bool:
+        """Whether something may set a variable; `SET flow$i=…` may set flow1."""
+        if name in self._assigned or len(self._computed) > MAX_COMPUTED:
+            return True
+        return any(_may_be(name, fixed) for fixed in self._computed.values())
+
+    def _load_file(
+        self, path: Path, active: tuple[Path, ...], name: str = "", row: ast.Row | None = None
+    ) -> None:
+        """Read a file that `row` sources as `name`, if it is known which."""
+        if path.resolve() in self._loaded:
+            return
+        try:
+            text = read_sourced(path, name or str(path))
+        except NoScriptError as error:
+            self.lacks_source = True
+            self._findings.report_error(error, row)
+        except OSError as error:
+            self._findings.report(f"cannot be read: {error.strerror or error}", Place(str(path), 1))
+        else:
+            self._load(str(path), text, active)
+
+    def _load(self, file: str, text: str, active: tuple[Path, ...]) -> None:
+        key = Path(file).resolve()
+        self._loaded.add(key)
+        try:
+            tree = parse(text, file=file, report=self._findings.report_error)
+        except ScriptError as error:
+            self._findings.report_error(error)
+            return
+        top = survey(tree.body)
+        self.top.append(top)
+        self._learn(top)
+        macros = {each.macro.row.line.number: each for each in top.macros}
+        rows = {row.line.number: row for row in top.commands}
+        active = (*active, key)
+        # In the order of the file, because the last of several definitions is the one that counts.
+        for number in sorted({*macros, *rows}):
+            if number in macros:
+                self._define(macros[number])
+            else:
+                self._follow(rows[number], active)
+        self._waiting += [(definition, active) for definition in top.macros]
+
+    def _follow_macros(self) -> None:
+        """Load what macros source: those that something runs, and all of the script itself."""
+        while True:
+            reached = self.reached()
+            waiting, self._waiting = self._waiting, []
+            due: list[tuple[Definition, tuple[Path, ...]]] = []
+            for each in waiting:
+                (due if self._concerns(each[0], reached) else self._waiting).append(each)
+            if not due:
+                return
+            for definition, active in due:
+                for row in definition.inside.commands:
+                    self._follow(row, active)
+
+    def reached(self) -> set[str]:
+        """The macros that the script runs, as far as it can be told."""
+        calls = [call.macro for top in self.top for call in top.calls]
+        return self.macros.reached([*calls, *self._ran])
+
+    def _concerns(self, definition: Definition, reached: Collection[str]) -> bool:
+        """Whether what a macro says is the author's business: what a library has besides is not."""
+        macro = definition.macro
+        return macro.row.line.file == self._main or macro.name in reached
+
+    def _learn(self, found: Survey) -> None:
+        self._assigned |= found.assigned
+        self._computed |= {raw: _fixed_parts(raw) for raw in found.computed}
+
+    def _define(self, definition: Definition) -> None:
+        self._learn(definition.inside)
+        name = definition.macro.name
+        before = self.macros.add(definition)
+        if before and not definition.is_conditional and not before.is_conditional:
+            line = before.macro.row.line
+            self._findings.report(
+                f"macro {name} is defined again (first at {line.file}:{line.number})",
+                definition.macro.row.place(name),
+                "warning",
+            )
+
+    def _follow(self, row: ast.Row, active: tuple[Path, ...]) -> None:
+        """Load what a line sources, if it does and if that is known before a run."""
+        if row.words[0].text != "SOURCE" or len(row.words) != 2:
+            return
+        name = self._constant(row.words[1].text)
+        if name is None:
+            self.lacks_source = True
+            return
+        path = self._find(name, row)
+        if path is None:
+            self.lacks_source = True
+        elif path.resolve() in active:
+            self._findings.report(
+                f"SOURCE {name} goes round in a circle",
+                row.place(name),
+                "warning",
+                "It does no harm: each file is read once.",
+            )
+        elif len(active) < MAX_DEPTH:
+            self._load_file(path, active, name, row)
+
+    def _find(self, name: str, row: ast.Row) -> Path | None:
+        """The file that a SOURCE means, or may have meant if there is none; None without one."""
+        try:
+            return self._path_of(name, row)
+        except NoSourceError as error:
+            self._findings.report_error(error, row)
+            self.reads_another = True
+            return self._path_of(error.similar, row) if error.similar else None
+
+    def _path_of(self, name: str, row: ast.Row) -> Path:
+        return find_source(name, from_file=row.line.file, library_path=self._library_path)
+
+    def _constant(self, raw: str) -> str | None:
+        """What a word always is, as far as it can be told; None if only the run knows."""
+        text = "".join(
+            part.text if not part.name else self._definitions.get(part.name, DOLLAR)
+            for part in parts(raw)
+        )
+        return None if DOLLAR in text else text
+
+
+def _fixed_parts(raw: str) -> tuple[str, ...]:
+    """What is always so in a name with variables in it: the texts before, between and behind."""
+    fixed = [""]
+    for part in parts(raw):
+        if part.name:
+            fixed.append("")
+        else:
+            fixed[-1] += part.text
+    return tuple(fixed)
+
+
+def _may_be(name: str, fixed: Sequence[str]) -> bool:
+    """Whether some values of the variables make this name."""
+    if len(fixed) == 1:
+        return name == fixed[0]
+    first, *between, last = fixed
+    if len(name) < sum(map(len, fixed)) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    position = len(first)
+    for text in between:
+        position = name.find(text, position, len(name) - len(last))
+        if position < 0:
+            return False
+        position += len(text)
+    return True
