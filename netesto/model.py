@@ -1,7 +1,7 @@
-"""Frozen values that the layers share: what is asked of a host, and what a host tells.
+"""Frozen values that the layers share: what hosts are asked to do, and what they report.
 
-Times: `*_s` are seconds. A `time_s` is a UTC instant, in seconds since 1970, read from the clock
-of the host that made the value (steady: anchored once to UTC, then counted by the monotonic clock).
+Times: `*_s` are seconds. A `time_s` is a UTC instant, in seconds since 1970, on the clock of the
+host that made the value (without steps: UTC was read once, the monotonic clock counts from there).
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ TESTS = STREAM_TESTS | REQUEST_TESTS
 # The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
 TRAFFIC_TOOLS = ("netperf", "iperf3")
 
-# The qdiscs that a kernel may have. Those that need an interface with several queues (mq, mqprio,
-# taprio, multiq) are not among them: they depend on the interface.
+# The qdiscs that a kernel may have, without those that depend on the interface because they need
+# several queues (mq, mqprio, taprio, multiq).
 QDISCS = frozenset(
     {
         "bfifo", "cake", "cbs", "choke", "clsact", "codel", "drr", "dualpi2", "etf", "ets", "fq",
@@ -29,7 +29,8 @@ QDISCS = frozenset(
 )  # fmt: skip
 
 
-# ---- what is asked ---------------------------------------------------------------------------
+# ---- what hosts are asked to do
+# ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,8 @@ class GroupRequest(FlowSpec):
 class Ports:
     """The server's ports for a group, one of each for every instance.
 
-    `control`: where the tool's server listens. `data`: the server's end of the data connection
-    (equal to `control` where the tool uses one port for both).
+    `control`: the port on which the tool's server listens. `data`: the server's end of the data
+    connection (the same as `control` if the tool uses one port for both).
     """
 
     control: tuple[int, ...]
@@ -100,8 +101,8 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
-    """One DO_TCPDUMP: at most `packets` packets to or from `peer` (None: all), `snap_bytes` each
-    (0: whole packets). The capture begins with the experiment's first flow on the host."""
+    """One DO_TCPDUMP: at most `packets` packets to or from `peer` (None: all packets), `snap_bytes`
+    of each (0: whole packets). It begins with the experiment's first flow on the host."""
 
     exp: int
     host: str
@@ -112,7 +113,7 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sysctl:
-    """A sysctl: dotted name, value with its fields separated by single blanks."""
+    """A sysctl: dotted name, value with its fields separated by single spaces."""
 
     name: str
     value: str
@@ -122,8 +123,8 @@ class Sysctl:
 class Qdisc:
     """A root qdisc: `tc qdisc ACTION dev DEVICE root KIND OPTIONS`.
 
-    action "": delete the old root, then add; "delete": only delete. An empty `device` is the
-    device the host tests through.
+    action "": delete the old root, then add; "delete": only delete. An empty `device` is the test
+    interface of the host.
     """
 
     kind: str
@@ -156,23 +157,23 @@ Setting: TypeAlias = Sysctl | Qdisc | Netem | ModuleParameter
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A setting that was made: what it was before and what the host reads back now."""
+    """A setting that was made: its value before, and the value that the host now reads back."""
 
     setting: str
     before: str
     after: str
 
 
-# ---- what a host tells -----------------------------------------------------------------------
+# ---- what hosts report -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInfo:
     """What a host is and can do.
 
-    `tools`: name -> version of the tools found. `device` is the interface it tests through.
-    `processors` are the numbers of those that its agent may use, as many as `cpus`; none: not told.
-    `holder` names the controller that holds it, "" if none does.
+    `tools`: name -> version of the tools found. `device` is its test interface. `processors` are
+    the numbers of those that its agent may use, as many as `cpus`; empty: unknown. `holder` names
+    the controller that holds it; "" without one.
     """
 
     host: str
@@ -190,14 +191,14 @@ class HostInfo:
 
 
 EventKind = Literal[
-    "held",  # first event of a stream: the agent is ours
+    "held",  # first event of a stream: the controller holds the agent
     "accepted",  # a group was accepted and will start
     "started",  # an instance's tool was started
     "progress",  # an instance's goodput since the last sample
     "ended",  # an instance ended well
     "failed",  # an instance failed: reason, last lines
     "complete",  # all instances of a group have ended and its files are whole
-    "warning",  # something the page should tell
+    "warning",  # a warning for the page
 ]
 
 
@@ -295,12 +296,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferResult:
-    """What a traffic tool says of one flow that ended well. Latencies are in microseconds.
+    """What a traffic tool reports of a flow that ended well. Latencies are in microseconds.
 
-    For streams `rate_bps` is goodput. For request/reply tests it is the goodput of requests:
-    transactions per second times the bits of one request (the classic tool's meaning);
+    `rate_bps` of a stream is goodput; of a request/reply test it is the goodput of requests, which
+    is transactions per second times the bits of a request, as in the classic tool.
     `transactions_per_s` is None for streams. `client_ports` are the client's ends of the data
-    connections, where the tool tells them.
+    connections, if the tool reports them.
     """
 
     rate_bps: float
@@ -327,7 +328,7 @@ class TransferResult:
 
 @dataclass(frozen=True, slots=True)
 class PingSample:
-    """One echo: when the reply came and its round-trip time."""
+    """One echo: the arrival of the reply, and the round-trip time."""
 
     time_s: float
     rtt_ms: float
@@ -341,7 +342,7 @@ class CpuSample:
     busy_percent: tuple[float, ...]
 
 
-# ---- what a lab is to the controller ---------------------------------------------------------
+# ---- what the controller knows of hosts ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

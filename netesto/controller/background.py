@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for callers that are not asynchronous.
+"""An event loop in a separate thread, for callers that are not asynchronous.
 
-The script runs in the main thread, where Ctrl-C arrives; everything that talks to agents runs here.
+The script runs in the main thread, where Ctrl-C arrives; all calls of agents run in this loop.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
-# An agent call has a deadline of its own; this one only guards against a loop that hangs.
+# Calls of agents have their own deadlines; this one is for a loop that hangs.
 CLOSE_TIMEOUT_S = 10.0
 
 
 class Background:
-    """The loop and its thread. Use it with `with`; leaving it cancels what still runs."""
+    """The loop and its thread. Use it with `with`; leaving it cancels what is still running."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

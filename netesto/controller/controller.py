@@ -179,7 +179,7 @@ class Controller:
                 f"there is no experiment {exp} to process",
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
-        self._background.call(self._run.bring_rest(experiment))
+        self._background.call(self._run.fetch_rest(experiment))
         columns = self._process(experiment, notes)
         self._stop_at_failure()
         return columns
@@ -239,7 +239,7 @@ class Controller:
         for experiment in list(self._run.experiments.values()):
             experiment.reasons.append(reason)
             try:
-                self._background.call(self._run.bring_rest(experiment))
+                self._background.call(self._run.fetch_rest(experiment))
                 self._process(experiment, notes)
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")

@@ -1,4 +1,4 @@
-"""One experiment while it runs: its groups, their flows, and what agents told of them."""
+"""An experiment while it runs: its groups, their flows, and what agents have reported of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +25,7 @@ class Flow:
 class Group:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
-    `accepted` says that its client's agent has it, and will tell how it ends; `released` that the
-    server was told to forget it.
+    `accepted`: the client's agent will report how it ends. `released`: the server has forgotten it.
     """
 
     request: GroupRequest
@@ -43,8 +42,12 @@ class Group:
     def is_over(self) -> bool:
         return self.complete and self.released
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        return frozenset({self.request.client, self.request.server})
+
     def label(self, instance: int) -> str:
-        """A flow's name for people."""
+        """The name of a flow in displays."""
         request = self.request
         return (
             f"{request.congestion_control} {request.client}→{request.server} "
@@ -52,20 +55,20 @@ class Group:
         )
 
     def set_start(self, start_s: float) -> None:
-        """The instant that the group's delay counts from is now known."""
+        """Set the instant from which the group's delay counts."""
         for flow in self.flows:
             flow.asked_start_s = start_s + self.request.delay_s
 
     def fail(self, reason: str, time_s: float) -> None:
-        """Every flow that has not ended failed for `reason` at `time_s`."""
+        """Every flow that has not ended has failed at `time_s` for `reason`."""
         for flow in self.flows:
             if not flow.status:
                 flow.status, flow.ended_s = reason, time_s
 
     def observe(self, event: Event, time_s: float) -> None:
-        """Take in what the client's agent told of the group; `time_s` is on our clock."""
+        """Record an event of the client's agent; `time_s` is its time on the controller's clock."""
         if event.kind == "complete":
-            self.fail("the agent gave no result for this flow", time_s)
+            self.fail("the agent reported no result of this flow", time_s)
             self.complete = True
             return
         if not 1 <= event.instance <= len(self.flows):
@@ -79,7 +82,7 @@ class Group:
 
 
 def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
-    """The status of an experiment, from those of its flows and what else went wrong."""
+    """The status of an experiment, from those of its flows and other reasons to doubt it."""
     good = [status == OK for status in flows]
     if good and not any(good):
         return "failed"
@@ -88,7 +91,7 @@ def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class Experiment:
-    """What the controller knows of an experiment. `folder` is its place in the results folder."""
+    """What the controller knows of an experiment. `folder` is the one in the results folder."""
 
     exp: int
     exp_name: str
@@ -110,20 +113,20 @@ class Experiment:
 
     @property
     def is_over(self) -> bool:
-        """True when every group that was started is over."""
+        """Whether every group that was started is over."""
         return all(group.is_over for group in self.groups.values() if not group.held)
 
     def is_over_at(self, host: str) -> bool:
-        """True when every group that `host` takes part in is over."""
+        """Whether every group of `host` that was started is over."""
         return all(
             group.is_over
             for group in self.groups.values()
-            if not group.held and host in {group.request.client, group.request.server}
+            if not group.held and host in group.hosts
         )
 
     @property
     def expected_end_s(self) -> float:
-        """When the last flow should end, as far as is known now."""
+        """When the last flow is due to end."""
         ends = [
             (flow.asked_start_s or self.started_s) + group.request.duration_s
             for group in self.groups.values()
@@ -137,6 +140,6 @@ class Experiment:
         return overall_status([flow.status for flow in self.flows], self.reasons)
 
     def use(self, host: str) -> None:
-        """`host` takes part: its data must be fetched before the experiment is processed."""
+        """Note that `host` takes part: its data are fetched before the experiment is processed."""
         self.hosts.add(host)
         self.pending_data.add(host)

@@ -1,4 +1,4 @@
-"""One host of a run: its agent held, its clock known, its events read."""
+"""A host of a run: its agent, which is held, its clock and its events."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,17 @@ from netesto.transport.base import Agent
 
 log = logging.getLogger(__name__)
 
-# Reaches an agent; leaving the context drops the connection.
+# Connects to an agent; leaving the context closes the connection.
 Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[Agent]]]
 
-# The tightest of a few probes bounds the offset; on a quiet path more add little.
+# The fastest of a few probes bounds the offset; on an idle path more add little.
 CLOCK_PROBES = 5
 
 
 class HostConnection:
-    """A held agent. `on_event` gets its events in order, `on_lost` the reason it was lost.
+    """A held agent. `on_event` gets its events in order, `on_lost` the reason why it was lost.
 
-    `shares_clock`: its host is a namespace of the machine that this process runs on.
+    `shares_clock`: its host is a namespace of this machine.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class HostConnection:
 
     @property
     def agent(self) -> Agent:
-        """The agent. AgentError if it was lost."""
+        """The agent. AgentError if it is lost."""
         if self._agent is None or self.lost is not None:
             raise AgentError(self.lost or "not connected", host=self.name)
         return self._agent
@@ -71,7 +71,7 @@ class HostConnection:
     async def open(self, *, run: str) -> None:
         """Connect, take the agent, measure its clock. AgentError if any of it fails.
 
-        `run` is told, with who we are, to others who want the agent.
+        Others who want the agent are told `run` and who holds it.
         """
         connection = await self._connect(self.endpoint)
         self._agent = await self._stack.enter_async_context(connection)
@@ -83,7 +83,7 @@ class HostConnection:
         await self.measure_clock()
 
     async def measure_clock(self) -> None:
-        """Measure the agent's clock against ours."""
+        """Measure the offset of the agent's clock from the controller's."""
         exchanges = []
         for _ in range(CLOCK_PROBES):
             sent_s = self._clock.now()
@@ -101,7 +101,7 @@ class HostConnection:
         return time_s - self.offset.offset_s
 
     async def close(self) -> None:
-        """Let the agent go; it puts its host back."""
+        """Release the agent; it puts its settings back."""
         if self._reader is not None:
             self._reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -111,7 +111,7 @@ class HostConnection:
 
     async def _read(self, events: AsyncGenerator[Event, None]) -> None:
         try:
-            # Closing the stream lets the agent go; it returns when the host is put back.
+            # Closing the stream releases the agent, and returns when its settings are put back.
             async with contextlib.aclosing(events):
                 async for event in events:
                     self._on_event(self, event)
@@ -121,8 +121,8 @@ class HostConnection:
         except asyncio.CancelledError:
             raise
         except BaseException:
-            # Whoever waits for events of this host must not wait for ever.
-            self._lose("its events cannot be heeded")
+            # Nobody must wait for ever for events of this host.
+            self._lose("internal error while an event was handled")
             raise
 
     def _lose(self, reason: str) -> None:
@@ -132,7 +132,7 @@ class HostConnection:
 
 
 def of_one_clock(measured: ClockOffset) -> ClockOffset:
-    """The offset between two that read the same clock: none, as far as the measurement agrees. It
-    does not where the clock was set between their starts."""
+    """The offset between two readers of the same clock: 0, unless the measurement disagrees,
+    because the clock was set between their starts."""
     agrees = abs(measured.offset_s) <= measured.bound_s
     return ClockOffset(0.0, measured.bound_s) if agrees else measured

@@ -1,4 +1,4 @@
-"""The hosts a run may use, and how the names in a script lead to them."""
+"""The hosts that a run may use, and the names that scripts give them."""
 
 import re
 import tomllib
@@ -14,15 +14,15 @@ from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 
 KEYS = ("agent", "addresses")
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
-_EXAMPLE = """A host is written so:
+_EXAMPLE = """Write a host like this:
     [host1]
     agent = "192.0.2.1:12870"
     addresses = ["192.0.2.1", "2001:db8::1"]"""
 
 
 class Inventory:
-    """Hosts by name, or by a mapped one (`aliases`); `suffixes` are those of HOST_SUFFIX, which a
-    script may put behind either."""
+    """Hosts by their names, or by other names for them (`aliases`). A script may append one of
+    `suffixes`, those of HOST_SUFFIX, to either."""
 
     def __init__(
         self,
@@ -42,19 +42,20 @@ class Inventory:
                 )
 
     def with_suffixes(self, suffixes: Collection[str]) -> "Inventory":
-        """The same hosts, for a script that puts these suffixes behind their names."""
+        """The same hosts, for a script that appends these suffixes to their names."""
         hosts = list(self.endpoints.values())
         return Inventory(hosts, aliases=self._aliases, suffixes=suffixes)
 
     def find(self, name: str) -> Endpoint:
-        """The host that a script calls `name`. WorldError, with the nearest name, if none is."""
+        """The host that a script calls `name`. WorldError, with the nearest name, if there is
+        none."""
         for candidate in spellings(name, self._suffixes):
             host = self._aliases.get(candidate, candidate)
             if host in self.endpoints:
                 return self.endpoints[host]
         short, dot, rest = name.partition(".")
         near = nearest(short, [*self.endpoints, *self._aliases])
-        meant = f"did you mean {near}? " if near else ""
+        meant = f"Did you mean {near}? " if near else ""
         if near == short and dot:
             meant = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
         raise WorldError(
@@ -66,14 +67,14 @@ class Inventory:
 def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
     """Read a hosts file (TOML): a table per host, with its `agent` and its `addresses`.
 
-    UsageError names what is wrong and where; docs/hosts.md tells what the keys mean.
+    UsageError says what is wrong and where; docs/hosts.md documents the keys.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read: {error.strerror}",
-            remedy="It is a file of hosts and their agents; docs/hosts.md tells what is in it.",
+            remedy="It is a file of hosts and their agents; see docs/hosts.md.",
         ) from error
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
@@ -88,7 +89,7 @@ def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
         if first != endpoint.host:
             raise UsageError(
                 f"{path}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
-                remedy="Each host has an agent of its own; --map gives a host a second name.",
+                remedy="Each host has its own agent; --map gives a host a second name.",
             )
     return Inventory(endpoints, aliases=aliases)
 
@@ -97,17 +98,17 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
     where = f"{path}: host {name}"
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            f"{path}: {name!r} cannot be the name of a host",
-            remedy="A name is made of letters, digits, `.`, `-` and `_`, as scripts write it.",
+            f"{path}: invalid host name {name!r}",
+            remedy="A name has letters, digits, `.`, `-` and `_`.",
         )
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: {name} is no table", remedy=_EXAMPLE)
+        raise UsageError(f"{path}: {name} is not a table", remedy=_EXAMPLE)
     inner = [key for key, value in table.items() if isinstance(value, dict)]
     if inner:
-        # TOML takes the dot of [host1.example] for one between tables.
+        # In TOML the dot of [host1.example] separates two tables.
         full = f"{name}.{inner[0]}"
         raise UsageError(
-            f"{path}: host {full}: a name with a dot stands in quotes", remedy=f'Write ["{full}"].'
+            f"{path}: host {full}: a name with a dot needs quotes", remedy=f'Write ["{full}"].'
         )
     unknown = sorted(set(table) - {*KEYS})
     if unknown:
@@ -116,7 +117,7 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
     agent = _agent(where, table.get("agent"))
     texts = table.get("addresses", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{where}: addresses is no list of texts", remedy=_EXAMPLE)
+        raise UsageError(f"{where}: addresses: not a list of texts", remedy=_EXAMPLE)
     if not texts and isinstance(agent, TcpAddress):
         texts = [agent.host]
     return Endpoint(host=name, agent=str(agent), addresses=_addresses(where, texts))
@@ -124,32 +125,32 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
 
 def _agent(where: str, text: object) -> UnixAddress | TcpAddress:
     if not isinstance(text, str):
-        missing = "is missing" if text is None else "is no text"
-        raise UsageError(f"{where}: agent {missing}", remedy=_EXAMPLE)
+        fault = "missing" if text is None else "not a text"
+        raise UsageError(f"{where}: agent: {fault}", remedy=_EXAMPLE)
     try:
         address = parse(text)
     except UsageError as error:
         raise UsageError(f"{where}: agent: {error.message}", remedy=error.remedy) from None
     if isinstance(address, TcpAddress) and address.port == 0:
-        raise UsageError(f"{where}: agent: '0' is no port", remedy="A port is 1 to 65535.")
+        raise UsageError(f"{where}: agent: invalid port '0'", remedy="A port is 1 to 65535.")
     return address
 
 
 def _addresses(where: str, texts: Sequence[str]) -> dict[int, Address]:
-    """Those of the traffic, by IP version; a host has one of each at most."""
+    """The addresses of the traffic by IP version, at most one of each."""
     addresses: dict[int, Address] = {}
     for text in texts:
         try:
             address = ip_address(text)
         except ValueError:
             raise UsageError(
-                f"{where}: {text!r} is no IP address",
-                remedy='Name those that traffic uses: addresses = ["192.0.2.1"].',
+                f"{where}: invalid IP address {text!r}",
+                remedy='Write the addresses that traffic uses: addresses = ["192.0.2.1"]',
             ) from None
         known = addresses.setdefault(address.version, address)
         if known != address:
             raise UsageError(
                 f"{where}: two IPv{address.version} addresses, {known} and {address}",
-                remedy="Name the one that traffic uses.",
+                remedy="Write the one that traffic uses.",
             )
     return addresses

@@ -1,20 +1,20 @@
-"""Who watches a run: the live display, a log, or nobody."""
+"""The observer of a run: the live display, a log, or nobody."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
 class Observer(Protocol):
-    """What a run tells while it goes. Called from more than one thread; must not block or raise."""
+    """What a run reports. Called from more than one thread; must not block or raise."""
 
     def echo(self, text: str) -> None:
         """What the script prints."""
 
     def say(self, text: str) -> None:
-        """Something a person should read: the lab, the choice of ground."""
+        """Something to read: the lab, the choice of ground."""
 
     def warn(self, text: str) -> None:
-        """Something that may make results other than expected."""
+        """Something that may make results differ from what is expected."""
 
     def experiment_started(self, exp: int, exp_name: str) -> None:
         """The first command of an experiment."""

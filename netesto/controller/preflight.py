@@ -1,4 +1,4 @@
-"""What a script needs against what its hosts have, before any traffic. Pure."""
+"""Compare what a script needs with what its hosts have, before any traffic. Pure."""
 
 import operator
 import re
@@ -24,13 +24,13 @@ def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
 
 
 def suffixes(commands: Sequence[ports.RemoteCommand]) -> tuple[str, ...]:
-    """What HOST_SUFFIX has put behind names of hosts."""
+    """The suffixes that HOST_SUFFIX has appended to names of hosts."""
     return tuple(dict.fromkeys(command.suffix for command in commands if command.suffix))
 
 
 def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> None:
-    """ScriptError, with the place, if a command names a host that is not in the inventory, or asks
-    for what no host could do."""
+    """ScriptError, with the place, if a command names a host that is not in the inventory, or
+    something that no host can do."""
     for command in commands:
         requests.check_possible(command)
         for name in host_names([command]):
@@ -210,7 +210,8 @@ def _unmet_at(requirement: ports.Requirement, info: HostInfo) -> str:
 
 
 def compare_versions(left: str, right: str) -> int:
-    """-1, 0 or 1 by the leading numbers of two versions: "6.18.44-x" is above "6.1"."""
+    """-1, 0 or 1 by the numbers of two versions, as many as `right` has: "6.18.44-x" is above
+    "6.1", and "6.1.5" equals it."""
     first, second = (
         [int(number) for number in re.findall(r"\d+", text.split("-", 1)[0])]
         for text in (left, right)

@@ -1,4 +1,4 @@
-"""From what the controller saw to manifest.json: asked and achieved, and what to warn of."""
+"""What the controller has seen becomes a manifest: requested, achieved, and warnings."""
 
 import json
 import statistics
@@ -16,7 +16,7 @@ from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 from netesto.units import format_size
 
-# Spec of results, section 4: what a page warns of.
+# What a page warns of (spec of results, section 4).
 INTERVAL_TOLERANCE = 0.10
 BUSY_CPU_PERCENT = 90.0
 PATH_TOLERANCE = 0.05
@@ -34,7 +34,7 @@ def manifest(
     columns: Mapping[str, str],
     ended_s: float,
 ) -> Manifest:
-    """What was asked and what the controller saw; nothing yet of what the samples tell."""
+    """What was requested and what the controller has seen, without what only samples show."""
     speed = experiment.stopwatch.speed()
     return Manifest(
         exp=experiment.exp,
@@ -108,7 +108,7 @@ def _group(folder: Path, group: Group) -> GroupRecord:
 
 
 def _launch(path: Path) -> dict[str, object]:
-    """The agent's record of how it started a flow; empty if it did not get that far."""
+    """The agent's record of how it started a flow; empty if it did not start it."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ def _launch(path: Path) -> dict[str, object]:
 
 
 def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
-    """The manifest with what the samples tell: what was effective, and what to warn of."""
+    """The manifest with what the samples show: effective values, and warnings."""
     groups = tuple(
         replace(
             record,
@@ -137,7 +137,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
 
 
 def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
-    """What makes measurements of the experiment doubtful, though no flow failed."""
+    """The reasons to doubt measurements of the experiment though no flow failed."""
     return (*_starved_warnings(evidence), *crosscheck.warnings(evidence))
 
 
@@ -161,10 +161,10 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
             name = f"group {group.request.group}, flow {flow.instance}"
             effective = flow.effective_congestion_control
             if effective and effective != asked:
-                yield f"{name}: congestion control {effective}, asked was {asked}"
+                yield f"{name}: congestion control {effective}, requested {asked}"
             achieved, wanted = flow.achieved_interval_ms, flow.asked_interval_ms
             if achieved and wanted and abs(achieved - wanted) > wanted * INTERVAL_TOLERANCE:
-                yield f"{name}: sampled every {achieved:.0f} ms, asked was {wanted:.0f} ms"
+                yield f"{name}: sampled every {achieved:.0f} ms, requested {wanted:.0f} ms"
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
@@ -172,14 +172,14 @@ def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         for each in group.instances:
             name = f"group {group.request.group}, flow {each.instance}"
             if reason := digest.silence(group.request, each):
-                yield f"{name}: {reason}; other flows between these hosts got through"
+                yield f"{name}: {reason}; other flows between these hosts transferred data"
             elif reason := _unfinished(group.request, each):
                 yield f"{name}: {reason}"
 
 
 def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
-    """In words, that a flow of requests has a rate of 0 because none was completed in its time; ""
-    if one was, or it failed."""
+    """In words, that a flow of requests has a rate of 0 because it completed none; "" if it did
+    complete one, or failed."""
     result = flow.result
     if result is None or result.rate_bps > 0 or request.test not in REQUEST_TESTS:
         return ""
@@ -192,7 +192,7 @@ def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
 
 
 def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterator[str]:
-    """Hosts of a lab have the same CPUs: the busiest of them tells for all."""
+    """Hosts of a lab share the CPUs of one machine: the busiest CPU counts."""
     busiest: dict[str, float] = {}
     for group in evidence.groups:
         for host, samples in (
@@ -217,4 +217,4 @@ def _path_warnings(manifest: Manifest) -> Iterator[str]:
             (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6),
         ):
             if asked and measured and abs(measured - asked) > asked * PATH_TOLERANCE:
-                yield f"{name}: {measured * scale:.3g} {unit}, asked was {asked * scale:.3g}"
+                yield f"{name}: {measured * scale:.3g} {unit}, requested {asked * scale:.3g}"

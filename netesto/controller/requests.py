@@ -1,4 +1,4 @@
-"""Commands of the language to requests of an agent. Pure."""
+"""Commands of the language become requests to an agent. Pure."""
 
 from dataclasses import asdict, replace
 
@@ -45,13 +45,12 @@ def group_request(
 
 
 def check_possible(command: ports.RemoteCommand) -> None:
-    """ScriptError, at the argument it is about, if no host could do what DO_CLIENT asks: no tool
-    can, wherever it is installed."""
+    """ScriptError, at the argument, if no tool can make the flow of DO_CLIENT on any host."""
     if not isinstance(command, ports.DoClient):
         return
     if command.flow.ecn is not None:
         raise ScriptError(
-            "no tool sets ecn for one flow alone",
+            "no tool sets ecn for a single flow",
             place=command.place.narrowed("ecn="),
             remedy=f"SET_SYSCTL host={command.host} net.ipv4.tcp_ecn=1 sets it for the host.",
             chain=command.chain,
@@ -74,7 +73,7 @@ def check_possible(command: ports.RemoteCommand) -> None:
 
 
 def address(endpoint: Endpoint, family: int) -> Address:
-    """The host's address of an IP version (4 or 6). WorldError if it has none."""
+    """The host's address of an IP version (4 or 6). WorldError without one."""
     if family in endpoint.addresses:
         return endpoint.addresses[family]
     others = ", ".join(str(address) for address in endpoint.addresses.values())
@@ -85,7 +84,7 @@ def address(endpoint: Endpoint, family: int) -> Address:
 
 
 def settings(command: ports.RemoteCommand) -> list[Setting]:
-    """The settings that a SET_* command asks for; none for any other command."""
+    """The settings of a SET_ command; none of any other command."""
     match command:
         case ports.SetSysctl(values=values):
             return [Sysctl(name, value) for name, value in values.items()]
@@ -100,7 +99,7 @@ def settings(command: ports.RemoteCommand) -> list[Setting]:
 
 
 def needed_qdisc(command: ports.RemoteCommand) -> str:
-    """The kind of qdisc a command needs, "" if none."""
+    """The kind of qdisc that a command needs; "" if it needs none."""
     match command:
         case ports.SetQdisc(qdisc=kind, action=action) if action not in {"del", "delete"}:
             return kind

@@ -1,10 +1,10 @@
-"""The asynchronous heart of a run: hosts held, flows started, events heeded, data brought home."""
+"""The asynchronous part of a run: it holds hosts, starts flows, handles events and fetches data."""
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from netesto import traffic
@@ -23,18 +23,18 @@ from netesto.transport import files
 
 log = logging.getLogger(__name__)
 
-# What DO_SERVER start=1 gets a server ready for.
+# The tests whose servers DO_SERVER start=1 starts.
 CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 
-# A flow starts this long after DO_CLIENT is sent: the time an agent takes to accept it and to have
-# what observes it running. Without it every flow would start late by that, each by another amount.
+# A flow starts this long after DO_CLIENT is sent: an agent needs the time to accept it and to start
+# its samplers. Without it every flow would start late, each by another amount.
 START_LEAD_S = 0.15
 
-# After all flows were ended, an agent may take this long to say so.
+# The time in which an agent must report the end of flows that were aborted.
 ABORT_GRACE_S = 3.0
 
-# After the last flow should have ended, an agent still may take this long to say so: its own grace
-# for a tool that hangs, the server's half of the books, and a busy machine.
+# The time in which an agent must report the end of a flow after it was due: it gives a tool that
+# hangs some more time, the server completes its samples, and the machine may be busy.
 OVERDUE_GRACE_S = 30.0
 
 
@@ -58,7 +58,7 @@ class Run:
         self.clock = Clock()
         self.experiments: dict[int, Experiment] = {}
         self.hosts: dict[str, HostConnection] = {}
-        # Also those that CLOSE has let go: manifests still tell of them.
+        # Also those that CLOSE has released: they are in manifests.
         self.known_hosts: dict[str, HostConnection] = {}
         self._connect = connect
         self._observer = observer
@@ -66,17 +66,17 @@ class Run:
         self._ground = ground
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Once all flows were told to end: they have by then, or nobody waits for them any more.
+        # After `abort`, the instant until which the end of flows is waited for.
         self._latest_end_s = math.inf
 
     # ---- hosts ---------------------------------------------------------------------------
 
     async def open_all(self) -> None:
-        """Hold every host of the inventory, all at once. AgentError names the first that fails."""
+        """Hold all hosts of the inventory at once. AgentError names the first that fails."""
         await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
 
     async def host(self, name: str) -> HostConnection:
-        """The connection to the host that a script calls `name`, opened when first needed."""
+        """The connection to the host that a script calls `name`; opened when first needed."""
         endpoint = self.inventory.find(name)
         connection = self.hosts.get(endpoint.host)
         if connection is None:
@@ -84,8 +84,8 @@ class Run:
                 endpoint,
                 connect=self._connect,
                 clock=self.clock,
-                on_event=self._heed,
-                on_lost=self._lose,
+                on_event=self._on_event,
+                on_lost=self._on_lost,
                 shares_clock=self._ground != "hosts",
             )
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
@@ -98,20 +98,20 @@ class Run:
         return connection
 
     async def close(self, name: str) -> None:
-        """CLOSE: let a host go."""
+        """CLOSE: release a host."""
         connection = self.hosts.pop(self.inventory.find(name).host, None)
         if connection is not None:
             await connection.close()
 
     async def close_all(self) -> None:
-        """Let all hosts go; each puts itself back."""
+        """Release all hosts; each puts its settings back."""
         connections, self.hosts = list(self.hosts.values()), {}
         await asyncio.gather(*(connection.close() for connection in connections))
 
     # ---- commands ------------------------------------------------------------------------
 
     def experiment(self, exp: int, exp_name: str) -> Experiment:
-        """The experiment's state; begun, with its folder made, at its first command."""
+        """The experiment's state; its first command makes it, and its folder."""
         experiment = self.experiments.get(exp)
         if experiment is None:
             folder = self.store.begin(exp)
@@ -129,7 +129,7 @@ class Run:
         return experiment
 
     async def carry_out(self, command: ports.RemoteCommand) -> None:
-        """Have an agent do what a command asks."""
+        """Have an agent carry out a command."""
         match command:
             case ports.DoServer():
                 await self._do_server(command)
@@ -206,12 +206,7 @@ class Run:
 
     async def start_held(self, lead_s: float) -> None:
         """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
-        held = [
-            (experiment, group)
-            for experiment in self.experiments.values()
-            for group in experiment.groups.values()
-            if group.held
-        ]
+        held = [(experiment, group) for experiment, group in self._groups() if group.held]
         clients = {self.hosts[group.request.client] for _, group in held}
         await asyncio.gather(*(client.measure_clock() for client in clients))
         await_moment(self._ground)
@@ -225,9 +220,7 @@ class Run:
         try:
             await client.agent.start(group.request, group.ports, client.to_agent_clock(start_s))
         except AgentError as error:
-            group.fail(error.message, self.clock.now())
-            group.complete = True
-            self._release(experiment, group)
+            self._end(experiment, group, error.message)
             raise
         group.accepted = True
         for flow in group.flows:
@@ -240,7 +233,7 @@ class Run:
 
     # ---- events --------------------------------------------------------------------------
 
-    def _heed(self, host: HostConnection, event: Event) -> None:
+    def _on_event(self, host: HostConnection, event: Event) -> None:
         experiment = self.experiments.get(event.exp)
         if event.kind == "warning":
             self._warn(experiment, f"{host.name}: {event.text}")
@@ -258,18 +251,27 @@ class Run:
             self._release(experiment, group)
         self._notify()
 
-    def _lose(self, host: HostConnection, reason: str) -> None:
+    def _on_lost(self, host: HostConnection, reason: str) -> None:
+        text = f"{host.name}: {reason}"
         for experiment in self.experiments.values():
-            if host.name not in experiment.hosts:
-                continue
-            experiment.reasons.append(f"{host.name}: {reason}")
-            for group in experiment.groups.values():
-                if not group.is_over and host.name in {group.request.client, group.request.server}:
-                    group.fail(f"{host.name}: {reason}", self.clock.now())
-                    group.complete = True
-                    self._release(experiment, group)
-        self._observer.warn(f"{host.name}: {reason}")
+            if host.name in experiment.hosts:
+                experiment.reasons.append(text)
+        for experiment, group in self._groups():
+            if not group.is_over and host.name in group.hosts:
+                self._end(experiment, group, text)
+        self._observer.warn(text)
         self._notify()
+
+    def _groups(self) -> Iterator[tuple[Experiment, Group]]:
+        for experiment in self.experiments.values():
+            for group in experiment.groups.values():
+                yield experiment, group
+
+    def _end(self, experiment: Experiment, group: Group, reason: str) -> None:
+        """The flows of a group that have not ended fail; nobody will report on them."""
+        group.fail(reason, self.clock.now())
+        group.complete = True
+        self._release(experiment, group)
 
     def _warn(self, experiment: Experiment | None, text: str) -> None:
         if experiment is not None:
@@ -296,7 +298,7 @@ class Run:
         self._changed.set()
 
     async def _until(self, fact: Callable[[], bool], *, deadline_s: Callable[[], float]) -> bool:
-        """Wait for events until `fact()`; False once the wall clock passes `deadline_s()`."""
+        """Wait for events until `fact()` is true; False if it is not by `deadline_s()`."""
         while not fact():
             self._changed.clear()
             remaining = deadline_s() - self.clock.now()
@@ -309,8 +311,8 @@ class Run:
         return True
 
     async def wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        """Until every flow of the experiment has ended. Flows that have not by `timeout_s`, or
-        long after they should have, are failed with that reason."""
+        """Wait until every flow of the experiment has ended. Flows that have not after `timeout_s`,
+        or long after they were due, fail for that reason."""
         experiment = self.experiments.get(exp)
         if experiment is None:
             return
@@ -327,7 +329,7 @@ class Run:
         reason = (
             f"still running after WAIT_FLOWS timeout={timeout_s:g}"
             if timeout_s is not None
-            else f"no end was told {OVERDUE_GRACE_S:g} s after it should have ended"
+            else f"its end was not reported within {OVERDUE_GRACE_S:g} s after it was due"
         )
         await self._give_up(experiment, reason)
 
@@ -348,10 +350,10 @@ class Run:
         if experiment is None:
             return
         host = await self.host(command.host)
-        await self.bring(experiment, host.name)
+        await self.fetch(experiment, host.name)
 
-    async def bring(self, experiment: Experiment, name: str) -> None:
-        """Bring the experiment's files from a host, once its flows there are over."""
+    async def fetch(self, experiment: Experiment, name: str) -> None:
+        """Fetch the experiment's files from a host, when its flows there are over."""
         deadline_s = min(experiment.expected_end_s + OVERDUE_GRACE_S, self._latest_end_s)
         await self._until(lambda: experiment.is_over_at(name), deadline_s=lambda: deadline_s)
         host = self.hosts.get(name)
@@ -371,28 +373,25 @@ class Run:
         await host.agent.confirm(experiment.exp)
         experiment.pending_data.discard(name)
 
-    async def bring_rest(self, experiment: Experiment) -> None:
-        """Before processing: the data of every host that GET_DATA has not brought."""
+    async def fetch_rest(self, experiment: Experiment) -> None:
+        """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
         for name in sorted(experiment.pending_data):
             try:
-                await self.bring(experiment, name)
+                await self.fetch(experiment, name)
             except AgentError as error:
                 experiment.reasons.append(error.message)
 
     async def abort(self) -> None:
-        """Interrupted: end all flows now; what was measured stays. None is waited for long."""
+        """Interrupted: end all flows now, keep what was measured, and wait for no flow long."""
         self._latest_end_s = self.clock.now() + ABORT_GRACE_S
-        for experiment in self.experiments.values():
-            for group in experiment.groups.values():
-                if not group.is_over:
-                    group.fail("interrupted", self.clock.now())
+        for _, group in self._groups():
+            if not group.is_over:
+                group.fail("interrupted", self.clock.now())
         await asyncio.gather(*map(self._abort_at, self.hosts.values()))
-        # No agent will tell the end of what it was not asked to begin.
-        for experiment in self.experiments.values():
-            for group in experiment.groups.values():
-                if not group.accepted and not group.complete and not group.held:
-                    group.complete = True
-                    self._release(experiment, group)
+        # No agent will report the end of a group that it has not accepted.
+        for experiment, group in self._groups():
+            if not group.accepted and not group.complete and not group.held:
+                self._end(experiment, group, "interrupted")
 
     async def _abort_at(self, host: HostConnection) -> None:
         try:

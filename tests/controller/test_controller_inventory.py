@@ -42,7 +42,7 @@ def test_an_unknown_host_is_refused_with_the_nearest_name():
     with pytest.raises(WorldError) as caught:
         Inventory([CLIENT, SERVER]).find("cleint1")
     assert str(caught.value) == (
-        "there is no host cleint1\ndid you mean client1? The hosts are: client1, server1"
+        "there is no host cleint1\nDid you mean client1? The hosts are: client1, server1"
     )
 
 
@@ -89,14 +89,14 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
     ("text", "message"),
     [
         ("", "names no host"),
-        ("h1 = 7\n", "h1 is no table"),
-        ("[h1]\n", "host h1: agent is missing"),
-        ("[h1]\nagent = 7\n", "host h1: agent is no text"),
+        ("h1 = 7\n", "h1 is not a table"),
+        ("[h1]\n", "host h1: agent: missing"),
+        ("[h1]\nagent = 7\n", "host h1: agent: not a text"),
         ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': invalid port 'b'"),
-        ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: '0' is no port"),
-        ('[h1]\nagent = "unix:/s"\naddresses = "::1"\n', "host h1: addresses is no list of texts"),
-        ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses is no list of texts"),
-        ('[h1]\nagent = "router:7"\n', "host h1: 'router' is no IP address"),
+        ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: invalid port '0'"),
+        ('[h1]\nagent = "unix:/s"\naddresses = "::1"\n', "host h1: addresses: not a list of texts"),
+        ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses: not a list of texts"),
+        ('[h1]\nagent = "router:7"\n', "host h1: invalid IP address 'router'"),
         (
             '[h1]\nagent = "unix:/s"\naddresses = ["192.0.2.1", "192.0.2.2"]\n',
             "host h1: two IPv4 addresses, 192.0.2.1 and 192.0.2.2",
@@ -105,8 +105,8 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
             '[h1]\nagent = "127.0.0.1"\n[h2]\nagent = "127.0.0.1:12870"\n',
             "hosts h1 and h2 have the same agent, 127.0.0.1:12870",
         ),
-        ('[h1.net]\nagent = "127.0.0.1"\n', "host h1.net: a name with a dot stands in quotes"),
-        ('["h 1"]\nagent = "127.0.0.1"\n', "'h 1' cannot be the name of a host"),
+        ('[h1.net]\nagent = "127.0.0.1"\n', "host h1.net: a name with a dot needs quotes"),
+        ('["h 1"]\nagent = "127.0.0.1"\n', "invalid host name 'h 1'"),
     ],
 )
 def test_a_hosts_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str):

@@ -46,7 +46,7 @@ def test_a_run_as_asked_warns_of_nothing():
 
 def test_another_congestion_control_than_asked_is_warned_of():
     evidence = samples.with_other_control(samples.two_flows(), "reno")
-    assert "congestion control reno, asked was" in " ".join(found(evidence).warnings)
+    assert "congestion control reno, requested" in " ".join(found(evidence).warnings)
 
 
 def with_a_busy_client():
@@ -73,7 +73,7 @@ def test_a_path_away_from_what_was_asked_is_warned_of():
         source="client1", destination="server1", asked_rtt_ms=40.0, measured_rtt_ms=44.0
     )
     assert found(samples.two_flows(), paths=(path,)).warnings == (
-        "path client1→server1: 44 ms RTT, asked was 40",
+        "path client1→server1: 44 ms RTT, requested 40",
     )
 
 

@@ -34,7 +34,7 @@ def test_a_family_without_an_address_is_refused():
 
 
 def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
-    with pytest.raises(ScriptError, match="no tool sets ecn for one flow alone") as caught:
+    with pytest.raises(ScriptError, match="no tool sets ecn for a single flow") as caught:
         requests.check_possible(do_client(ecn=True))
     assert caught.value.remedy == "SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host."
 

@@ -123,7 +123,7 @@ def test_processing_brings_what_get_data_has_not(tmp_path: Path):
         here = world(tmp_path)
         await here.run.carry_out(do_client())
         await here.run.wait_flows(1, None)
-        await here.run.bring_rest(here.run.experiments[1])
+        await here.run.fetch_rest(here.run.experiments[1])
         return sorted(here.run.experiments[1].files)
 
     assert asyncio.run(scenario()) == ["raw/a/log", "raw/b/log"]
@@ -136,7 +136,7 @@ def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
         await here.run.wait_flows(1, None)
         here.agents["b"].events.put_nowait(None)
         await asyncio.sleep(0)
-        await here.run.bring_rest(here.run.experiments[1])
+        await here.run.fetch_rest(here.run.experiments[1])
         return here.run.experiments[1].status, here.run.experiments[1].reasons
 
     assert asyncio.run(scenario()) == ("partial", ["b: agent lost: connection lost"])
@@ -150,7 +150,7 @@ def test_what_was_interrupted_while_an_agent_accepted_it_is_over_after_an_abort(
         starting.cancel()
         await here.run.abort()
         await here.run.wait_flows(1, None)
-        await here.run.bring_rest(here.run.experiments[1])
+        await here.run.fetch_rest(here.run.experiments[1])
         return statuses(here.run), sorted(here.run.experiments[1].files)
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
@@ -164,7 +164,7 @@ def test_after_an_abort_the_end_of_a_flow_is_not_waited_for_long(tmp_path: Path)
         here = world(tmp_path, silent=True)
         await here.run.carry_out(do_client(duration_s=3600.0))
         await here.run.abort()
-        await here.run.bring_rest(here.run.experiments[1])
+        await here.run.fetch_rest(here.run.experiments[1])
         return sorted(here.run.experiments[1].files)
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
