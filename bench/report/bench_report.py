@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from netesto.report import expscript
+from netesto.report.expscript import Runner
 
 ROWS = 100_000
 # Of the csv module's time: a report reads less than all cells, but draws, and merges the rows.
@@ -95,7 +95,7 @@ def measure(folder: Path, *, cols: str) -> float:
         print(f"  {now - before:6.2f} s  {step.partition(': ')[2].replace(str(folder), '…')}")
         before = now
 
-    report = expscript.run_script(script, {}, explain=True, tell=tell)
+    report = Runner(explain=True, tell=tell).run_script(script, {})
     now = time.process_time()
     print(f"  {now - before:6.2f} s  table, plot, page of {len(report.html) // 1000} kB")
     return now - start

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from netesto.cli import folders, printing
 from netesto.errors import UsageError
 from netesto.report import compare as comparing
-from netesto.report import comparepage, expscript
+from netesto.report import comparepage
 from netesto.report.compare import Verdict
-from netesto.report.expscript import Report, tables
+from netesto.report.expscript import Report, Runner, tables
 from netesto.run import status
 
 
@@ -20,22 +20,20 @@ def exp(options: argparse.Namespace) -> int:
         if not equals:
             raise UsageError(f"{word}: not NAME=VALUE", remedy="example: bw=100mbit")
         variables[name] = value
-    made = expscript.run_script(
-        options.script,
-        variables,
+    runner = Runner(
         strict=options.strict,
         explain=options.explain,
         out=options.out,
         warn=_to_stderr,
         tell=_to_stderr,
     )
-    _deliver(made, options)
+    _deliver(runner.run_script(options.script, variables), options)
     return status.OK
 
 
 def classic(words: Sequence[str]) -> int:
     """The words of the classic command line; its page goes to standard output."""
-    made = expscript.run_words(words, warn=_to_stderr)
+    made = Runner(warn=_to_stderr).run_words(words)
     made.write()
     made.send(printing.data())
     return status.OK

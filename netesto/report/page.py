@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from netesto.report import context, embed, graphs, neighbours, rendering, together, words
 from netesto.report.context import Context
-from netesto.report.figures import Entry
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
@@ -45,15 +44,6 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
-    """An entry of the legend that can be pressed; `flows` are the lines it shows."""
-
-    label: str
-    color: str
-    flows: str
-
-
-@dataclass(frozen=True, slots=True)
 class FileLink:
     """A file, relative to the page."""
 
@@ -72,7 +62,7 @@ def write(folder: Path, told: Manifest | None = None) -> None:
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
-    pictures, chips = _pictures(folder, found, context.of(told), entries)
+    pictures = _pictures(folder, found, context.of(told))
     html = rendering.render(
         "page.html.j2",
         manifest=told,
@@ -83,7 +73,8 @@ def write(folder: Path, told: Manifest | None = None) -> None:
         notes=table.notes(groups),
         groups=groups,
         pictures=pictures,
-        chips=chips,
+        entries=entries,
+        color=embed.variable,
         files=_files(folder, told, groups, list(pictures)),
         neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
         words=words,
@@ -151,9 +142,7 @@ def _figure(value: float, digits: int = 4) -> str:
     return numbers.figure(repr(value), digits)
 
 
-def _pictures(
-    folder: Path, found: series.Series, around: Context, entries: Sequence[Entry]
-) -> tuple[dict[str, Picture], list[Chip]]:
+def _pictures(folder: Path, found: series.Series, around: Context) -> dict[str, Picture]:
     """Draw the graphs, into plots/ and for the page."""
     # Not at the top: matplotlib takes a second, and most commands draw nothing.
     from netesto.report import drawing  # noqa: PLC0415
@@ -168,11 +157,7 @@ def _pictures(
         description = f"{quantity.title}, {quantity.unit}, over time. {graph.caption}"
         svg = embed.inline(svgs[name], name=name, description=description)
         pictures[name] = Picture(name, svg, graph.caption)
-    chips = [
-        Chip(entry.label, embed.variable(entry.look.color), " ".join(map(str, entry.flows)))
-        for entry in entries
-    ]
-    return pictures, chips if len(chips) > 1 else []
+    return pictures
 
 
 def _files(

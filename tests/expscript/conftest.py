@@ -1,13 +1,12 @@
 """A report run in a folder of its own: give it a CSV file and a script, look at what it shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from netesto.report.expscript import page
 from netesto.report.expscript.blocks import Block, Note, PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
@@ -27,7 +26,7 @@ class Outcome:
 
     blocks: list[Block]
     html: str
-    files: dict[Path, bytes]
+    files: Mapping[Path, bytes]
     warnings: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
 
@@ -83,10 +82,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             warn=warnings.append, tell=steps.append, strict=strict, explain=explain,
             out=more.get("out"),
         )  # fmt: skip
-        runner.run_script(Path("my.exp"), more.get("variables", {}))
-        session = runner.session
-        html = page.render(session.title, session.blocks)
-        return Outcome(session.blocks, html, session.files, warnings, steps)
+        report = runner.run_script(Path("my.exp"), more.get("variables", {}))
+        return Outcome(runner.session.blocks, report.html, report.files, warnings, steps)
 
     return run_script
 

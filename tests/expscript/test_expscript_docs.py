@@ -12,7 +12,7 @@ from netesto.report import ranks
 from netesto.report.compare import ALPHA
 from netesto.report.expscript import options, tables
 from netesto.report.expscript.blocks import TableBlock
-from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.options import Options
 from netesto.report.expscript.runner import Runner
 from netesto.report.expscript.session import Reporting, Session
 from netesto.results import series
@@ -125,4 +125,4 @@ def test_every_link_within_the_page_leads_somewhere():
 
 
 def test_an_option_is_read_without_blanks():
-    assert Request({"plotX": " n "}, pytest.fail).get("plotX") == "n"
+    assert Options({"plotX": " n "}, pytest.fail).get("plotX") == "n"

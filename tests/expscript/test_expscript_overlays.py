@@ -5,7 +5,7 @@ import pytest
 from netesto.errors import ScriptError
 from netesto.report.expscript import dataset, overlays
 from netesto.report.expscript.dataset import View
-from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.options import Options
 from netesto.results import series
 from netesto.results.series import CpuSeries, FlowSeries, PingSeries, RateSeries, SocketSeries
 
@@ -46,7 +46,7 @@ def plan(tmp_path):
 
     def planned(*rows: int, warn=pytest.fail, **options: str):
         chosen = View(view.data, view.rows[list(rows)], view.visible)
-        return overlays.plan(chosen, Request({"plotY1": "rate", **options}, warn))
+        return overlays.plan(chosen, Options({"plotY1": "rate", **options}, warn))
 
     return planned
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from netesto import process
-from netesto.report import expscript
 from netesto.report.expscript.blocks import PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
@@ -96,7 +95,7 @@ def test_the_classic_command_line_prints_the_page(tmp_path, monkeypatch):
         ],
         timeout=60,
     )
-    expected = expscript.run_words([f"--file={script},data={data},again=retransPkts%"]).html
+    expected = Runner().run_words([f"--file={script},data={data},again=retransPkts%"]).html
     assert run.stdout == expected
     assert sorted(path.name for path in Path("Plots").iterdir()) == [
         "figure-7.pdf", "figure-7.png", "figure-7.svg",

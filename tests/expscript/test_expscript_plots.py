@@ -7,7 +7,7 @@ from netesto.errors import ScriptError
 from netesto.report.context import Reference
 from netesto.report.expscript import dataset, plotplan
 from netesto.report.expscript.dataset import View
-from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.options import Options
 from netesto.report.figures import Plot
 
 CSV = """\
@@ -28,7 +28,7 @@ def plan(tmp_path) -> Callable[..., Plot]:
         path.write_text(csv)
         view = View.of(dataset.load(path, decimals=None, warn=pytest.fail))
         wanted = {"plotX": "n", "plotY1": "rate", **options}
-        plot = plotplan.plan(view, Request(wanted, warn))
+        plot = plotplan.plan(view, Options(wanted, warn))
         assert plot is not None
         return plot
 

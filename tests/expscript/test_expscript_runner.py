@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ScriptError
-from netesto.report import expscript
+from netesto.report.expscript import Runner
 
 
 def test_an_error_tells_file_line_and_what_would_be_right(run):
@@ -245,28 +245,28 @@ def test_words_of_a_classic_command_line_run_from_left_to_right(tmp_path, monkey
     Path("exp.csv").write_text("exp,ca\n1.0,bbr\n2.0,cubic\n")
     Path("my.exp").write_text("Select=ca==$ca\n")
     words = ["File=exp", "--file=my.exp,ca=cubic", "Cols=ca", "doTable"]
-    assert ">cubic</td>" in expscript.run_words(words).html
-    assert ">bbr</td>" not in expscript.run_words(words).html
+    assert ">cubic</td>" in Runner().run_words(words).html
+    assert ">bbr</td>" not in Runner().run_words(words).html
 
 
 def test_end_stops_the_remaining_words_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "<p>a</p>" in expscript.run_words(["Text=a", "end", "nonsense"]).html
+    assert "<p>a</p>" in Runner().run_words(["Text=a", "end", "nonsense"]).html
 
 
 def test_a_wrong_word_is_told_by_its_number():
     with pytest.raises(ScriptError, match=r"command line:2:1: '--help' lacks a value"):
-        expscript.run_words(["Text=a", "--help"])
+        Runner().run_words(["Text=a", "--help"])
 
 
 @pytest.mark.parametrize("word", ["--file", "--file=", "--file= "])
 def test_a_file_word_without_a_file_says_what_to_write(word):
     with pytest.raises(ScriptError, match=r"'--file' lacks a value(.|\n)*write --file=SCRIPT"):
-        expscript.run_words([word])
+        Runner().run_words([word])
 
 
 def test_no_words_make_an_empty_page():
-    assert "<h1>Experiments</h1>" in expscript.run_words([]).html
+    assert "<h1>Experiments</h1>" in Runner().run_words([]).html
 
 
 def test_nothing_is_written_before_write(tmp_path, monkeypatch):
@@ -274,7 +274,7 @@ def test_nothing_is_written_before_write(tmp_path, monkeypatch):
     Path("exp.csv").write_text("exp,a\n1.0,5\n")
     Path("my.exp").write_text("File=exp\nplotX=exp\nplotY1=a\nplotFormats=svg\ndoPlot=bars\n")
     out = tmp_path / "pages" / "my.html"
-    report = expscript.run_script(Path("my.exp"), {}, out=out)
+    report = Runner(out=out).run_script(Path("my.exp"), {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exp.csv", "my.exp"]
     report.write(out)
     written = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())

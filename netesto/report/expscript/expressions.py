@@ -33,25 +33,14 @@ class ColumnName:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """Nothing between two operators: every cell becomes `*`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """`-` with one operand, else an operator between two."""
-
-    operator: str
-    operands: tuple["Expression", ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
+    """A function or an operator of its arguments; `-` and `not` may have a single one."""
+
     function: str
     arguments: tuple["Expression", ...]
 
 
-Expression: TypeAlias = Number | Text | ColumnName | Missing | Operation | Call
+Expression: TypeAlias = Number | Text | ColumnName | Call
 
 _Kind = Literal["number", "text", "column", "function", "operator", "end"]
 
@@ -207,7 +196,7 @@ class _Parser:
             if self._at_end() or self._sees(")", ","):
                 self._warn(f"NewCol {self._new}: {operator!r} at the end is left out")
                 return left
-            left = Operation(operator, (left, self._right(operator)))
+            left = Call(operator, (left, self._right(operator)))
         if self._now.kind not in {"operator", "end"} or self._sees("("):
             raise self._wrong(
                 f"two operands next to each other, the second is {self._now.text!r}",
@@ -219,10 +208,10 @@ class _Parser:
         """An operand at the beginning of an expression, where a minus may stand."""
         if self._sees("-"):
             self._take()
-            return Operation("-", (self._expression(_MINUS_BINDS),))
+            return Call("-", (self._expression(_MINUS_BINDS),))
         if self._sees("not"):
             self._take()
-            return Operation("not", (self._expression(_NOT_BINDS),))
+            return Call("not", (self._expression(_NOT_BINDS),))
         return self._operand() if binding != 0 or not self._sees(*_ARITHMETIC) else self._missing()
 
     def _right(self, operator: str) -> Expression:
@@ -236,7 +225,7 @@ class _Parser:
             f"NewCol {self._new}: nothing stands before {self._now.text!r} in {self._text!r}; "
             "every cell is '*'; write a negative number as (-1)"
         )
-        return Missing()
+        return Text(numerals.NOT_A_NUMBER)
 
     def _operand(self) -> Expression:
         token = self._take()

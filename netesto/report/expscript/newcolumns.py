@@ -14,15 +14,7 @@ from netesto.errors import ScriptError
 from netesto.report.expscript import expressions, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.dataset import EXP, Column, Dataset, View, nearest
-from netesto.report.expscript.expressions import (
-    Call,
-    ColumnName,
-    Expression,
-    Missing,
-    Number,
-    Operation,
-    Text,
-)
+from netesto.report.expscript.expressions import Call, ColumnName, Expression, Number, Text
 from netesto.report.expscript.numerals import DIVIDED_BY_ZERO, NOT_A_NUMBER
 from netesto.units import Kind
 
@@ -209,21 +201,17 @@ def _evaluate(tree: Expression, data: Dataset) -> _Cells:
             return _of_texts([text] * data.count)
         case ColumnName(name):
             return _of_column(data.columns[name])
-        case Missing():
-            marks = np.full(data.count, _NOT_A_NUMBER, dtype=np.int8)
-            return _Cells(np.full(data.count, np.nan), marks)
+        case Call(comparison, (ColumnName("exp"), Number(written=written) | Text(written))) if (
+            comparison in _MIRRORED
+        ):
+            return _compare_id(comparison, written, data)
+        case Call(comparison, (Number(written=written) | Text(written), ColumnName("exp"))) if (
+            comparison in _MIRRORED
+        ):
+            return _compare_id(_MIRRORED[comparison], written, data)
         case Call(function, arguments):
-            return _call(function, [_evaluate(argument, data) for argument in arguments])
-        case Operation(operator, (ColumnName(name), Number(written=written) | Text(written))) if (
-            name == EXP and operator in _MIRRORED
-        ):
-            return _compare_id(operator, written, data)
-        case Operation(operator, (Number(written=written) | Text(written), ColumnName(name))) if (
-            name == EXP and operator in _MIRRORED
-        ):
-            return _compare_id(_MIRRORED[operator], written, data)
-        case Operation(operator, operands):
-            return _operate(operator, [_evaluate(operand, data) for operand in operands])
+            call = _call if function in FUNCTIONS else _operate
+            return call(function, [_evaluate(argument, data) for argument in arguments])
 
 
 def _call(name: str, arguments: _Arguments) -> _Cells:

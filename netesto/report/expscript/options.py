@@ -1,6 +1,7 @@
 """The words of the language: remembered options, what each is for, and how their values read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
@@ -44,19 +45,29 @@ def check(key: str, commands: Sequence[str], *, warn: Warn) -> None:
         warn(f"{key!r} is neither a command nor an option; {nearest(key, known)}")
 
 
-def number(options: Mapping[str, str], key: str, *, warn: Warn) -> float | None:
-    """The number of an option, None if it is empty or not set; what is no number is told."""
-    text = options.get(key, "").strip()
-    value = numerals.drawable(text)
-    if value is None and text:
-        warn(f"{key}: {text!r} is not a number, it is left out")
-    return value
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that are set, and where to report what is odd in them."""
 
+    values: Mapping[str, str]
+    warn: Warn
 
-def chosen(options: Mapping[str, str], key: str, choices: Sequence[str]) -> str:
-    """The value of an option that chooses; the first choice if it is empty or not set."""
-    text = options.get(key, "").strip() or choices[0]
-    for choice in choices:
-        if text.lower() == choice.lower():
-            return choice
-    raise ScriptError(f"{key}: {text!r} is no choice", remedy=f"one of {', '.join(choices)}")
+    def get(self, key: str, default: str = "") -> str:
+        """The value of an option without spaces around it; `default` if it is empty or not set."""
+        return self.values.get(key, "").strip() or default
+
+    def number(self, key: str) -> float | None:
+        """The number of an option, None if it is empty or not set; another text is a warning."""
+        text = self.get(key)
+        value = numerals.drawable(text)
+        if value is None and text:
+            self.warn(f"{key}: {text!r} is not a number, it is left out")
+        return value
+
+    def chosen(self, key: str, *choices: str) -> str:
+        """The value of an option that chooses; the first choice if it is empty or not set."""
+        text = self.get(key, choices[0])
+        for choice in choices:
+            if text.lower() == choice.lower():
+                return choice
+        raise ScriptError(f"{key}: {text!r} is no choice", remedy=f"one of {', '.join(choices)}")

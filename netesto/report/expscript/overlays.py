@@ -12,7 +12,8 @@ from netesto.report import quantities, ticks
 from netesto.report.expscript import numerals, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
-from netesto.report.expscript.plotaxes import Request, line_positions
+from netesto.report.expscript.options import Options
+from netesto.report.expscript.plotaxes import line_positions
 from netesto.report.figures import Axis, Panel, Plot, Trace
 from netesto.report.quantities import CPU, PING, QUANTITIES, FlowLine, Quantity
 from netesto.report.ticks import Scale, Tick
@@ -32,7 +33,7 @@ class _Line:
     line: FlowLine
 
 
-def plan(view: View, request: Request) -> Plot | None:
+def plan(view: View, request: Options) -> Plot | None:
     """The plot of plotY1 over time for the selected rows; None, with a warning, without a line.
 
     A row N.0 brings all flows of experiment N, a row N.k those of its group k.
@@ -95,7 +96,7 @@ def _seconds(times: Sequence[float]) -> Scale:
     return Scale(0.0, high * 1.01, (Tick(0.0, "0"), *inside))
 
 
-def _lines(view: View, request: Request, quantity: Quantity) -> Iterator[_Line]:
+def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[_Line]:
     """The lines of the selected rows; those with equal words are one entry of the legend."""
     data = view.data
     choice = samples.series_choice(request.get("plotSeries"), view, warn=request.warn)
@@ -131,7 +132,7 @@ def _group(exp: str) -> int:
     return int(part) if part.isdecimal() else 0
 
 
-def _read(folder: Path, quantity: Quantity, request: Request) -> list[tuple[str, int, FlowLine]]:
+def _read(folder: Path, quantity: Quantity, request: Options) -> list[tuple[str, int, FlowLine]]:
     """The lines of an experiment with their labels and their groups, 0 for none."""
     try:
         return list(_of_series(series.read(folder / FILE), quantity))

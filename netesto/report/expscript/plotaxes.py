@@ -1,16 +1,16 @@
 """The axes of a plot: where each X stands, and how the values of Y are scaled and named."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report import ticks
-from netesto.report.expscript import numerals, options, samples
-from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript import numerals, samples
 from netesto.report.expscript.lines import items
+from netesto.report.expscript.options import Options
 from netesto.report.expscript.samples import Sample, Wanted
 from netesto.report.figures import BARS, Axis, Kind
 from netesto.report.ticks import Scale, Tick
@@ -19,23 +19,6 @@ from netesto.report.ticks import Scale, Tick
 LABELLED_VALUES = 12
 # Ticks that somebody may ask for.
 MAX_STEPS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a doPlot asks for: the options that are set, and where to tell what is odd."""
-
-    options: Mapping[str, str]
-    warn: Warn
-
-    def get(self, key: str) -> str:
-        return self.options.get(key, "").strip()
-
-    def number(self, key: str) -> float | None:
-        return options.number(self.options, key, warn=self.warn)
-
-    def chosen(self, key: str, *choices: str) -> str:
-        return options.chosen(self.options, key, choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,7 @@ class Vertical:
 class Frame:
     """What the builders of traces need of a plot under way."""
 
-    request: Request
+    request: Options
     kind: Kind
     wanted: Wanted
     samples: Sequence[Sample]
@@ -81,7 +64,7 @@ def x_places(frame: Frame) -> Places:
         are_pairs=frame.wanted.has_pairs,
     )
     numbers = {text: numerals.drawable(text) for text in texts}
-    uniform = "xUniform" in frame.request.options and frame.request.get("xUniform") not in {
+    uniform = "xUniform" in frame.request.values and frame.request.get("xUniform") not in {
         "off", "Off",
     }  # fmt: skip
     values = [value for value in numbers.values() if value is not None]
@@ -176,7 +159,7 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
     return scale
 
 
-def line_positions(request: Request, key: str) -> list[float]:
+def line_positions(request: Options, key: str) -> list[float]:
     """Where the reference lines of plotHLines or plotVLines stand; the axis must reach them."""
     found = (numerals.drawable(item.partition("=")[0]) for item in items(request.get(key)))
     return [position for position in found if position is not None]
@@ -210,7 +193,7 @@ def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vert
     )
 
 
-def _own_divisor(request: Request, name: str) -> float:
+def _own_divisor(request: Options, name: str) -> float:
     """Y1div or Y2div; 1 where there is none, or none that can divide, which is told elsewhere."""
     divisor = numerals.drawable(request.get(f"{name}div"))
     return 1.0 if divisor is None or abs(divisor) < ticks.TINY else divisor

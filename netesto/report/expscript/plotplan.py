@@ -11,10 +11,10 @@ from netesto.report.context import Reference
 from netesto.report.expscript import estimates, numerals, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.lines import items
+from netesto.report.expscript.options import Options
 from netesto.report.expscript.plotaxes import (
     Frame,
     Places,
-    Request,
     Vertical,
     equal,
     left_values,
@@ -37,7 +37,7 @@ BOX_REMARK = (
 )
 
 
-def plan(view: View, request: Request) -> Plot | None:
+def plan(view: View, request: Options) -> Plot | None:
     """The plot, None if plotX or plotY1 was never given, or no row can be drawn; that is told."""
     kind = next(kind for kind in KINDS if kind == request.chosen("plotType", *KINDS))
     wanted = _wanted(view, request)
@@ -63,7 +63,7 @@ def plan(view: View, request: Request) -> Plot | None:
             return _over_x(frame)
 
 
-def _wanted(view: View, request: Request) -> Wanted:
+def _wanted(view: View, request: Options) -> Wanted:
     lefts = request.get("plotY1")
     # A column whose name holds a comma is found before the list is split.
     names = (lefts,) if lefts in view.data.columns else tuple(items(lefts))
@@ -80,7 +80,7 @@ def _wanted(view: View, request: Request) -> Wanted:
     )
 
 
-def _rights(request: Request, view: View) -> tuple[str, ...]:
+def _rights(request: Options, view: View) -> tuple[str, ...]:
     written = request.get("plotY2")
     names = (written,) if written in view.data.columns else tuple(items(written))
     if len(names) > RIGHT_COLUMNS_MAX:
@@ -239,7 +239,7 @@ def _boxes(frame: Frame) -> Plot:
     found = frame.samples
     if not frame.wanted.x:
         found = [replace(sample, x="all rows") for sample in found]
-    uniform = Request({**frame.request.options, "xUniform": "on"}, frame.request.warn)
+    uniform = Options({**frame.request.values, "xUniform": "on"}, frame.request.warn)
     frame = replace(frame, samples=found, request=uniform)
     places = x_places(frame)
     left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
@@ -294,7 +294,7 @@ def _right_names(frame: Frame) -> tuple[str, ...]:
 
 
 def reference_lines(
-    request: Request, key: str, scale: Scale, place: Callable[[str], float | None]
+    request: Options, key: str, scale: Scale, place: Callable[[str], float | None]
 ) -> tuple[Reference, ...]:
     """`50=fair share,100`; what has no place on the axis is told."""
     lines: list[Reference] = []
@@ -308,7 +308,7 @@ def reference_lines(
     return tuple(lines)
 
 
-def style(request: Request) -> Style:
+def style(request: Options) -> Style:
     """The looks of a plot of any kind. ScriptError for a size that cannot be drawn."""
     sizes = (request.number(key) for key in ("plotXSize", "plotYSize", "plotXLen"))
     width, height, axis = (

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from netesto.errors import Place, ScriptError
-from netesto.report.expscript import ids, lines, numerals
+from netesto.report.expscript import ids, lines, numerals, page
 from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.lines import Line
+from netesto.report.expscript.report import Report
 from netesto.report.expscript.session import Reporting, Session
 
 # So many files, one in another, and Python's own limit is still far.
@@ -25,20 +26,27 @@ class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
     """`end` stops everything, also the scripts that sourced this one."""
 
 
-class Runner:
-    """Brings lines to a session.
+def _quiet(_: str) -> None:
+    """Tells nobody."""
 
-    `warn` and `tell` are handed lines for people; with `strict` a warning is an error.
+
+class Runner:
+    """Runs one script, or the words of one command line. Nothing is written yet.
+
+    `warn` is handed each warning as `file:line: what; what would be right`; with `strict` the
+    first one is an error. With `explain`, `tell` is handed what each step made of the rows, and
+    the page shows it too. `out` is where the page is meant to be: links and files are relative to
+    its folder, without it to the current one.
     """
 
     def __init__(
         self,
         *,
-        warn: Callable[[str], None],
-        tell: Callable[[str], None],
-        strict: bool,
-        explain: bool,
-        out: Path | None,
+        warn: Callable[[str], None] = _quiet,
+        tell: Callable[[str], None] = _quiet,
+        strict: bool = False,
+        explain: bool = False,
+        out: Path | None = None,
     ) -> None:
         self._tell_warning = warn
         self._tell_step = tell
@@ -53,21 +61,29 @@ class Runner:
         self._logged: list[str] = []
         self.session = Session(Reporting(self._warn, self._step, explain, out))
 
-    def run_script(self, path: Path, variables: Mapping[str, str]) -> None:
-        """Run a script file with these variables."""
+    def run_script(self, path: Path, variables: Mapping[str, str]) -> Report:
+        """Run a script file; `$name` in it is replaced by the variables. ScriptError, with its
+        place, if the script is wrong."""
         self.session.title = path.stem
         with self._until_the_end():
             self._source(path, variables)
+        return self._report()
 
-    def run_words(self, words: Sequence[str]) -> None:
+    def run_words(self, words: Sequence[str]) -> Report:
         """Run the words of a classic command line, from left to right.
 
-        `--file=SCRIPT,var=val` sources a file, every other word is a line of a script.
+        `--file=SCRIPT,var=val` sources a file, every other word is a line of a script. ScriptError
+        as in run_script.
         """
         with self._until_the_end():
             for number, word in enumerate(words, start=1):
                 place = Place("command line", number, 1, max(1, len(word)), word)
                 self._execute(Line(_as_line(word, place), place))
+        return self._report()
+
+    def _report(self) -> Report:
+        session = self.session
+        return Report(page.render(session.title, session.blocks), dict(session.files))
 
     @contextmanager
     def _until_the_end(self) -> Iterator[None]:

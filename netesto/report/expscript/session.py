@@ -31,7 +31,7 @@ from netesto.report.expscript.blocks import (
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import View
 from netesto.report.expscript.lines import assignments, items
-from netesto.report.expscript.plotaxes import Request
+from netesto.report.expscript.options import Options
 from netesto.report.expscript.tables import Table
 from netesto.report.figures import Plot
 
@@ -78,7 +78,8 @@ class Session:
         self._warn = reporting.warn
         self._view: View | None = None
         self._read_last: tuple[tuple[object, ...], dataset.Dataset] | None = None
-        self._options: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._options = Options(self._values, self._warn)
         # Set by `format`; before the data is read it turns formatting on.
         self._decimals: int | None = None
         self._prefix: str | None = None
@@ -113,10 +114,10 @@ class Session:
         if word in self._by_word:
             self._by_word[word](value)
         elif word in OLDER_NEW_COLUMN:
-            self._options[word] = value
+            self._values[word] = value
         else:
             options.check(key, self.commands, warn=self._warn)
-            self._options[key] = value
+            self._values[key] = value
 
     # ---- the data ------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class Session:
         self._became(view, f"NewCol={value}")
 
     def _older_new_column(self, name: str) -> None:
-        first, operator, second = (self._options.get(key, "").strip() for key in OLDER_NEW_COLUMN)
+        first, operator, second = (self._options.get(key) for key in OLDER_NEW_COLUMN)
         view = newcolumns.add_older(
             self.view, first=first, operator=operator, second=second, name=name
         )
@@ -217,10 +218,10 @@ class Session:
     def _average(self, value: str) -> None:
         view = self.view
         statistics = averages.parse_statistics(
-            self._options.get("Stats", ""), view.data.names, warn=self._warn
+            self._options.get("Stats"), view.data.names, warn=self._warn
         )
-        skips = options.chosen(self._options, "AverageMissing", ("poison", "skip")) == "skip"
-        weight = self._options.get("AverageWeight", "").strip()
+        skips = self._options.chosen("AverageMissing", "poison", "skip") == "skip"
+        weight = self._options.get("AverageWeight")
         how = averages.Options(statistics, skips, weight)
         self._became(averages.average(view, value, how, warn=self._warn), f"Average={value}")
 
@@ -228,23 +229,23 @@ class Session:
 
     def _do_table(self, value: str) -> None:
         name = value.strip()
-        ordered = options.chosen(self._options, "ColsOrder", ("off", "on")) == "on"
+        ordered = self._options.chosen("ColsOrder", "off", "on") == "on"
         view = replace(self.view, own_order=ordered)
         if not len(view.rows):
             self._warn("doTable: no rows are selected; there is no table")
             self.blocks.append(Note("No rows are selected: there is no table."))
             return
-        titles = assignments(items(self._options.get("ColTitles", "")))
+        titles = assignments(items(self._options.get("ColTitles")))
         table = tables.build(
             view,
             titles=titles,
             link=lambda row: self._link(view, row),
             changes=self._changes,
-            change_column=self._options.get("rowColorChange", "").strip(),
+            change_column=self._options.get("rowColorChange"),
             name=name,
         )
         self._add_table(table)
-        if self._options.get("PercentTable", "off").strip().lower() != "off":
+        if self._values.get("PercentTable", "off").strip().lower() != "off":
             self._add_table(tables.percent(view, titles=titles), is_percent=True)
 
     def _link(self, view: View, row: int) -> str:
@@ -285,9 +286,8 @@ class Session:
     # ---- plots ---------------------------------------------------------------------------
 
     def _do_plot(self, name: str) -> None:
-        request = Request(self._options, self._warn)
-        over_time = request.get("plotType").lower() == "time"
-        plot = (overlays if over_time else plotplan).plan(self.view, request)
+        over_time = self._options.get("plotType").lower() == "time"
+        plot = (overlays if over_time else plotplan).plan(self.view, self._options)
         if plot is None:
             self.blocks.append(Note("No row can be drawn: there is no plot."))
         else:
@@ -313,12 +313,12 @@ class Session:
             if numerals.drawable(part) is None:
                 self._warn(f"plotSize: {part!r} is not a number, it is left out")
             else:
-                self._options[key] = part.strip()
+                self._values[key] = part.strip()
 
     # ---- files and text ------------------------------------------------------------------
 
     def _forms(self, key: str, known: Sequence[str], default: str) -> list[str]:
-        forms = items(self._options.get(key, "") or default)
+        forms = items(self._options.get(key, default))
         for form in forms:
             if form not in known:
                 raise ScriptError(
