@@ -1,4 +1,4 @@
-"""exp.csv: proper CSV with a header, grown by whole experiments, never by half a row."""
+"""exp.csv: proper CSV with a header, extended by complete experiments, never by half a row."""
 
 import csv
 import io
@@ -11,41 +11,39 @@ from netesto.results import durable
 
 
 def check_header(path: Path, names: Sequence[str]) -> None:
-    """ResultsError if `path` was begun with other columns, saying which differ; no file is fine."""
+    """ResultsError if `path` was begun with other columns; it names them. No file is fine."""
     header = read_header(path)
     if header is None:
         return
-    _check_end(path)
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            raise ResultsError(f"{path}: its last row is truncated", remedy=_remedy(path))
     if header == list(names):
         return
-    gone = [name for name in header if name not in names]
-    new = [name for name in names if name not in header]
-    parts = [f"no longer there: {', '.join(gone)}"] if gone else []
-    parts += [f"new: {', '.join(new)}"] if new else []
-    if not parts:
-        place = next(
-            i for i, pair in enumerate(zip(header, names, strict=False)) if len({*pair}) > 1
-        )
-        parts = [f"the order differs from column {place + 1} on: {header[place]}, {names[place]}"]
+    found = "; ".join(difference(header, names))
+    if not found:
+        pairs = enumerate(zip(header, names, strict=False), start=1)
+        place, (old, new) = next(pair for pair in pairs if len({*pair[1]}) > 1)
+        found = f"the order differs from column {place} on: {old}, {new}"
     raise ResultsError(
-        f"{path} was begun with other columns; {'; '.join(parts)}",
-        remedy=f"`netesto report {path.parent}` makes it anew from the raw data; or choose another"
+        f"{path} was begun with other columns; {found}",
+        remedy=f"`netesto report {path.parent}` rebuilds it from the raw data; or choose another"
         " results folder with --out.",
     )
 
 
-def _check_end(path: Path) -> None:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
-            raise ResultsError(
-                f"{path}: its last row is torn",
-                remedy=_remedy(path),
-            )
+def difference(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """In words, which names of `old` are not in `new`, and the reverse."""
+    sides = {
+        "no longer there": [name for name in old if name not in new],
+        "new": [name for name in new if name not in old],
+    }
+    return [f"{side}: {', '.join(names)}" for side, names in sides.items() if names]
 
 
 def read_header(path: Path) -> list[str] | None:
-    """The names of the columns; None if there is no file, or nothing in it."""
+    """The names of the columns; None if the file is missing or empty."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return next(csv.reader(file), None)
@@ -56,7 +54,7 @@ def read_header(path: Path) -> list[str] | None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """All rows, in order; none if there is no file. ResultsError if one is not whole."""
+    """All rows, in order; none without a file. ResultsError if one is incomplete."""
     header = read_header(path)
     if header is None:
         return []
@@ -74,7 +72,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def salvage(path: Path) -> list[dict[str, str]]:
-    """The rows that are whole, of a file that may be damaged."""
+    """The complete rows of a file that may be damaged."""
     try:
         header = read_header(path)
         rows = [] if header is None else _rows(path)
@@ -90,7 +88,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def _remedy(path: Path) -> str:
-    return f"`netesto report {path.parent}` makes it anew from the raw data."
+    return f"`netesto report {path.parent}` rebuilds it from the raw data."
 
 
 def append(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
@@ -108,7 +106,7 @@ def append(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def rewrite(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Write the file anew, at once, as `append` would have from the beginning."""
+    """Replace the whole file by what `append` would have written."""
     durable.replace(path, _text(names, rows, header=True))
 
 

@@ -1,4 +1,4 @@
-"""fields.txt: which columns exp.csv has, in which order, and how groups are summed up in each."""
+"""fields.txt: the columns of exp.csv, their order, and how each aggregates groups."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -7,15 +7,16 @@ from typing import Literal, TypeAlias, get_args
 
 from netesto.errors import ScriptError, UsageError
 from netesto.nearest import nearest
+from netesto.results import csvfile
 from netesto.results.columns import canonical, column
 
 Operation: TypeAlias = Literal["one", "all", "avg", "sum", "min", "max", "sumRateDur"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
-# Stands before the columns that are added to a file.
+# Comment before the columns that are added to a file.
 ADDED = "# ---- filled by OTHER and SWEEP"
 
-# What a column holds: numbers, texts, or what the script puts there.
+# What a column holds, as ASSERT sees it; any: what the script puts there.
 Kind: TypeAlias = Literal["number", "text", "any"]
 
 
@@ -29,8 +30,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The columns of exp.csv, in order. `source` is the file they were read from, `text` what it
-    says; the last columns, `added`, are not in it."""
+    """The columns of exp.csv, in order. `source` is the file they were read from, `text` its text;
+    the last columns, `added`, are not in it."""
 
     columns: tuple[Field, ...]
     source: str = ""
@@ -47,9 +48,9 @@ class Fields:
         return self.columns[: len(self.columns) - len(self.added)]
 
     def has(self, name: str) -> bool:
-        """Whether there is a column that OTHER or a SWEEP factor called `name` fills.
+        """Whether there is a column for OTHER or a SWEEP factor called `name`.
 
-        ScriptError, without a place, if it fills itself: it is measured, or a number of ours.
+        ScriptError, without a place, if the script cannot set it.
         """
         known = column(name)
         if known.is_measured or known.by == "netesto":
@@ -70,7 +71,7 @@ class Fields:
         return {name: "any" if holds == "name" else holds for name, holds in found.items()}
 
     def with_added(self, fields: Iterable[Field]) -> "Fields":
-        """These columns, and behind them those of `fields` that are not there yet."""
+        """These columns, followed by those of `fields` that are missing."""
         there = {canonical(field.name) for field in self.columns}
         fresh: dict[str, Field] = {}
         for field in fields:
@@ -80,11 +81,11 @@ class Fields:
         return replace(self, columns=(*self.columns, *new), added=(*self.added, *new))
 
     def with_names(self, names: Iterable[str]) -> "Fields":
-        """These columns, and one for each name that OTHER or SWEEP uses and that has none."""
+        """These columns, followed by one for each name from OTHER or SWEEP that has none."""
         return self.with_added(Field(name, "one") for name in names)
 
     def __str__(self) -> str:
-        """A fields.txt that says the same."""
+        """The text of a fields.txt with these columns."""
         if not self.added:
             return self.text
         lines = [f"{field.name}:{field.operation}" for field in self.added]
@@ -94,28 +95,23 @@ class Fields:
 def difference(old: Fields, new: Fields) -> str:
     """In words, how `new` differs from `old`."""
     before = {field.name: field.operation for field in old.columns}
-    after = {field.name: field.operation for field in new.columns}
-    gone = [name for name in before if name not in after]
-    fresh = [name for name in after if name not in before]
     changed = [
         f"{name} is {operation} now, and was {before[name]}"
-        for name, operation in after.items()
+        for name, operation in ((field.name, field.operation) for field in new.columns)
         if before.get(name, operation) != operation
     ]
-    parts = [f"no longer there: {', '.join(gone)}"] if gone else []
-    parts += [f"new: {', '.join(fresh)}"] if fresh else []
-    return "; ".join([*parts, *changed]) or "their order differs"
+    names = csvfile.difference(old.names, new.names)
+    return "; ".join([*names, *changed]) or "their order differs"
 
 
 def load(path: Path) -> Fields:
-    """Read a fields.txt. UsageError, with file and line, tells what is wrong in it."""
+    """Read a fields.txt. UsageError, with file and line, if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read: {error.strerror or error}",
-            remedy="It is a file like netesto's own fields.txt, with a line NAME:OPERATION for each"
-            " column.",
+            remedy="Name a file with a line NAME:OPERATION for each column, like fields.txt.",
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from error
@@ -123,7 +119,7 @@ def load(path: Path) -> Fields:
 
 
 def parse(text: str, *, source: str) -> Fields:
-    """The columns that the text of a fields.txt names."""
+    """The columns in the text of a fields.txt."""
     columns: list[Field] = []
     lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -137,8 +133,8 @@ def parse(text: str, *, source: str) -> Fields:
         columns.append(field)
     if "exp" not in lines:
         raise UsageError(
-            f"{source}: there is no column exp",
-            remedy="Add `exp:one`; without it no row could be told from another.",
+            f"{source}: no column exp",
+            remedy="Add `exp:one`: it identifies rows.",
         )
     return Fields(tuple(columns), source, text)
 
@@ -148,7 +144,7 @@ def _field(content: str, *, where: str) -> Field:
     if not colon or not name:
         raise UsageError(f"{where}: {content!r} is not NAME:OPERATION", remedy="Example: cwnd:avg")
     if any(character in name for character in ' \t",'):
-        raise UsageError(f"{where}: the name {name!r} has a blank, a comma or a quote in it")
+        raise UsageError(f"{where}: invalid name {name!r}: it holds a space, a comma or a quote")
     for known in OPERATIONS:
         if operation == known:
             return Field(name, known)

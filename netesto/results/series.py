@@ -17,7 +17,7 @@ from netesto.model import STREAM_TESTS, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 
-# Raised when a reader of the old form would misunderstand the new one.
+# Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
 
 # More connections in one flow than this are one request each (TCP_CRR): no line can be drawn of

@@ -1,13 +1,13 @@
-"""The results folder on disk: one run at a time writes to it, and nothing measured is replaced."""
+"""The results folder on disk: one run at a time writes to it, and no measurement is overwritten."""
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Self
 
 from netesto import atomic
 from netesto.errors import ResultsError
@@ -28,11 +28,11 @@ _DIGITS_MAX = 9
 _FACTS = frozenset({"0", "1"})
 
 
-class Store:
-    """A results folder, made if it is not there, held against other runs until it is closed.
+class Store(contextlib.AbstractContextManager["Store"]):
+    """A results folder, created if missing, and locked against other runs until it is closed.
 
-    The lock is the kernel's: it goes with the process, however that ends. Every method raises
-    ResultsError, with a remedy where there is one, if the disk does not do what is asked.
+    The lock is the kernel's: it ends with the process, however that ends. Every method raises
+    ResultsError, with a remedy if there is one, if the disk refuses.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,22 +44,13 @@ class Store:
             )
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
-        self._cells: dict[str, tuple[int, ...]] | None = None
         self._faults: dict[int, str] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let the folder go."""
+        """Release the lock."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -67,41 +58,38 @@ class Store:
     # ---- numbers ---------------------------------------------------------------------------
 
     def counter(self) -> int:
-        """The number last taken, 0 if none ever was."""
+        """The number that was taken last; 0 if none was."""
         return counter(self.folder)
 
     def next_counter(self) -> int:
-        """Take the next number. One that a folder bears already, whole or partial, is passed."""
+        """Take the next number; numbers of existing folders, complete or partial, are skipped."""
         number = self.counter() + 1
-        while self._bears(number):
+        while bears(self.folder, number):
             number += 1
         self._set_counter(number)
         return number
 
     def round_counter(self) -> None:
-        """Have the next number start a new ten, with at least one number left out: 13 → 20,
+        """Let the next number start a new ten, with at least one number left out: 13 → 20,
         19 → 30."""
         self._set_counter(((self.counter() + 1) // 10 + 1) * 10 - 1)
 
     def _set_counter(self, number: int) -> None:
         durable.replace(self.folder / _COUNTER, f"{number}\n")
 
-    def _bears(self, number: int) -> bool:
-        return bears(self.folder, number)
-
     # ---- experiments -----------------------------------------------------------------------
 
     def whole(self, exp: int) -> Path:
-        """Where a complete experiment is."""
+        """The folder of a complete experiment."""
         return self.folder / str(exp)
 
     def partial(self, exp: int) -> Path:
-        """Where an experiment is while it is written, and stays if its run is killed."""
+        """The folder of an experiment while it is written, and after if its run is killed."""
         return self.folder / f"{exp}{_PARTIAL}"
 
     def begin(self, exp: int) -> Path:
-        """Make the folder of a new experiment, N.partial. One that is there already is refused."""
-        if self._bears(exp):
+        """Create the folder of a new experiment, N.partial; a number in use is refused."""
+        if bears(self.folder, exp):
             raise ResultsError(
                 f"{self.folder}: experiment {exp} exists already, and is not overwritten",
                 remedy="Take a new number with exp=COUNTER, or another folder with --out.",
@@ -115,10 +103,10 @@ class Store:
         return folder
 
     def place(self, exp: int, host: str, path: str) -> Path:
-        """Where a file that a host gives under `path` belongs in the experiment; its folder exists.
+        """The place of a host's file `path` in the experiment; its folder is created.
 
         0/… and 1/… hold the statistics of all hosts, named after them; the rest is under raw/HOST.
-        A path that leads elsewhere, or to another host's file, is refused.
+        A path outside of the experiment, or to another host's file, is refused.
         """
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or {"..", "."} & {*parts, host} or "\0" in path:
@@ -135,7 +123,7 @@ class Store:
         return found
 
     def complete(self, exp: int) -> Path:
-        """The experiment is whole: N.partial becomes N. Its path."""
+        """Rename N.partial to N, now that the experiment is complete; its path."""
         partial, whole = self.partial(exp), self.whole(exp)
         with durable.writing(partial):
             atomic.sync_folder(partial)
@@ -143,13 +131,13 @@ class Store:
         return whole
 
     def experiments(self) -> list[int]:
-        """The numbers of the whole experiments, in order."""
+        """The numbers of the complete experiments, in order."""
         return experiments(self.folder)
 
     def reserve(self, before: int, last: int) -> None:
-        """Take the numbers after `before`, which was the last one taken, up to `last`: others, who
-        write for this run, use them. ResultsError if one is taken already."""
-        taken = [number for number in range(before + 1, last + 1) if self._bears(number)]
+        """Take the numbers after `before`, which was taken last, up to `last`, for the processes
+        that write parts of this run. ResultsError if one is in use."""
+        taken = [number for number in range(before + 1, last + 1) if bears(self.folder, number)]
         if self.counter() != before or taken:
             raise ResultsError(
                 f"{self.folder}: experiment {taken[0] if taken else self.counter()} exists already",
@@ -160,10 +148,10 @@ class Store:
         self._set_counter(last)
 
     def adopt(self, other: Path) -> list[dict[str, str]]:
-        """Take over what the results folder `other`, on the same disk, holds, and no run writes to
+        """Move in what the results folder `other` on the same disk holds, to which no run writes
         any more: its experiments, their rows, which are returned, and its finished SWEEP cells.
 
-        What was adopted already is not there any more; so it may be called again after a crash.
+        What was moved before is no longer there; so it can be called again after a crash.
         """
         rows = csvfile.read(other / TABLE)
         taken = {str(exp) for exp in experiments(other)}
@@ -193,29 +181,28 @@ class Store:
     def note_cell(
         self, script: str, cell: Mapping[str, str], experiments: Sequence[int] = ()
     ) -> None:
-        """A script's SWEEP cell was finished well with these experiments; a later run may pass it
-        over."""
+        """Record that a script's SWEEP cell was finished with these experiments; `--resume` skips
+        it."""
         entry = {"script": script, "cell": dict(cell), "experiments": list(experiments)}
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
     def finished_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
-        """The experiments that a cell was last finished well with, in whatever run; None if it
-        never was, or one of them is not what it was then."""
-        found = self._noted_cell(script, cell)
+        """The experiments that a cell was last finished with, in whatever run; None if there are
+        none, or one of them has changed since."""
+        found = self._cells.get(_cell_key(script, cell))
         return None if any(map(self._fault, found or ())) else found
 
     def lost_cell(self, script: str, cell: Mapping[str, str]) -> tuple[str, ...]:
-        """What is wrong now with the experiments that a cell was last finished well with."""
-        found = self._noted_cell(script, cell) or ()
+        """What happened since to the experiments that a cell was last finished with."""
+        found = self._cells.get(_cell_key(script, cell), ())
         return tuple(f"experiment {exp} {fault}" for exp in found if (fault := self._fault(exp)))
 
-    def _noted_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
-        if self._cells is None:
-            self._cells = _read_cells(self.folder / _CELLS)
-        return self._cells.get(_cell_key(script, cell))
+    @cached_property
+    def _cells(self) -> Mapping[str, tuple[int, ...]]:
+        return _read_cells(self.folder / _CELLS)
 
     def _fault(self, exp: int) -> str:
-        """What happened to a whole experiment since it was measured; "" if nothing did."""
+        """What happened to a complete experiment since it was measured; "" if nothing did."""
         if exp not in self._faults:
             self._faults[exp] = _fault(self.whole(exp))
         return self._faults[exp]
@@ -223,14 +210,14 @@ class Store:
     # ---- tables and runs -------------------------------------------------------------------
 
     def fields(self) -> Fields | None:
-        """The columns of exp.csv, as the folder's fields.txt tells them; None without one."""
+        """The columns of exp.csv, from the folder's fields.txt; None without one."""
         path = self.folder / FIELDS
         return fields.load(path) if path.is_file() else None
 
     def take_fields(self, wanted: Fields) -> Fields:
-        """Before a run that wants these columns: those of this folder, which may have some more.
+        """The columns of this folder for a run that wants these: the same, and possibly more.
 
-        ResultsError if exp.csv was begun with other columns, saying which.
+        ResultsError if exp.csv was begun with other columns; it names them.
         """
         table, own = self.folder / TABLE, self.fields()
         if csvfile.read_header(table) is None:
@@ -246,14 +233,14 @@ class Store:
         return own
 
     def _check_fields(self, own: Fields, wanted: Fields) -> None:
-        lacking = [field for field in wanted.added if field not in own.columns]
+        missing = [field for field in wanted.added if field not in own.columns]
         is_same = own.columns[: len(wanted.own)] == wanted.own
-        if is_same and not lacking:
+        if is_same and not missing:
             return
         remedy = "or choose another results folder with --out."
         if is_same:
-            names = ", ".join(field.name for field in lacking)
-            lines = " and ".join(f"`{field.name}:{field.operation}`" for field in lacking)
+            names = ", ".join(field.name for field in missing)
+            lines = " and ".join(f"`{field.name}:{field.operation}`" for field in missing)
             raise ResultsError(
                 f"{self.folder / TABLE} was begun without a column {names}",
                 remedy=f"Add {lines} to {self.folder / FIELDS}, and run `netesto report"
@@ -262,12 +249,12 @@ class Store:
         raise ResultsError(
             f"{self.folder / TABLE} was begun with other columns than those of {wanted.source};"
             f" {fields.difference(own, wanted)}",
-            remedy=f"`netesto report {self.folder} --fields {wanted.source}` makes it anew with"
+            remedy=f"`netesto report {self.folder} --fields {wanted.source}` rebuilds it with"
             f" these; `--fields {self.folder / FIELDS}` runs the script with those; {remedy}",
         )
 
     def write_fields(self, columns: Fields) -> None:
-        """Keep the columns of exp.csv, for those who make it anew."""
+        """Keep the columns of exp.csv, for `netesto report`."""
         durable.replace(self.folder / FIELDS, str(columns))
 
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
@@ -275,31 +262,30 @@ class Store:
         csvfile.append(self.folder / TABLE, rows)
 
     def without_rows(self) -> list[int]:
-        """Whole experiments that exp.csv does not tell of."""
-        rows = csvfile.read(self.folder / TABLE)
-        told = {row.get("exp", "").partition(".")[0] for row in rows}
-        return [exp for exp in self.experiments() if str(exp) not in told]
+        """Complete experiments without a row in exp.csv."""
+        rows = by_experiment(csvfile.read(self.folder / TABLE))
+        return [exp for exp in self.experiments() if exp not in rows]
 
     def rewrite(self, fields: Fields, rows: Sequence[Mapping[str, str]]) -> None:
-        """Make exp.csv anew from the rows of all experiments."""
+        """Rebuild exp.csv from the rows of all experiments."""
         whole = [{name: row.get(name, "") for name in fields.names} for row in rows]
         csvfile.rewrite(self.folder / TABLE, fields.names, whole)
 
     def write_run(self, record: runs.RunRecord) -> Path:
-        """Write a run's record, or write it again when more is known; its path."""
+        """Write a run's record, again when more is known; its path."""
         return runs.write(self.folder, record)
 
 
 def counter(folder: Path) -> int:
-    """The number last taken in a results folder, 0 if none ever was or there is no folder.
+    """The number that was taken last in a results folder; 0 if none was, or without a folder.
 
-    Where the file is lost it is the highest that an experiment bears.
+    If the file is missing it is the highest number of an experiment.
     """
     path = folder / _COUNTER
     try:
         text = path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
-        return max(_borne(folder), default=0)
+        return max(_numbers(folder), default=0)
     except NotADirectoryError:
         return 0
     except (OSError, UnicodeDecodeError) as error:
@@ -313,13 +299,13 @@ def counter(folder: Path) -> int:
 
 
 def bears(folder: Path, number: int) -> bool:
-    """Whether a results folder has an experiment of that number, whole or partial."""
+    """Whether a results folder has an experiment of that number, complete or partial."""
     return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
 
 
 def _fault(folder: Path) -> str:
     if not folder.is_dir():
-        return "is not here any more"
+        return "is missing"
     try:
         found = integrity.check(folder, manifest.read(folder / manifest.NAME))
     except ResultsError as error:
@@ -337,16 +323,16 @@ def _cell_key(script: str, cell: object) -> str:
 
 
 def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
-    """The experiments of each finished cell; of several lines about a cell the last one holds. A
-    line that was cut short by the end of a machine, or is none of ours, counts for nothing."""
+    """The experiments of each finished cell; of several lines about a cell the last one holds. An
+    invalid line, or one that a power cut truncated, is ignored."""
     found: dict[str, tuple[int, ...]] = {}
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return found
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
-    for line in text.splitlines():
+    for line in lines:
         try:
             entry = json.loads(line)
             experiments_of = tuple(entry["experiments"])
@@ -359,7 +345,7 @@ def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def experiments(folder: Path) -> list[int]:
-    """The numbers of the whole experiments in a results folder, in order."""
+    """The numbers of the complete experiments in a results folder, in order."""
     try:
         names = [path.name for path in folder.iterdir() if path.is_dir()]
     except OSError as error:
@@ -367,8 +353,8 @@ def experiments(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
 
 
-def _borne(folder: Path) -> list[int]:
-    """The numbers of all experiments in a folder, whole or partial."""
+def _numbers(folder: Path) -> list[int]:
+    """The numbers of all experiments in a folder, complete or partial."""
     if not folder.is_dir():
         return []
     names = (path.name.removesuffix(_PARTIAL) for path in folder.iterdir() if path.is_dir())
@@ -376,8 +362,8 @@ def _borne(folder: Path) -> list[int]:
 
 
 def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
-    """The rows of exp.csv by experiment, in the order of their first; rows without a number, which
-    are none of ours, left out."""
+    """The rows of exp.csv by experiment, in the order of their first; without rows that have no
+    number."""
     found: dict[int, list[Mapping[str, str]]] = {}
     for row in rows:
         number = row.get("exp", "").partition(".")[0]
@@ -387,45 +373,40 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
 
 
 def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    """The whole experiments in `folder` whose first row is not the one that was derived from their
-    data, or that have none. A folder without derived files says nothing; nor does a row of which
-    nothing could be derived, but that the data are damaged."""
-    told = by_experiment(rows)
+    """The complete experiments in `folder` whose first row is missing, or not the one that was
+    derived from their data; of those without derived files nothing is known."""
+    found = by_experiment(rows)
     return [
         exp
         for exp in (experiments(folder) if folder.is_dir() else [])
         if (derived := _derived(folder / str(exp) / DERIVED))
-        and not _agrees(derived, _first(told, exp), exp)
+        and not _agrees(derived, found.get(exp, [{}])[0], exp)
     ]
 
 
 def _agrees(derived: Mapping[str, str], row: Mapping[str, str], exp: int) -> bool:
-    """Whether a row is the one that was derived, of which exp.csv need not have all columns; or the
-    one that says that nothing could be."""
+    """Whether a row is the one that was derived, of which exp.csv can have fewer columns; or that
+    of an experiment whose manifest is damaged."""
     as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
     return bool(row) and (as_derived or row == damaged_row(row, exp))
 
 
 def status_of(row: Mapping[str, str], folder: Path) -> str:
-    """The status in a row of exp.csv; where that has no such column, the one that was derived in
-    the experiment's folder. Empty if it is not known."""
+    """The status in a row of exp.csv; without such a column, the one that was derived in the
+    experiment's folder. Empty if it is not known."""
     return row["status"] if "status" in row else _derived(folder / DERIVED).get("status", "")
 
 
 def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
     """The one row of an experiment whose manifest is damaged: nothing can be derived."""
-    told_of = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": DAMAGED}
-    return {name: told_of.get(name, "") for name in names}
+    known = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": DAMAGED}
+    return {name: known.get(name, "") for name in names}
 
 
 def is_damaged_row(row: Mapping[str, str]) -> bool:
-    """Whether a row of exp.csv is one of those, which tell nothing of what was measured."""
+    """Whether a row of exp.csv is one of those, which hold no measurement."""
     number = row.get("exp", "").partition(".")[0]
     return number.isdecimal() and row == damaged_row(row, int(number))
-
-
-def _first(told: Mapping[int, Sequence[Mapping[str, str]]], exp: int) -> Mapping[str, str]:
-    return told[exp][0] if exp in told else {}
 
 
 def _derived(path: Path) -> dict[str, str]:

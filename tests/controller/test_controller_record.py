@@ -105,7 +105,7 @@ def test_two_sources_that_disagree_are_warned_of():
     result = replace(told, rate_bps=36_543e6)
     wrong = replace(evidence.groups[0].instances[0], result=result)
     groups = (replace(evidence.groups[0], instances=(wrong,)), evidence.groups[1])
-    assert "36543 Mbit/s as netperf tells" in found(replace(evidence, groups=groups)).warnings[0]
+    assert "36543 Mbit/s as netperf reports" in found(replace(evidence, groups=groups)).warnings[0]
 
 
 def test_an_experiment_with_a_failed_flow_is_partial():

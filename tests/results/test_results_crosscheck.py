@@ -60,8 +60,8 @@ def test_sources_that_agree_give_no_warning():
 def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
     assert doubts(flow(told(rate_bps=36_543e6))) == [
         (
-            "group 1, flow 1: rate 36543 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of "
-            "the receiver's socket"
+            "group 1, flow 1: rate 36543 Mbit/s as netperf reports, 80 Mbit/s by bytes_received "
+            "of the receiver's socket"
         )
     ]
 
@@ -69,8 +69,8 @@ def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
 def test_a_rate_too_low_is_told_as_well():
     assert doubts(flow(told(rate_bps=60e6))) == [
         (
-            "group 1, flow 1: rate 60 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of the "
-            "receiver's socket"
+            "group 1, flow 1: rate 60 Mbit/s as netperf reports, 80 Mbit/s by bytes_received of "
+            "the receiver's socket"
         )
     ]
 
@@ -78,7 +78,7 @@ def test_a_rate_too_low_is_told_as_well():
 def test_what_the_receiver_does_not_know_is_asked_of_the_sender():
     assert doubts(flow(told(rate_bps=200e6), server=())) == [
         (
-            "group 1, flow 1: rate 200 Mbit/s as netperf tells, 80 Mbit/s by bytes_acked of the "
+            "group 1, flow 1: rate 200 Mbit/s as netperf reports, 80 Mbit/s by bytes_acked of the "
             "sender's socket"
         )
     ]
@@ -115,15 +115,15 @@ def test_requests_that_never_arrived_are_told():
     half = flow(told(rate_bps=RATE_BPS / 2))
     assert doubts(half, test="TCP_RR", request_bytes=10_000) == [
         (
-            "group 1, flow 1: rate 40 Mbit/s as netperf tells, 80 Mbit/s by bytes_received of the "
-            "receiver's socket"
+            "group 1, flow 1: rate 40 Mbit/s as netperf reports, 80 Mbit/s by bytes_received of "
+            "the receiver's socket"
         )
     ]
 
 
 def test_retransmissions_that_the_kernel_did_not_make_are_told():
     assert doubts(flow(told(local_retransmits=500))) == [
-        "group 1, flow 1: 500 segments retransmitted as netperf tells, 100 by the sender's socket"
+        "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
 
 
@@ -135,7 +135,7 @@ def test_retransmissions_after_the_tool_looked_are_no_disagreement():
         server=ticks(until_s=6.0),
         ended_s=START_S + 6.1,
     )
-    assert doubts(found) == ["group 1: its flow took 6 s as netperf tells, asked were 4 s"]
+    assert doubts(found) == ["group 1: its flow took 6 s as netperf reports, requested were 4 s"]
 
 
 def test_a_handful_of_segments_is_no_disagreement():
@@ -145,7 +145,7 @@ def test_a_handful_of_segments_is_no_disagreement():
 def test_retransmissions_of_a_reverse_test_are_the_servers():
     reverse = told(local_retransmits=0, remote_retransmits=500)
     assert doubts(flow(reverse), test="TCP_MAERTS") == [
-        "group 1, flow 1: 500 segments retransmitted as netperf tells, 100 by the sender's socket"
+        "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_flow_that_ended_early_is_told():
         server=ticks(until_s=2.0),
         ended_s=START_S + 2.1,
     )
-    assert doubts(early) == ["group 1: its flow took 2 s as netperf tells, asked were 4 s"]
+    assert doubts(early) == ["group 1: its flow took 2 s as netperf reports, requested were 4 s"]
 
 
 def test_waiting_for_what_a_buffer_holds_is_no_late_end():
@@ -173,7 +173,7 @@ def test_waiting_for_what_a_buffer_holds_is_no_late_end():
 def test_a_tool_cannot_have_measured_longer_than_its_process_lived(elapsed_s):
     short_lived = flow(told(elapsed_s=elapsed_s), ended_s=START_S + 3.0)
     assert doubts(short_lived)[0] == (
-        f"group 1, flow 1: it took {elapsed_s:.3g} s as netperf tells, but its process lived 3 s"
+        f"group 1, flow 1: it took {elapsed_s:.3g} s as netperf reports, but its process lived 3 s"
     )
 
 
@@ -188,7 +188,7 @@ def test_an_interface_that_carried_the_flow_agrees():
 
 def test_more_than_the_interface_carried_is_told():
     assert doubts(flow(), counters=CARRIED | {"tx_bytes": 20_000_000}) == [
-        "group 1: 40 MB as netperf tells, but the client's interface carried 20 MB (tx_bytes)"
+        "group 1: 40 MB as netperf reports, but the client's interface carried 20 MB (tx_bytes)"
     ]
 
 
@@ -209,7 +209,7 @@ def test_datagrams_that_the_interface_never_sent_are_told():
     datagrams = flow(client=(), server=())
     counters = CARRIED | {"tx_bytes": 20_000_000}
     assert doubts(datagrams, counters=counters, test="UDP_STREAM") == [
-        "group 1: 40 MB as netperf tells, but the client's interface carried 20 MB (tx_bytes)"
+        "group 1: 40 MB as netperf reports, but the client's interface carried 20 MB (tx_bytes)"
     ]
 
 
@@ -229,7 +229,7 @@ def test_others_at_the_interface_are_told():
     assert doubts(flow(), counters=CARRIED | {"tx_bytes": 90_000_000}) == [
         (
             "group 1: the client's interface carried 90 MB (tx_bytes), the flows' sockets sent "
-            "40 MB: something else used it, too"
+            "40 MB: other traffic used it, too"
         )
     ]
 
