@@ -3,11 +3,11 @@
 import cattrs
 
 
-def converter() -> cattrs.Converter:
+def converter(*, forbid_extra_keys: bool = True) -> cattrs.Converter:
     """A converter that refuses, with an error of cattrs, a value of another type than the field's,
-    and a key that is no field."""
-    made = cattrs.Converter(forbid_extra_keys=True)
-    # cattrs takes whatever can be made a text or a number for one; what was written was one.
+    and a key that is not a field."""
+    made = cattrs.Converter(forbid_extra_keys=forbid_extra_keys)
+    # By default cattrs converts a number to a text, and a text to a number.
     made.register_structure_hook(str, _text)
     made.register_structure_hook(int, _whole)
     made.register_structure_hook(float, _number)

@@ -60,7 +60,7 @@ def _columns(asked: Manifest | ResultsError) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rebuilt:
-    """An experiment made anew: its rows for exp.csv."""
+    """A rebuilt experiment: its rows for exp.csv."""
 
     rows: list[Mapping[str, str]]
     is_damaged: bool
@@ -96,7 +96,7 @@ def _rebuild(
     rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
     if _were_altered(old, rows):
-        _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; made anew")
+        _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; rebuilt")
     if draw or is_new:
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
@@ -136,7 +136,7 @@ def warn_of_altered(folder: Path) -> None:
     for exp in store.altered(folder, csvfile.salvage(folder / store.TABLE)):
         _say(
             f"{folder / store.TABLE}: the rows of experiment {exp} are not what was derived from "
-            f"its data; `netesto report {folder}` makes them anew"
+            f"its data; `netesto report {folder}` rebuilds them"
         )
 
 

@@ -1,15 +1,14 @@
-"""Two results folders against each other: what differs, by how much, and how sure that is.
+"""Two results folders compared: what differs, by how much, and how certain that is.
 
-A *cell* is what was asked for: all columns that describe the experiment and are not measured.
-Whole experiments (rows N.0) of equal cells are repeats of each other; cells of the base are
-compared with those of the new folder. `by` names the columns that make a cell, whatever differs.
+A *cell* is what was requested: all columns that describe the experiment and are not measured.
+Experiments (rows N.0) of equal cells are repetitions of each other; cells of the base are compared
+with those of the new folder. `by` names the columns that make a cell.
 
-One measure of a cell is *judged*, that of its kind of test, or those that are asked for: each more
-makes every other one harder to tell. Shares of failed runs are judged wherever a run failed. Other
-measures are told, and decide nothing.
+One measure of a cell is *judged*, that of its kind of test, or those that are requested: each
+additional one makes every other one harder to decide. Shares of failed runs are judged if a run
+failed. Other measures are reported, and decide nothing.
 """
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from netesto.results.evidence import DAMAGED, OK
 
 MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
 """What can be compared."""
-# Told where both folders have it; the first one that a cell has is judged if its kind of test has
+# Reported if both folders have it; the first one that a cell has is judged if its kind of test has
 # no measure of its own.
 USUAL_MEASURES = (
     "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransSegs%", "localCpu",
@@ -40,18 +39,20 @@ OF_STREAMS = "rate"
 FAILED_RUNS = "failed runs"
 
 REPETITION = "rep"
-# No part of what was requested.
+# Filled by the script, and not part of what was requested.
 _NO_FACTORS = frozenset({REPETITION, "testNote"})
 DEFAULT_THRESHOLD_PERCENT = 5.0
-# The chance of one false alarm or more among all that is judged.
+# The probability of one false alarm or more among all that is judged.
 ALPHA = 0.05
 
 Sides: TypeAlias = tuple[int, int]
 """A count in the base and one in the new folder."""
+Row: TypeAlias = Mapping[str, str]
+Cell: TypeAlias = tuple[str, ...]
 
 
 class Verdict(Enum):
-    """What a comparison says. Of several the first one here is that of all."""
+    """The result of a comparison. Of several the first one here is that of all."""
 
     WORSE = "worse"
     NOT_COMPARABLE = "not comparable"
@@ -62,14 +63,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One measure in one cell. `p` is corrected for what else is judged (Holm).
+    """One measure in one cell. `p` is corrected for the number of what is judged (Holm); `least_p`
+    is the smallest p that so many runs could have given.
 
-    `base` and `new` are the runs that ended well, in pairs if runs are paired; `runs` counts all
-    whose data are not damaged, and `failed` those that did not end well. `reason`: why it cannot be
-    told or compared.
+    `base` and `new` are the values of runs that did not fail, in pairs if runs are paired; `runs`
+    counts all whose data are not damaged, and `failed` those that failed. `reason`: why it cannot
+    be decided or compared.
     """
 
-    cell: tuple[str, ...]
+    cell: Cell
     measure: str
     base: tuple[float, ...]
     new: tuple[float, ...]
@@ -78,13 +80,14 @@ class Finding:
     is_paired: bool = False
     change: Change | None = None
     p: float = 1.0
+    least_p: float = 1.0
     verdict: Verdict = Verdict.NOT_COMPARABLE
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is judged and what is only told of two folders. `remarks` are sentences."""
+    """What is judged of two folders, and what is only reported. `remarks` are sentences."""
 
     base: str
     new: str
@@ -93,7 +96,7 @@ class Comparison:
     is_paired: bool
     judged: tuple[Finding, ...]
     told: tuple[Finding, ...]
-    only_new: tuple[tuple[str, ...], ...]
+    only_new: tuple[Cell, ...]
     remarks: tuple[str, ...]
 
     @property
@@ -103,7 +106,7 @@ class Comparison:
         return next((each for each in Verdict if each in found), Verdict.NOT_COMPARABLE)
 
     def having(self, *verdicts: Verdict) -> tuple[Finding, ...]:
-        """What was judged so."""
+        """The judged findings with one of these verdicts."""
         return tuple(one for one in self.judged if one.verdict in verdicts)
 
 
@@ -117,21 +120,77 @@ class Asked:
     is_paired: bool = False
 
 
-Row: TypeAlias = Mapping[str, str]
-_Cells: TypeAlias = Mapping[tuple[str, ...], Sequence[Row]]
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Runs in one folder, `name`: all of them, or those of a cell."""
+
+    name: str
+    rows: Sequence[Row]
+
+    @property
+    def undamaged(self) -> int:
+        """Damaged runs are neither measured nor failed: their raw data have changed."""
+        return sum(row.get("status") != DAMAGED for row in self.rows)
+
+    @property
+    def failures(self) -> int:
+        return self.undamaged - sum(map(_is_well, self.rows))
+
+    @property
+    def tests(self) -> set[str]:
+        return {row["test"] for row in self.rows if row.get("test")}
+
+    def values(self, measure: str) -> tuple[float, ...]:
+        found = (_value(row, measure) for row in self.rows)
+        return tuple(value for value in found if value is not None)
+
+    def by_cell(self, factors: Sequence[str]) -> dict[Cell, "_Runs"]:
+        cells: dict[Cell, list[Row]] = {}
+        for row in self.rows:
+            cells.setdefault(tuple(row.get(name, "") for name in factors), []).append(row)
+        return {cell: _Runs(self.name, rows) for cell, rows in cells.items()}
+
+    def fault(self, measure: str) -> str:
+        """Why the values of these runs cannot be compared; "" if they can."""
+        values, failed = self.values(measure), self.failures
+        if values:
+            return f"{self.name} has values below 0" if min(values) < 0 else ""
+        if not self.rows:
+            return f"{self.name} has no such runs"
+        if not self.undamaged:
+            return f"the raw data of all runs of {self.name} are damaged"
+        if failed == self.undamaged:
+            which = f"all {failed} runs" if failed > 1 else "the 1 run"
+            return f"{which} of {self.name} failed"
+        return f"no run of {self.name} has a value of {measure}"
+
+
+def _is_well(row: Row) -> bool:
+    """In a classic exp.csv, which has no column status, every row with numbers is."""
+    return row.get("status", OK) in {OK, ""}
+
+
+def _value(row: Row, measure: str) -> float | None:
+    """A run that failed, even partly, has measured something else, or nothing."""
+    return numbers.parse(row[measure]) if _is_well(row) else None
+
+
+_Pair: TypeAlias = tuple[_Runs, _Runs]
+"""Runs of base and new."""
 
 
 def compare(base: Path, new: Path, asked: Asked | None = None) -> Comparison:
     """Compare two results folders.
 
-    UsageError if a folder holds no results, or a column is not there; ResultsError for a bad file.
+    UsageError if a folder holds no results, or a column is missing; ResultsError for an invalid
+    file.
     """
-    found = compare_rows(_whole_experiments(base), _whole_experiments(new), asked or Asked())
+    found = compare_rows(_experiments(base), _experiments(new), asked or Asked())
     return replace(found, base=str(base), new=str(new))
 
 
 def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Comparison:
-    """Compare whole experiments, rows of an exp.csv. UsageError if a column is not there."""
+    """Compare experiments, rows of an exp.csv. UsageError if a column is missing."""
     common = [name for name in base[0] if name in new[0]]
     factors = _factors(asked.by, common)
     known = [name for name in USUAL_MEASURES if name in common]
@@ -141,19 +200,23 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
             "there is nothing to compare: the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
-    cells = _cells(base, factors), _cells(new, factors)
+    folders = _Runs("base", base), _Runs("new", new)
+    cells, new_cells = (runs.by_cell(factors) for runs in folders)
+    pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
     judged: list[Finding] = []
     told: list[Finding] = []
-    for cell, rows in cells[0].items():
-        sides = rows, cells[1].get(cell, ())
-        chosen = _judged_measures(asked.measures, known, sides)
-        judged += [_finding(cell, measure, sides, asked) for measure in chosen]
-        if any(map(_failures, sides)) and all(map(_undamaged, sides)):
-            judged.append(_of_failures(cell, sides))
-        others = [name for name in known if name not in chosen and _applies(name, sides)]
-        told += [_finding(cell, measure, sides, asked) for measure in others]
-    told = [one for one in told if one.change is not None]
-    by_measure = itertools.groupby(sorted(told, key=_place_of_measure), key=_place_of_measure)
+    for cell, pair in pairs.items():
+        chosen = _judged_measures(asked.measures, known, pair)
+        judged += [_finding(cell, measure, pair, asked) for measure in chosen]
+        if any(runs.failures for runs in pair) and all(runs.undamaged for runs in pair):
+            judged.append(_of_failures(cell, pair))
+        others = [name for name in known if name not in chosen and _applies(name, pair)]
+        told += [_finding(cell, measure, pair, asked) for measure in others]
+    by_measure = [
+        [one for one in told if one.measure == measure and one.change is not None]
+        for measure in USUAL_MEASURES
+    ]
+    both = [pair for pair in pairs.values() if pair[1].rows]
     return Comparison(
         "base",
         "new",
@@ -161,45 +224,31 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         asked.threshold_percent,
         asked.is_paired,
         tuple(_with_verdicts(judged, asked)),
-        tuple(one for _, part in by_measure for one in _with_verdicts(list(part), asked)),
-        tuple(cell for cell in cells[1] if cell not in cells[0]),
-        (*_remarks_on_damage((base, new)), *_remarks(cells, factors, (base, new), asked)),
+        tuple(one for found in by_measure for one in _with_verdicts(found, asked)),
+        tuple(cell for cell in new_cells if cell not in cells),
+        tuple(_remarks(both, factors, folders, asked)),
     )
 
 
-def _place_of_measure(one: Finding) -> int:
-    return USUAL_MEASURES.index(one.measure)
-
-
-def _whole_experiments(folder: Path) -> list[Row]:
+def _experiments(folder: Path) -> list[Row]:
+    """The aggregate rows."""
+    remedy = "netesto compare BASE NEW takes two results folders, each with an exp.csv"
     if not folder.is_dir():
-        raise UsageError(
-            f"{folder}: no such folder",
-            remedy="netesto compare BASE NEW takes two results folders, each with an exp.csv",
-        )
-    read: list[Row] = list(csvfile.read(folder / store.TABLE))
-    rows = [row for row in read if row.get("exp", "").endswith(".0")]
+        raise UsageError(f"{folder}: no such folder", remedy=remedy)
+    found: list[Row] = list(csvfile.read(folder / store.TABLE))
+    rows = [row for row in found if row.get("exp", "").endswith(".0")]
     if not rows:
-        raise UsageError(
-            f"{folder}: there are no experiments in it",
-            remedy="netesto compare BASE NEW takes two results folders, each with an exp.csv",
-        )
+        raise UsageError(f"{folder}: no experiments here", remedy=remedy)
     return rows
 
 
 def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
-    """The columns that tell cells apart."""
+    """The columns that distinguish cells."""
     possible = tuple(name for name in common if _is_factor(name))
     for name in asked:
-        if name not in common:
-            raise UsageError(
-                f"{name!r} is not in both folders", remedy=f"columns: {', '.join(possible)}"
-            )
-        if column(name).is_measured:
-            raise UsageError(
-                f"{name!r} is measured, and tells no experiments apart",
-                remedy=f"columns: {', '.join(possible)}",
-            )
+        if name not in common or column(name).is_measured:
+            fault = "is measured, not a factor" if name in common else "is not in both folders"
+            raise UsageError(f"{name!r} {fault}", remedy=f"columns: {', '.join(possible)}")
     return tuple(dict.fromkeys(asked)) or possible
 
 
@@ -218,153 +267,87 @@ def _check_measures(asked: Sequence[str], common: Sequence[str]) -> None:
             raise UsageError(f"{name!r} is not in both folders")
 
 
-def _cells(rows: Sequence[Row], factors: Sequence[str]) -> _Cells:
-    cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        cells.setdefault(tuple(row[name] for name in factors), []).append(row)
-    return cells
-
-
 # ---- one cell ----------------------------------------------------------------------------
 
-_Rows: TypeAlias = tuple[Sequence[Row], Sequence[Row]]
 
-
-def _judged_measures(asked: Sequence[str], known: Sequence[str], sides: _Rows) -> list[str]:
+def _judged_measures(asked: Sequence[str], known: Sequence[str], pair: _Pair) -> list[str]:
     if asked:
-        return [name for name in dict.fromkeys(asked) if _applies(name, sides)]
-    tests = {row["test"] for row in itertools.chain(*sides) if row.get("test")}
+        return [name for name in dict.fromkeys(asked) if _applies(name, pair)]
+    tests = pair[0].tests | pair[1].tests
     own = OF_REQUESTS if tests and tests <= REQUEST_TESTS else OF_STREAMS
     return [own if own in known else known[0]]
 
 
-def _applies(measure: str, sides: _Rows) -> bool:
-    """A latency of a stream is how long a call of send() took, which says how a buffer filled."""
-    tests = {row["test"] for row in itertools.chain(*sides) if row.get("test")}
-    return not measure.endswith("Latency") or tests <= REQUEST_TESTS
+def _applies(measure: str, pair: _Pair) -> bool:
+    """A latency of a stream is the duration of a call of send(), which shows how a buffer fills."""
+    return not measure.endswith("Latency") or pair[0].tests | pair[1].tests <= REQUEST_TESTS
 
 
-def _finding(cell: tuple[str, ...], measure: str, sides: _Rows, asked: Asked) -> Finding:
+def _finding(cell: Cell, measure: str, pair: _Pair, asked: Asked) -> Finding:
     """The runs and their change; the verdict comes when all of them are known."""
-    good = tuple(
-        [(row, value) for row in rows if (value := _value(row, measure)) is not None]
-        for rows in sides
-    )
-    counts = _undamaged(sides[0]), _undamaged(sides[1])
-    found = Finding(
-        cell,
-        measure,
-        tuple(value for _, value in good[0]),
-        tuple(value for _, value in good[1]),
-        runs=counts,
-        failed=(_failures(sides[0]), _failures(sides[1])),
-    )
-    for values, name, rows in zip((found.base, found.new), ("base", "new"), sides, strict=True):
-        if not values:
-            return replace(found, reason=_without_values(rows, name, measure))
-        if min(values) < 0:
-            return replace(found, reason=f"{name} has values below 0")
+    base, new = (runs.values(measure) for runs in pair)
+    found = replace(_counts(cell, measure, pair), base=base, new=new)
+    if fault := pair[0].fault(measure) or pair[1].fault(measure):
+        return replace(found, reason=fault)
     if asked.is_paired:
-        pairs = _pairs(sides, measure)
+        pairs = _pairs(pair, measure)
         if isinstance(pairs, str):
             return replace(found, reason=pairs)
         ones, others = zip(*pairs, strict=True)
         found = replace(found, base=ones, new=others, is_paired=True)
     test = ranks.paired if asked.is_paired else ranks.unpaired
     change = test(np.array(found.base), np.array(found.new))
-    return replace(found, change=change, p=change.p)
+    return replace(found, change=change, p=change.p, least_p=change.least_p)
 
 
-def _without_values(rows: Sequence[Row], name: str, measure: str) -> str:
-    failed = _failures(rows)
-    if not rows:
-        return f"{name} has no such runs"
-    if not _undamaged(rows):
-        return f"the raw data of all runs of {name} are damaged"
-    if failed == _undamaged(rows):
-        return f"{'all' if failed > 1 else 'the'} {failed} run{'s' * (failed > 1)} of {name} failed"
-    return f"no run of {name} tells {measure}"
+def _counts(cell: Cell, measure: str, pair: _Pair) -> Finding:
+    base, new = pair
+    runs, failed = (base.undamaged, new.undamaged), (base.failures, new.failures)
+    return Finding(cell, measure, (), (), runs, failed)
 
 
-def _value(row: Row, measure: str) -> float | None:
-    """A run that failed, wholly or in part, has measured something else, or nothing."""
-    return numbers.parse(row[measure]) if _is_well(row) else None
+def _of_failures(cell: Cell, pair: _Pair) -> Finding:
+    found = _counts(cell, FAILED_RUNS, pair)
+    p, least_p = ranks.fisher(found.failed, found.runs)
+    return replace(found, p=p, least_p=least_p)
 
 
-def _is_well(row: Row) -> bool:
-    """A classic exp.csv has no column status: there every row counts that has numbers."""
-    return row.get("status", OK) in {OK, ""}
-
-
-def _is_damaged(row: Row) -> bool:
-    """Neither measured nor failed: its raw data are not what they were."""
-    return row.get("status") == DAMAGED
-
-
-def _undamaged(rows: Sequence[Row]) -> int:
-    return sum(not _is_damaged(row) for row in rows)
-
-
-def _failures(rows: Sequence[Row]) -> int:
-    return sum(not _is_well(row) and not _is_damaged(row) for row in rows)
-
-
-def _pairs(sides: _Rows, measure: str) -> list[tuple[float, float]] | str:
-    """Values of runs of equal `rep` in their order; a text where these cannot be known.
+def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
+    """Values of runs of equal `rep` in their order; a text if the pairs are not known.
 
     A run that failed takes its partner with it.
     """
-    grouped: list[dict[str, list[float | None]]] = []
-    for rows in sides:
-        grouped.append({})
-        for row in rows:
-            values = grouped[-1].setdefault(row.get(REPETITION, ""), [])
-            values.append(_value(row, measure))
-    base, new = grouped
+    base, new = (runs.by_cell([REPETITION]) for runs in pair)
     found: list[tuple[float, float]] = []
     for repetition in base.keys() & new.keys():
-        ones, others = base[repetition], new[repetition]
+        ones, others = base[repetition].rows, new[repetition].rows
         if len(ones) != len(others):
             return f"{len(ones)} and {len(others)} runs of one repetition cannot be paired"
-        found += [
-            (one, other)
-            for one, other in zip(ones, others, strict=True)
-            if one is not None and other is not None
-        ]
-    return sorted(found) or "there is no pair of runs that both ended well"
-
-
-def _of_failures(cell: tuple[str, ...], sides: _Rows) -> Finding:
-    runs = _undamaged(sides[0]), _undamaged(sides[1])
-    failed = _failures(sides[0]), _failures(sides[1])
-    p, _ = ranks.fisher(failed, runs)
-    return Finding(cell, FAILED_RUNS, (), (), runs, failed, p=p)
+        for rows in zip(ones, others, strict=True):
+            one, other = (_value(row, measure) for row in rows)
+            if one is not None and other is not None:
+                found.append((one, other))
+    return sorted(found) or "there is no pair of runs without a failed one"
 
 
 # ---- verdicts ----------------------------------------------------------------------------
 
 
 def _with_verdicts(findings: Sequence[Finding], asked: Asked) -> list[Finding]:
-    """With p corrected for the number of those that can tell anything, and verdicts."""
+    """With p corrected for the number of those that can be decided, and verdicts."""
     corrected = _corrected(findings)
     compared = sum(one.change is not None for one in findings)
-    judged: list[Finding] = []
-    for place, one in enumerate(findings):
-        fair = replace(one, p=corrected.get(place, 1.0))
-        if one.measure == FAILED_RUNS:
-            judged.append(_judged_failures(fair))
-        elif one.change is not None:
-            judged.append(_judged(fair, one.change, asked, compared))
-        else:
-            judged.append(fair)
-    return judged
+    return [
+        _judged(replace(one, p=corrected.get(place, 1.0)), asked, compared)
+        for place, one in enumerate(findings)
+    ]
 
 
 def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
-    """p of those that can tell anything, by their places, corrected for their number.
+    """p of those that can be decided, by their places, corrected for their number.
 
-    Failures are rare, and clear where they matter: they have a fifth of ALPHA where any run failed,
-    so that neither they nor the measures have to be corrected for the other's number.
+    Failures are rare, and clear if they matter: they have a fifth of ALPHA if any run failed, so
+    that neither they nor the measures have to be corrected for the other's number.
     """
     has_failures = any(one.measure == FAILED_RUNS for one in findings)
     corrected: dict[int, float] = {}
@@ -372,29 +355,22 @@ def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
         able = [
             place
             for place, one in enumerate(findings)
-            if (one.measure == FAILED_RUNS) == is_failures and _least_p(one) < ALPHA * share
+            if (one.measure == FAILED_RUNS) == is_failures and one.least_p < ALPHA * share
         ]
         found = ranks.holm([findings[place].p for place in able])
         corrected |= {place: min(1.0, p / share) for place, p in zip(able, found, strict=True)}
     return corrected
 
 
-def _least_p(one: Finding) -> float:
+def _judged(one: Finding, asked: Asked, compared: int) -> Finding:
     if one.measure == FAILED_RUNS:
-        return ranks.fisher(one.failed, one.runs)[1]
-    return 1.0 if one.change is None else one.change.least_p
-
-
-def _judged_failures(one: Finding) -> Finding:
-    shares = [failed / runs for failed, runs in zip(one.failed, one.runs, strict=True)]
-    if one.p < ALPHA:
-        is_worse = shares[1] > shares[0]
-        return replace(one, verdict=Verdict.WORSE if is_worse else Verdict.BETTER)
-    return replace(one, verdict=Verdict.CANNOT_TELL, reason="may be chance")
-
-
-def _judged(one: Finding, change: Change, asked: Asked, compared: int) -> Finding:
-    threshold = asked.threshold_percent / 100
+        if one.p >= ALPHA:
+            return replace(one, verdict=Verdict.CANNOT_TELL, reason="may be chance")
+        base, new = (failed / runs for failed, runs in zip(one.failed, one.runs, strict=True))
+        return replace(one, verdict=Verdict.WORSE if new > base else Verdict.BETTER)
+    change, threshold = one.change, asked.threshold_percent / 100
+    if change is None:
+        return one
     differs = one.p < ALPHA and change.direction != 0
     if differs and abs(change.part) >= threshold:
         is_better = (change.direction > 0) == (column(one.measure).better == "more")
@@ -409,7 +385,7 @@ def _judged(one: Finding, change: Change, asked: Asked, compared: int) -> Findin
 
 
 def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:
-    """How many runs find a change by the threshold, or one as great as this seems to be."""
+    """How many runs find a change by the threshold, or one as large as this seems to be."""
     base, new = np.array(one.base), np.array(one.new)
     part = threshold if change.part == math.inf else max(threshold, abs(change.part))
     is_paired = one.is_paired
@@ -417,64 +393,59 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
     what = "pairs" if is_paired else "runs on each side"
     there = min(len(base), len(new))
     if needed is None:
-        return f"how many {what} would tell is not known"
+        return f"the number of {what} that are needed is not known"
     if needed > there:
-        return f"about {needed} {what} would tell"
-    return f"close to the threshold: more than these {there} {what} may tell"
+        return f"about {needed} {what} are needed"
+    return f"close to the threshold: more than these {there} {what} may be needed"
 
 
-# ---- what must be known besides ----------------------------------------------------------
-
-
-def _remarks_on_damage(sides: _Rows) -> Iterable[str]:
-    for name, rows in zip(("base", "new"), sides, strict=True):
-        if count := len(rows) - _undamaged(rows):
-            yield (
-                f"{count} run{'s' if count > 1 else ''} of {name} left out: raw data damaged, as "
-                "`netesto report` tells."
-            )
+# ---- remarks -----------------------------------------------------------------------------
 
 
 def _remarks(
-    cells: tuple[_Cells, _Cells], factors: Sequence[str], rows: _Rows, asked: Asked
+    common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, asked: Asked
 ) -> Iterable[str]:
-    common = [cell for cell in cells[0] if cell in cells[1]]
+    """What a reader must know besides. `common` are the cells in both folders."""
+    for runs in folders:
+        if count := len(runs.rows) - runs.undamaged:
+            yield (
+                f"{_count(count, 'run')} of {runs.name} left out: raw data damaged, see "
+                "`netesto report`."
+            )
     if not common:
         yield "No experiment is in both folders: nothing was compared."
-    for name, one, other in (("new", *cells), ("base", cells[1], cells[0])):
+    for new, base in ((1, 0), (0, 1)):
         # A damaged run is there, though it cannot be compared.
-        fewer = [(_undamaged(one[cell]), len(other[cell])) for cell in common]
-        gone = sum(there - here for there, here in fewer if there > here)
-        if gone:
-            where = sum(there > here for there, here in fewer)
+        missing = [pair[base].undamaged - len(pair[new].rows) for pair in common]
+        counts = [count for count in missing if count > 0]
+        if counts:
             yield (
-                f"{gone} run{'s are' if gone > 1 else ' is'} missing in {name}: it has fewer of "
-                f"{where} experiment{'s' if where > 1 else ''}."
+                f"{_count(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
+                f"{folders[new].name}: it has fewer of {_count(len(counts), 'experiment')}."
             )
-    yield from _columns_of_one(factors, rows, asked)
-    if any(
-        name.endswith("Latency") and not _applies(name, (cells[0][cell], cells[1][cell]))
-        for name in asked.measures
-        for cell in common
-    ):
+    if not asked.by:
+        yield from _columns_of_one(factors, *folders)
+        yield from _columns_of_one(factors, *reversed(folders))
+    if any(not _applies(name, pair) for name in asked.measures for pair in common):
         yield (
-            "Latencies of streams are not compared: they tell how long a call of send() took, "
-            "not how long the network did."
+            "Latencies of streams are not compared: they are the duration of a call of send(), "
+            "not of a transaction."
         )
-    if asked.is_paired and not any(row.get(REPETITION) for row in rows[0]):
+    if asked.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
         yield "There is no rep to pair by: runs are paired in their order."
 
 
-def _columns_of_one(factors: Sequence[str], rows: _Rows, asked: Asked) -> Iterable[str]:
-    """Runs that differ in a column that the other folder lacks count as repeats of each other."""
-    if asked.by:
-        return
-    for side, own, other in (("base", *rows), ("new", rows[1], rows[0])):
-        for name in own[0]:
-            if name in other[0] or name in factors or not _is_factor(name):
-                continue
-            if len({row[name] for row in own}) > 1:
-                yield (
-                    f"Only {side} has a column {name}: runs that differ in it are taken for "
-                    "repeats of each other."
-                )
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count > 1)}"
+
+
+def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterable[str]:
+    """Runs that differ in a column that the other folder lacks count as repetitions."""
+    for name in own.rows[0]:
+        if name in other.rows[0] or name in factors or not _is_factor(name):
+            continue
+        if len({row[name] for row in own.rows}) > 1:
+            yield (
+                f"Only {own.name} has a column {name}: runs that differ in it are taken for "
+                "repetitions of each other."
+            )

@@ -1,8 +1,9 @@
-"""A comparison for people: its table, what it comes to in words, and the page."""
+"""A comparison for people: its table, its summary in words, and the page."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from netesto.results.columns import column
 # Floats end near here; a p below is shown as such.
 SMALLEST_P = 1e-300
 
+_NUMERIC = ("base median", "new median", "change", "95 % interval", "p", "runs", "failed")
 _MARKS = {Verdict.WORSE: "loss", Verdict.NOT_COMPARABLE: "latency", Verdict.BETTER: "rate"}
 
 
@@ -25,31 +27,19 @@ def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
     """Findings as a table: the factors that vary, medians, change, interval, p, verdict."""
     varying = _varying(comparison)
     names = [comparison.factors[place] for place in varying]
-    headings = [
-        *(tables.Heading(name, name, is_numeric=False) for name in names),
-        tables.Heading("measure", "measure", is_numeric=False),
-        *(
-            tables.Heading(name, name, is_numeric=True)
-            for name in (
-                "base median",
-                "new median",
-                "change",
-                "95 % interval",
-                "p",
-                "runs",
-                "failed",
-            )
-        ),
-        tables.Heading("verdict", "verdict", is_numeric=False),
-    ]
     return Table(
-        tuple(headings),
+        (*_headings([*names, "measure"]), *_headings(_NUMERIC, are_numeric=True),
+         *_headings(["verdict"])),
         tuple(_row([one.cell[place] for place in varying], one) for one in findings),
-    )
+    )  # fmt: skip
+
+
+def _headings(names: Sequence[str], *, are_numeric: bool = False) -> list[tables.Heading]:
+    return [tables.Heading(name, name, is_numeric=are_numeric) for name in names]
 
 
 def _varying(comparison: Comparison) -> list[int]:
-    """Which factors tell the cells apart; the others are the same in all of them."""
+    """The places of the factors that distinguish cells; the others are the same in all of them."""
     return [
         place
         for place in range(len(comparison.factors))
@@ -87,12 +77,12 @@ def _median(values: Sequence[float]) -> str:
 
 
 def _probability(p: float) -> str:
-    """Never 0: however small, it is a probability."""
+    """Never 0, however small."""
     return f"{p:.2g}" if p >= SMALLEST_P else f"< {SMALLEST_P:g}"
 
 
 def percent(part: float) -> str:
-    """0.0512 is +5.1 %; from 0 to something there is no part."""
+    """0.0512 is +5.1 %; a change from 0 has no percentage."""
     if part == math.inf:
         return "from 0"
     digits = 0 if abs(part) >= 10 else 1
@@ -109,7 +99,7 @@ def headline(comparison: Comparison) -> str:
     having = len(comparison.having(verdict))
     within = f"{comparison.threshold_percent:g} %"
     if not total:
-        return "Not comparable: there was nothing to compare."
+        return "Not comparable: nothing to compare."
     several = f"{having} of {total} comparisons" if total > 1 else "the only comparison"
     show = "show" if having > 1 else "shows"
     match verdict:
@@ -119,8 +109,8 @@ def headline(comparison: Comparison) -> str:
             return f"Not comparable: {several} could not be made."
         case Verdict.CANNOT_TELL:
             return (
-                f"Cannot tell: in {several} the runs show neither a difference of {within} or more,"
-                " nor that there is none."
+                f"Cannot tell: in {several} the runs show neither a difference of {within} or more"
+                " nor equivalence."
             )
         case Verdict.BETTER:
             return f"Better: {several} {show} that new is better, and none that it is worse."
@@ -129,9 +119,9 @@ def headline(comparison: Comparison) -> str:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """What a terminal tells behind the table: sentences, the verdict last."""
+    """What a terminal shows after the table: sentences, the verdict last."""
     counts = Counter(one.verdict for one in comparison.judged)
-    told = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
+    verdicts = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
     total = counts.total()
     sentences = list(comparison.remarks)
     if comparison.only_new:
@@ -142,12 +132,12 @@ def summary(comparison: Comparison) -> list[str]:
     if (beside := _beside(comparison)) != "":
         sentences.append(beside)
     if total > 1:
-        sentences.append(f"{total} comparisons: {told}.")
+        sentences.append(f"{total} comparisons: {verdicts}.")
     return [*sentences, headline(comparison)]
 
 
 def _beside(comparison: Comparison) -> str:
-    """What measures say that are not judged."""
+    """What the measures that are not judged show."""
     counts = Counter((one.measure, one.verdict) for one in comparison.told)
     cells = Counter(one.measure for one in comparison.told)
     found = [
@@ -202,23 +192,23 @@ def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
         else ("the Mann-Whitney test", "all ratios of a run of new to a run of base")
     )
     what = (
-        "Medians are of the runs that ended well. The change is not their ratio, but the median of"
-        f" {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that no"
-        " direction can contradict its p. Each interval is of its comparison alone; p is corrected"
-        " for what else is judged (Holm)."
+        "Medians are of the runs that did not fail. The change is not their ratio, but the median"
+        f" of {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that"
+        " no direction can contradict its p. Each interval is of its comparison alone; p is"
+        " corrected for the number of comparisons (Holm)."
     )
     verdicts = (
         f"Worse and better: p below {ALPHA:g}, and a change of {within} or more. Equivalent: the"
-        f" whole interval is within {within}. Cannot tell: neither; the number of runs is that"
-        f" which finds a change of {within} in 80 of 100 cases, if runs spread as these do. Not"
-        " comparable: one side has no run that can be compared. Shares of failed runs are compared"
-        " by Fisher's exact test."
+        f" whole interval is within {within}. Cannot tell: neither; the number of runs is what"
+        f" finds a change of {within} in 80 of 100 cases, if the variance of runs stays the same."
+        " Not comparable: one side has no run that can be compared. Shares of failed runs are"
+        " compared by Fisher's exact test."
     )
     return what, verdicts
 
 
 def _points(comparison: Comparison) -> list[Point]:
-    """The findings that have a place on an axis of percent."""
+    """The findings with a place on an axis of percentages."""
     varying = _varying(comparison)
     points: list[Point] = []
     for one in (*comparison.judged, *comparison.told):
@@ -226,24 +216,17 @@ def _points(comparison: Comparison) -> list[Point]:
         if change is None or change.part == math.inf:
             continue
         label = ", ".join(one.cell[place] or "none" for place in varying)
+        point = Point(one.measure, label, change.part * 100, one.verdict.value)
         between = change.interval
-        has_ends = between is not None and between.high < math.inf
-        points.append(
-            Point(
-                one.measure,
-                label,
-                change.part * 100,
-                one.verdict.value,
-                low=between.low * 100 if between is not None and has_ends else None,
-                high=between.high * 100 if between is not None and has_ends else None,
-            )
-        )
+        if between is not None and between.high < math.inf:
+            point = replace(point, low=between.low * 100, high=between.high * 100)
+        points.append(point)
     return points
 
 
 def _cells_table(factors: Sequence[str], cells: Sequence[tuple[str, ...]]) -> Table:
     filled = [place for place in range(len(factors)) if any(cell[place] for cell in cells)]
     return Table(
-        tuple(tables.Heading(factors[place], factors[place], is_numeric=False) for place in filled),
+        tuple(_headings([factors[place] for place in filled])),
         tuple(Row(tuple(Cell(cell[place]) for place in filled)) for cell in cells),
     )

@@ -14,7 +14,7 @@ KINDS = ("cannot tell", "worse", "better", "equivalent")
 STYLE = Style(
     width_px=1100, height_px=460, axis_in=7.5, palette="safe", legend="right", background=None
 )
-REMARK = "Bars are the 95 % interval of each change, where there are runs enough for one."
+REMARK = "Bars are the 95 % interval of each change, if there are enough runs for one."
 
 
 @dataclass(frozen=True, slots=True)

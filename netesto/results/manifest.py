@@ -1,4 +1,4 @@
-"""manifest.json: what was asked of an experiment and what really happened."""
+"""manifest.json: the requested and the achieved values of an experiment."""
 
 import json
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn
 
+from netesto import typed
 from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import durable
@@ -17,7 +18,7 @@ from netesto.results.evidence import FAILED, OK, PARTIAL
 # Its place in an experiment's folder.
 NAME = "manifest.json"
 
-# Raised when a reader of the old form would misunderstand the new one.
+# Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
 
 # What people look for in a request stands in front of its other keys.
@@ -29,9 +30,9 @@ REQUEST_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRecord:
-    """One flow: asked and achieved. Times are UTC seconds on the controller's clock.
+    """One flow: requested and achieved. Times are UTC seconds on the controller's clock.
 
-    `status` is "ok" or the reason it failed. `start_skew_ms` is achieved minus asked start.
+    `status` is "ok" or the reason it failed. `start_skew_ms` is achieved minus requested start.
     """
 
     instance: int
@@ -71,7 +72,7 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRecord:
-    """A lab path, asked against measured before traffic. Rates in bit/s, None: not asked."""
+    """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested."""
 
     source: str
     destination: str
@@ -124,12 +125,8 @@ class Manifest:
 
 
 def _converter() -> cattrs.Converter:
-    converter = cattrs.Converter(omit_if_default=False)
-    # cattrs takes whatever can be made a text or a number for one; what was written was one.
-    converter.register_structure_hook(str, _text)
-    converter.register_structure_hook(int, _whole)
-    converter.register_structure_hook(float, _number)
-    converter.register_structure_hook(bool, _truth)
+    # An older netesto reads what a newer one added to the format.
+    converter = typed.converter(forbid_extra_keys=False)
     for kind in (IPv4Address, IPv6Address):
         converter.register_unstructure_hook(kind, str)
     plain = make_dict_unstructure_fn(GroupRequest, converter)
@@ -142,38 +139,14 @@ def _converter() -> cattrs.Converter:
     return converter
 
 
-def _text(value: object, _: type[str]) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _whole(value: object, _: type[int]) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
-    return value
-
-
-def _number(value: object, _: type[float]) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
-
-
-def _truth(value: object, _: type[bool]) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
-
-
 def write(manifest: Manifest, path: Path) -> None:
-    """Write `path`, readable by people. ResultsError if the disk does not take it."""
+    """Write `path`, indented. ResultsError if that fails."""
     value = _converter().unstructure(manifest)
     durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)
 
 
 def read(path: Path) -> Manifest:
-    """Read `path`. ResultsError if it is no manifest, of a newer form, or contradicts itself."""
+    """Read `path`. ResultsError if it is not a manifest, of a newer format, or inconsistent."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
         if not isinstance(value, dict):
@@ -192,26 +165,26 @@ def read(path: Path) -> Manifest:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _contradiction(found: Manifest, path: Path) -> str:
-    """What no experiment's manifest can say; "" if there is nothing such."""
+    """What no experiment's manifest can say; "" if it is consistent."""
     if (name := path.parent.name.removesuffix(".partial")).isdecimal() and int(name) != found.exp:
         return f"it is that of experiment {found.exp}"
     if found.status not in {OK, PARTIAL, FAILED}:
-        return f"{found.status!r} is not what became of an experiment"
+        return f"invalid status {found.status!r}"
     for name in found.columns:
         if not name or not name.isprintable():
-            return f"{name!r} is no name of a column"
+            return f"invalid column name {name!r}"
     for file in found.files:
         if file.startswith("/") or ".." in PurePosixPath(file).parts:
-            return f"{file!r} is no file of the experiment"
+            return f"{file!r} is not a file of the experiment"
     for group in found.groups:
         request = group.request
         for host in (request.client, request.server):
             if host not in found.hosts:
-                return f"group {request.group} ran at {host}, of which it does not tell"
+                return f"group {request.group} ran on {host}, which is missing in hosts"
         if len(group.instances) != request.instances:
             return f"group {request.group} has {len(group.instances)} of {request.instances} flows"
         for flow in group.instances:

@@ -348,7 +348,7 @@ def test_rows_that_were_edited_are_told(results, capsys):
     edited(results / "exp.csv")
     report(results)
     assert capsys.readouterr().err == (
-        "warning: experiment 1: exp.csv had other rows than its data give; made anew\n"
+        "warning: experiment 1: exp.csv had other rows than its data give; rebuilt\n"
     )
 
 
@@ -400,13 +400,13 @@ def test_show_of_an_rtt_that_is_no_number_shows_it(results, capsys):
 def test_show_of_a_table_that_is_no_text_tells_how_to_mend_it(results, capsys):
     not_text(results / "exp.csv")
     assert cli.main(["show", str(results)]) == 3
-    assert f"`netesto report {results}` makes it anew" in capsys.readouterr().err
+    assert f"`netesto report {results}` rebuilds it" in capsys.readouterr().err
 
 
 def test_show_of_a_torn_table_tells_how_to_mend_it(results, capsys):
     torn(results / "exp.csv")
     assert cli.main(["show", str(results)]) == 3
-    assert f"`netesto report {results}` makes it anew" in capsys.readouterr().err
+    assert f"`netesto report {results}` rebuilds it" in capsys.readouterr().err
 
 
 def test_compare_tells_of_rows_that_are_not_what_was_derived(results, rebuilt, capsys):

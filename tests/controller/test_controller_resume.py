@@ -100,4 +100,4 @@ def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
     warnings: list[str] = []
     shutil.rmtree(store.whole(1))
     assert measured(store, "a", "exp:one\n", warnings.append) is None
-    assert warnings == ["ca=bbr rep=1 is run again: experiment 1 is not here any more"]
+    assert warnings == ["ca=bbr rep=1 is run again: experiment 1 is missing"]

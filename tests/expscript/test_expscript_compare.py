@@ -147,10 +147,10 @@ def test_more_delay_is_worse():
     ("base", "new", "verdict", "reason"),
     [
         ([94] * 6, [80] * 6, Verdict.WORSE, ""),
-        ([94], [80], Verdict.CANNOT_TELL, "about 4 runs on each side would tell"),
-        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL, "about 4 runs on each side would tell"),
+        ([94], [80], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
+        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
         ([80, 95, 110, 125], [80, 95, 110, 125], Verdict.CANNOT_TELL,
-         "about 258 runs on each side would tell"),
+         "about 258 runs on each side are needed"),
     ],
 )  # fmt: skip
 def test_too_few_runs_cannot_tell_and_say_how_many_would(folders, base, new, verdict, reason):
@@ -165,11 +165,11 @@ def test_several_comparisons_need_more_runs():
     new = rows("exp,ca,rate", *(f"1.0,{ca},{50 + run}" for ca in cells for run in range(4)))
     comparison = compare.compare_rows(base, new, Asked())
     assert [(one.verdict, one.reason) for one in comparison.judged] == [
-        (Verdict.CANNOT_TELL, "about 5 runs on each side would tell")
+        (Verdict.CANNOT_TELL, "about 5 runs on each side are needed")
     ] * 2
     assert comparepage.headline(comparison) == (
         "Cannot tell: in 2 of 2 comparisons the runs show neither a difference of 5 % or more,"
-        " nor that there is none."
+        " nor equivalence."
     )
 
 
@@ -223,7 +223,10 @@ def test_a_column_of_one_folder_that_varies_there_is_told():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
     assert compare.compare_rows(base, new, Asked()).remarks == (
-        "Only new has a column ecn: runs that differ in it are taken for repeats of each other.",
+        (
+            "Only new has a column ecn: runs that differ in it are taken for repetitions of each "
+            "other."
+        ),
     )
 
 
@@ -273,7 +276,7 @@ def test_a_measure_asked_for_is_judged(folders):
     assert judged(comparison) == [
         ("rtt", Verdict.NOT_COMPARABLE), ("rate", Verdict.EQUIVALENT),
     ]  # fmt: skip
-    assert comparison.judged[0].reason == "no run of base tells rtt"
+    assert comparison.judged[0].reason == "no run of base has a value of rtt"
 
 
 def test_repetitions_of_a_sweep_are_repeats():
@@ -297,7 +300,7 @@ def test_a_column_to_tell_apart_by_must_be_there_and_asked_for(folders, column, 
 
 
 def test_a_folder_without_results_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="there are no experiments in it"):
+    with pytest.raises(UsageError, match="no experiments here"):
         compare.compare(tmp_path, tmp_path)
 
 
@@ -412,7 +415,7 @@ def test_the_terminal_shows_a_table(folders):
         ["bbr", "rate (Mbit/s)", "92.5", "80", "-13.5 %", "-15.8 % … -11.1 %", "0.0022", "6/6",
          "", "worse"],
         ["cubic", "rate (Mbit/s)", "92.5", "91", "-1.6 %", "", "1", "6/1", "",
-         "cannot tell: about 8 runs on each side would tell"],
+         "cannot tell: about 8 runs on each side are needed"],
     ]  # fmt: skip
 
 
@@ -508,7 +511,7 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
     found = compare.compare(tmp_path / "base", tmp_path / "new", Asked())
     assert found.judged == whole.judged
     assert found.remarks == (
-        "1 run of new left out: raw data damaged, as `netesto report` tells.",
+        "1 run of new left out: raw data damaged, see `netesto report`.",
         *whole.remarks,
     )
 
