@@ -1,12 +1,12 @@
-"""Two groups of runs by their ranks: whether they differ, by how much, and how sure that is.
+"""Two groups of runs by their ranks: whether they differ, by how much, and how certain that is.
 
 Test, change and interval are of one statistic, so that none can contradict another: of all ratios
 of a run of one group to a run of the other, how many are above 1. The Mann-Whitney test counts
 them, the change is their median (J. Hodges, E. Lehmann, Ann. Math. Statist. 34, 1963), and the
-interval's ends are those of them that the test would just not refuse. Pairs have the Wilcoxon test
-and the means of two log ratios in their place. (M. Hollander, D. Wolfe: Nonparametric Statistical
-Methods, 1999, 4.1 to 4.3 and 3.1 to 3.3.) Ratios, for a threshold is a part of the base; 0 against
-0 is 1, anything against 0 infinite.
+interval's ends are those that the test would just not reject. Pairs use the Wilcoxon test and the
+means of two log ratios instead. (M. Hollander, D. Wolfe: Nonparametric Statistical
+Methods, 1999, 4.1 to 4.3 and 3.1 to 3.3.) Ratios, because a threshold is a fraction of the base; 0
+to 0 is 1, anything else to 0 infinite.
 """
 
 import math
@@ -24,25 +24,25 @@ from netesto.report.expscript.estimates import Interval
 
 _Ranks: TypeAlias = NDArray[np.int64]
 
-# Up to so many values all arrangements are counted; beyond, the sums are as good as normal.
+# Up to so many values all arrangements are counted; of more, the sums are as good as normal.
 EXACT_MAX = 100
-# So many ratios are kept and sorted at most.
+# At most so many ratios are kept and sorted.
 RATIOS_MAX = 1_000_000
-# Log ratios nearer than this are equal: the last digits of a quotient mean nothing.
+# Log ratios closer than this are equal: the last digits of a quotient mean nothing.
 _DECIMALS = 12
-# Two groups so many standard deviations of a difference apart hardly ever overlap.
+# Two groups hardly ever overlap if they are so many standard deviations of a difference apart.
 APART = 3.0
-# Nothing tells how many runs a change takes that hides behind this many.
+# More runs than this are not a useful answer.
 RUNS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From base to new, as a part of base: 0.1 is 10 % more, -1 is nothing left.
+    """From base to new, as a fraction of base: 0.1 is 10 % more, -1 is nothing left.
 
-    `interval` is None where there are too few runs for one. `direction` is the sign of the test's
-    statistic, and never another than that of `part`. `least_p` is the smallest p that so many runs
-    with these ties could have given.
+    `interval` is None if there are too few runs for one. `direction` is the sign of the test's
+    statistic, which `part` never contradicts. `least_p` is the smallest p that so many runs with
+    these ties could have given.
     """
 
     part: float
@@ -55,11 +55,9 @@ class Change:
 def unpaired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     """The change between two groups of at least one run each, none of them negative."""
     ranks = _doubled_ranks(np.concatenate((base, new)))
-    chosen = len(new)
-    p, least, direction = _of_sum(ranks, chosen, int(ranks[len(base) :].sum()))
-    apart = _Ratios(base, new)
-    below = _untied_tail(len(base), chosen, (1 - confidence) / 2)
-    return Change(_median(apart), _between(apart, below), p, least, direction)
+    result = _of_sum(ranks, len(new)).result(int(ranks[len(base) :].sum()))
+    untied = _of_sum(2 * np.arange(1, len(ranks) + 1), len(new))
+    return _change(_Ratios(base, new), result, untied.below((1 - confidence) / 2))
 
 
 def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
@@ -68,22 +66,30 @@ def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     ranks = _doubled_ranks(np.abs(ratios))
     # A pair without a difference has a rank (J. Pratt, J. Amer. Statist. Assoc. 54, 1959) and no
     # sign.
-    signed = ranks[ratios != 0]
-    p, least, direction = _of_signs(signed, int(ranks[ratios > 0].sum()))
+    result = _of_signs(ranks[ratios != 0]).result(int(ranks[ratios > 0].sum()))
     first, second = np.triu_indices(len(ratios))
     with np.errstate(invalid="ignore"):
-        means = np.nan_to_num((ratios[first] + ratios[second]) / 2, nan=0.0, posinf=np.inf,
-                              neginf=-np.inf)  # fmt: skip
-    below = _untied_signs_tail(len(ratios), (1 - confidence) / 2)
-    means.sort()
-    return Change(_median(means), _between(means, below), p, least, direction)
+        means = (ratios[first] + ratios[second]) / 2
+    means = np.sort(np.where(np.isnan(means), 0.0, means))
+    untied = _of_signs(2 * np.arange(1, len(ratios) + 1))
+    return _change(means, result, untied.below((1 - confidence) / 2))
+
+
+def _change(ordered: "Floats | _Ratios", result: tuple[float, float, int], below: int) -> Change:
+    """From sorted log ratios, and p, the smallest p and the direction of their test. The interval
+    leaves out `below` ratios on each side."""
+    p, smallest, direction = result
+    middle = [float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])]
+    part = 0.0 if middle == [-math.inf, math.inf] else _part(sum(middle) / 2)
+    interval = None
+    if below >= 0:
+        interval = Interval(_part(float(ordered[below])), _part(float(ordered[-1 - below])))
+    return Change(part, interval, p, smallest, direction)
 
 
 class _Ratios:
-    """All log ratios in their order, without keeping them where they are too many.
-
-    Then one of them is found by bisection: how many are at or below a number, the sorted runs tell.
-    """
+    """All log ratios in order; if they are too many to keep, one is found by bisection: the sorted
+    runs give how many are at or below a number."""
 
     def __init__(self, base: Floats, new: Floats) -> None:
         self._count = len(base) * len(new)
@@ -118,7 +124,7 @@ class _Ratios:
         return round(high, _DECIMALS)
 
     def _at_or_below(self, ratio: float) -> int:
-        # Those of 0 to 0 are 0, and not what a difference of infinities is.
+        # Those of 0 to 0 are 0, not the difference of infinities.
         greater = np.searchsorted(self._base, self._new - ratio, side="left")
         found = self._count - int(greater.sum())
         return found if ratio >= 0 else found - self._zeros
@@ -133,26 +139,12 @@ def _ratios(base: Floats, new: Floats) -> Floats:
     return rounded
 
 
-def _median(ordered: Floats | _Ratios) -> float:
-    middle = [float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])]
-    if middle[0] == -math.inf and middle[1] == math.inf:
-        return 0.0
-    return _part(sum(middle) / 2)
-
-
 def _part(logarithm: float) -> float:
     return math.expm1(min(logarithm, 700.0)) if logarithm < math.inf else math.inf
 
 
-def _between(ordered: Floats | _Ratios, below: int) -> Interval | None:
-    """From the value with `below` others under it to the one with as many above it."""
-    if below < 0:
-        return None
-    return Interval(_part(float(ordered[below])), _part(float(ordered[-1 - below])))
-
-
 def _doubled_ranks(values: Floats) -> _Ranks:
-    """Twice the ranks, from 2; equal values have the mean of theirs, which is whole then."""
+    """Twice the ranks, from 2; equal values have the mean of theirs, which is then whole."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     doubled: _Ranks = (2 * last - counts + 1)[inverse]
@@ -162,65 +154,75 @@ def _doubled_ranks(values: Floats) -> _Ranks:
 # ---- distributions -----------------------------------------------------------------------
 
 
-def _of_sum(ranks: _Ranks, chosen: int, total: int) -> tuple[float, float, int]:
-    """p, the least p, and the direction of a sum of `chosen` ranks."""
-    expected = float(ranks.sum()) * chosen / len(ranks)
+@dataclass(frozen=True, slots=True)
+class _Null:
+    """How a sum of doubled ranks is distributed if nothing differs.
+
+    `counts`: how many arrangements, all equally likely, have each sum; None if they are too many,
+    and the sum is as good as normal, with this variance, and is at most `greatest`.
+    """
+
+    expected: float
+    counts: Floats | None = None
+    variance: float = 0.0
+    greatest: float = 0.0
+
+    def result(self, total: int) -> tuple[float, float, int]:
+        """p of this sum, the smallest p of any sum, and the direction: its sign."""
+        apart = total - self.expected
+        direction = 0 if abs(apart) < 1e-6 else int(math.copysign(1, apart))
+        if self.counts is None:
+            furthest = max(abs(self.greatest - self.expected), 1.0)
+            return self._normal_p(abs(apart)), self._normal_p(furthest), direction
+        distances = np.abs(np.arange(len(self.counts)) - self.expected)
+        furthest = float(distances[self.counts > 0].max())
+        # Expected sums are not whole if the groups have different sizes.
+        p, smallest = (
+            float(self.counts[distances >= limit - 1e-6].sum() / self.counts.sum())
+            for limit in (abs(apart), furthest)
+        )
+        return min(p, 1.0), min(smallest, 1.0), direction
+
+    def _normal_p(self, apart: float) -> float:
+        """With the correction for continuity: sums differ by 2 at least."""
+        if self.variance <= 0:
+            return 1.0
+        return math.erfc(max(0.0, apart - 1) / math.sqrt(2 * self.variance))
+
+    def below(self, tail: float) -> int:
+        """Of ranks without ties: the greatest u such that the u+1 smallest values of the statistic,
+        which are half the sums above the smallest sum, have a probability within the tail; -1 if
+        there is none."""
+        if self.counts is None:
+            z = statistics.NormalDist().inv_cdf(1 - tail)
+            smallest = 2 * self.expected - self.greatest
+            return math.floor((self.expected - smallest - z * math.sqrt(self.variance)) / 2) - 1
+        shares = np.cumsum(self.counts[np.argmax(self.counts > 0) :: 2]) / self.counts.sum()
+        return int(np.searchsorted(shares, tail + 1e-12, side="right")) - 1
+
+
+def _of_sum(ranks: _Ranks, chosen: int) -> _Null:
+    """Of the sum of `chosen` ranks."""
+    ordered = sorted(ranks.tolist())
+    expected = sum(ordered) * chosen / len(ranks)
     if len(ranks) <= EXACT_MAX:
-        counts = _sums(tuple(sorted(ranks.tolist())), chosen)
-        return _exact(counts, expected, total)
-    spread = float(np.var(ranks, ddof=1)) * chosen * (len(ranks) - chosen) / len(ranks)
-    return _approximate(expected, spread, total, np.sort(ranks), chosen)
+        return _Null(expected, _sums(tuple(ordered), chosen))
+    variance = float(np.var(ranks, ddof=1)) * chosen * (len(ranks) - chosen) / len(ranks)
+    return _Null(expected, variance=variance, greatest=sum(ordered[-chosen:]))
 
 
-def _of_signs(ranks: _Ranks, total: int) -> tuple[float, float, int]:
-    """p, the least p, and the direction of the sum of the ranks with a plus."""
-    expected = float(ranks.sum()) / 2
+def _of_signs(ranks: _Ranks) -> _Null:
+    """Of the sum of the ranks with a plus."""
+    total = float(ranks.sum())
     if len(ranks) <= EXACT_MAX:
-        return _exact(_signed_sums(tuple(sorted(ranks.tolist()))), expected, total)
-    spread = float((ranks.astype(np.float64) ** 2).sum()) / 4
-    return _approximate(expected, spread, total, ranks, len(ranks))
-
-
-def _exact(counts: Floats, expected: float, total: int) -> tuple[float, float, int]:
-    """`counts` has the number of arrangements with each sum; all are equally likely."""
-    apart = np.abs(np.arange(len(counts)) - expected)
-    there = counts > 0
-    furthest = float(apart[there].max())
-    # Expected sums are not whole where the groups have different sizes.
-    p = float(counts[apart >= abs(total - expected) - 1e-6].sum() / counts.sum())
-    least = float(counts[apart >= furthest - 1e-6].sum() / counts.sum())
-    return min(p, 1.0), min(least, 1.0), _sign(total - expected)
-
-
-def _approximate(
-    expected: float,
-    spread: float,
-    total: int,
-    ranks: _Ranks,
-    chosen: int,
-) -> tuple[float, float, int]:
-    """By the normal distribution, with the correction for continuity: sums go by 2 at least."""
-    furthest = max(abs(float(ranks[-chosen:].sum()) - expected), 1.0)
-    return (
-        _normal_p(abs(total - expected), spread),
-        _normal_p(furthest, spread),
-        _sign(total - expected),
-    )
-
-
-def _normal_p(apart: float, spread: float) -> float:
-    if spread <= 0:
-        return 1.0
-    return math.erfc(max(0.0, apart - 1) / math.sqrt(2 * spread))
-
-
-def _sign(value: float) -> int:
-    return 0 if abs(value) < 1e-6 else int(math.copysign(1, value))
+        return _Null(total / 2, _signed_sums(tuple(sorted(ranks.tolist()))))
+    squares = float((ranks.astype(np.float64) ** 2).sum())
+    return _Null(total / 2, variance=squares / 4, greatest=total)
 
 
 @lru_cache(maxsize=1024)
 def _sums(scores: tuple[int, ...], chosen: int) -> Floats:
-    """How many choices of so many scores have each sum, by adding one score after the other."""
+    """How many choices of so many scores have each sum, adding one score after the other."""
     counts = np.zeros((chosen + 1, sum(scores) + 1))
     counts[0, 0] = 1.0
     for score in scores:
@@ -231,7 +233,7 @@ def _sums(scores: tuple[int, ...], chosen: int) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _signed_sums(scores: tuple[int, ...]) -> Floats:
-    """How many choices of signs give the scores with a plus each sum."""
+    """How many choices of signs give each sum of the scores with a plus."""
     counts = np.zeros(sum(scores) + 1)
     counts[0] = 1.0
     for score in scores:
@@ -239,41 +241,14 @@ def _signed_sums(scores: tuple[int, ...]) -> Floats:
     return counts
 
 
-@lru_cache(maxsize=1024)
-def _untied_tail(base: int, new: int, tail: float) -> int:
-    """How many ratios lie outside of the interval on each side; -1 if there is none."""
-    total = base + new
-    if total > EXACT_MAX:
-        spread = math.sqrt(base * new * (total + 1) / 12)
-        z = statistics.NormalDist().inv_cdf(1 - tail)
-        return math.floor(base * new / 2 - z * spread) - 1
-    counts = _sums(tuple(range(1, total + 1)), new)[new * (new + 1) // 2 :]
-    return _tail(counts, tail)
-
-
-@lru_cache(maxsize=1024)
-def _untied_signs_tail(pairs: int, tail: float) -> int:
-    if pairs > EXACT_MAX:
-        spread = math.sqrt(pairs * (pairs + 1) * (2 * pairs + 1) / 24)
-        z = statistics.NormalDist().inv_cdf(1 - tail)
-        return math.floor(pairs * (pairs + 1) / 4 - z * spread) - 1
-    return _tail(_signed_sums(tuple(range(1, pairs + 1))), tail)
-
-
-def _tail(counts: Floats, tail: float) -> int:
-    """The greatest u with P(U <= u) within the tail; -1 if there is none."""
-    shares = np.cumsum(counts) / counts.sum()
-    return int(np.searchsorted(shares, tail + 1e-12, side="right")) - 1
-
-
-# ---- failures, several comparisons, and how many runs would do ---------------------------
+# ---- failures, several comparisons, and the number of runs -------------------------------
 
 
 def fisher(failed: tuple[int, int], runs: tuple[int, int]) -> tuple[float, float]:
-    """p of a difference this great between two shares of failed runs, and the least p.
+    """p of a difference this large between two shares of failed runs, and the smallest p.
 
-    R. Fisher's exact test, two-sided: tables as unlikely as this one and less (The Design of
-    Experiments, 1935, 12). Where nothing failed the least p is 1, and a correction for several
+    R. Fisher's exact test, two-sided: tables as unlikely as this one or less likely (The Design of
+    Experiments, 1935, 12). If nothing failed the smallest p is 1, and a correction for several
     comparisons need not count it (R. Tarone, Biometrics 46, 1990).
     """
     both, total = sum(failed), sum(runs)
@@ -288,7 +263,7 @@ def fisher(failed: tuple[int, int], runs: tuple[int, int]) -> tuple[float, float
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:
-    """Corrected for their number: with these, one false alarm among all is as likely as p says.
+    """Corrected for their number: p is then the probability of one false alarm among all.
 
     S. Holm: A Simple Sequentially Rejective Multiple Test Procedure, Scand. J. Statist. 6, 1979.
     """
@@ -311,9 +286,9 @@ def runs_needed(
 ) -> int | None:
     """About how many runs on each side (or pairs) find a change by `part` in 80 of 100 cases.
 
-    G. Noether, J. Amer. Statist. Assoc. 82, 1987, with log-normal runs that spread as these do; at
-    least so many that the test can find anything. None where these are enough for that and their
-    spread is not known (of zeros), or where it would be more than RUNS_MAX.
+    G. Noether, J. Amer. Statist. Assoc. 82, 1987, for log-normal runs with the variance of these;
+    at least so many that the test can find anything. None if these are enough for that and their
+    variance is not known (of zeros), or if it would be more than RUNS_MAX.
     """
     least = 1
     while least_p(least, is_paired=is_paired) >= alpha:
@@ -341,7 +316,7 @@ def _logarithms(values: Floats) -> Floats:
 
 
 def _spread(groups: Sequence[Floats]) -> float | None:
-    """The standard deviation within groups; None if there is none."""
+    """The standard deviation within groups; None if it is not known."""
     degrees = sum(map(len, groups)) - len(groups)
     if degrees < 1 or not all(np.isfinite(one).all() for one in groups):
         return None

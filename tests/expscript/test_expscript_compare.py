@@ -168,7 +168,7 @@ def test_several_comparisons_need_more_runs():
         (Verdict.CANNOT_TELL, "about 5 runs on each side are needed")
     ] * 2
     assert comparepage.headline(comparison) == (
-        "Cannot tell: in 2 of 2 comparisons the runs show neither a difference of 5 % or more,"
+        "Cannot tell: in 2 of 2 comparisons the runs show neither a difference of 5 % or more"
         " nor equivalence."
     )
 
