@@ -1,4 +1,4 @@
-"""What a graph shows beside its lines: the limits of the network, from the manifest. Pure."""
+"""The limits of the network, from the manifest, which graphs show besides their lines. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from netesto.results.manifest import Manifest, PathRecord
 from netesto.units import format_rate
 
-# With more paths of different kinds than this, lines for each would hide what was measured.
+# Lines for more different paths than this would hide the measurements.
 MAX_REFERENCES = 3
 
-# Qdiscs that a script can set without changing what a path can carry.
+# Qdiscs that a script can set without changing the capacity of a path.
 _UNSHAPED = frozenset(
     {"bfifo", "codel", "fq", "fq_codel", "fq_pie", "mq", "noqueue", "pfifo", "pfifo_fast", "pie",
      "red", "sfq"}
@@ -18,7 +18,7 @@ _UNSHAPED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A level that a graph compares with."""
+    """A line across a graph."""
 
     value: float
     label: str
@@ -26,10 +26,9 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`capacities` in Mbit/s of whole Ethernet frames, `base_rtts` in ms; empty where not known.
+    """`capacities` in Mbit/s of whole Ethernet frames, `base_rtts` in ms; empty if not known.
 
-    `one_machine`: all hosts are the same machine, so its CPUs are everybody's. `simulated`:
-    computing takes no time.
+    `one_machine`: all hosts share the CPUs of one machine. `simulated`: computing takes no time.
     """
 
     capacities: tuple[Reference, ...] = ()
@@ -41,15 +40,11 @@ class Context:
 def of(manifest: Manifest) -> Context:
     """The context of an experiment's graphs.
 
-    Paths are measured before the script sets anything: where it shaped or delayed traffic itself,
-    they do not tell the limits any more.
+    Paths are measured before the script sets anything: if it shapes or delays traffic, their limits
+    are not known.
     """
-    ends = {
-        frozenset((group.request.client, group.request.server)) for group in manifest.groups
-    }  # fmt: skip
-    paths = [
-        path for path in manifest.paths if frozenset((path.source, path.destination)) in ends
-    ]  # fmt: skip
+    ends = [{group.request.client, group.request.server} for group in manifest.groups]
+    paths = [path for path in manifest.paths if {path.source, path.destination} in ends]
     if _shaped_by_script(manifest):
         paths = []
     return Context(
@@ -61,7 +56,7 @@ def of(manifest: Manifest) -> Context:
 
 
 def _shaped_by_script(manifest: Manifest) -> bool:
-    """True where a qdisc that a script set, and did not remove, may slow down or delay traffic."""
+    """True if a qdisc that the script set, and did not remove, may slow down or delay traffic."""
     last: dict[tuple[str, str], list[str]] = {}
     for name, host in manifest.hosts.items():
         for applied in host.settings:
@@ -92,7 +87,7 @@ def _references(
     get: Callable[[PathRecord], float | None],
     label: Callable[[float], str],
 ) -> tuple[Reference, ...]:
-    """The levels of the paths that differ from each other; none if they are too many."""
+    """The different values of the paths; none if they are too many."""
     values = {_rounded(value): value for path in paths if (value := get(path)) is not None}
     if len(values) > MAX_REFERENCES:
         return ()
@@ -100,5 +95,5 @@ def _references(
 
 
 def _rounded(value: float) -> float:
-    """To two figures, and to a tenth: the RTT of two idle paths differs by microseconds."""
+    """To two digits, and to a tenth: the RTTs of two idle paths differ by microseconds."""
     return round(float(f"{value:.2g}"), 1)

@@ -1,4 +1,4 @@
-"""Which experiments lie before and after one, and the links between their pages."""
+"""The experiments before and after one, and the links between their pages."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from netesto.results import durable, store
 
 PAGE = "exp.html"
 
-# A page says who its neighbours are in its first line, so that a look tells whether it is right.
+# The first line of a page names its neighbours, so that its first bytes show if they are right.
 _LOOK_BYTES = 200
 _MARK = re.compile(r"<!-- neighbours (\d*) (\d*) -->")
 _NAVIGATION = re.compile(r"<!-- navigation -->.*?<!-- /navigation -->", re.DOTALL)
@@ -16,7 +16,7 @@ _NAVIGATION = re.compile(r"<!-- navigation -->.*?<!-- /navigation -->", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The numbers of the experiments before and after, None where there is none."""
+    """The numbers of the experiments before and after; None without one."""
 
     before: int | None
     after: int | None
@@ -27,15 +27,15 @@ class Neighbours:
 
     @property
     def navigation(self) -> str:
-        """The links of a page that lies in the folder of its experiment."""
-        links = []
-        if self.before is not None:
-            links.append(f'<a rel="prev" href="../{self.before}/{PAGE}">← {self.before}</a>')
-        links.append(f'<a href="../{PAGE}">All experiments</a>')
-        if self.after is not None:
-            links.append(f'<a rel="next" href="../{self.after}/{PAGE}">{self.after} →</a>')
-        joined = "\n".join(links)
-        return f"<!-- navigation -->{joined}<!-- /navigation -->"
+        """The links of a page in the folder of its experiment."""
+        before, after = self.before, self.after
+        links = [
+            f'<a rel="prev" href="../{before}/{PAGE}">← {before}</a>' if before is not None else "",
+            f'<a href="../{PAGE}">All experiments</a>',
+            f'<a rel="next" href="../{after}/{PAGE}">{after} →</a>' if after is not None else "",
+        ]
+        shown = "\n".join(filter(None, links))
+        return f"<!-- navigation -->{shown}<!-- /navigation -->"
 
 
 def _text(number: int | None) -> str:
@@ -51,14 +51,14 @@ def of(exp: int, experiments: list[int]) -> Neighbours:
 
 
 def relink(folder: Path) -> None:
-    """Mend the links of the pages in a results folder whose neighbours have changed."""
+    """Update the links of the pages in a results folder whose neighbours have changed."""
     numbers = store.experiments(folder)
     for exp in numbers:
         path = folder / str(exp) / PAGE
         wanted = of(exp, numbers)
         if path.is_file() and wanted.mark not in _beginning(path):
             page = path.read_text(encoding="utf-8")
-            # What is put in holds no backslash, so that it is not read as a pattern.
+            # The replacements hold no backslash, which `sub` would interpret.
             page = _MARK.sub(wanted.mark, page, count=1)
             page = _NAVIGATION.sub(wanted.navigation, page, count=1)
             durable.replace(path, page, lasting=False)

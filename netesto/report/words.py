@@ -1,4 +1,4 @@
-"""What was asked and what happened, in sentences. Pure."""
+"""What was requested and what was achieved, in sentences. Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def date(time_s: float) -> str:
 
 
 def simulated(manifest: Manifest) -> str:
-    """That an experiment's times are simulated, and how fast that went; "" if they are real."""
+    """That an experiment's times are simulated, and at which speed; "" if they are real."""
     if not manifest.simulated_time:
         return ""
     if manifest.wall_s is None:
@@ -35,7 +35,7 @@ def simulated(manifest: Manifest) -> str:
         return f"{took} less than a second of wall time."
     is_faster = manifest.speed_up >= 1
     times = manifest.speed_up if is_faster else 1 / manifest.speed_up
-    # The wall time is known to the second, so two digits are all there is to tell.
+    # The wall time is known to the second: two digits are significant.
     figures = f"{times:.1f}" if times < 10 else f"{times:,.0f}"
     pace = f"{figures} times {'faster' if is_faster else 'slower'} than real time"
     return f"{took} about {manifest.wall_s:.0f} s of wall time, {pace}."
@@ -46,7 +46,7 @@ def verdict(manifest: Manifest) -> str:
     flows = [flow for group in manifest.groups for flow in group.instances]
     failed = sum(flow.status != OK for flow in flows)
     if not flows:
-        return "no flow was asked for"
+        return "no flow was requested"
     if not failed:
         which = {1: "the flow", 2: "both flows"}.get(len(flows), f"all {len(flows)} flows")
         return f"{which} ended well"
@@ -56,34 +56,32 @@ def verdict(manifest: Manifest) -> str:
 
 
 def together(found: Together) -> str:
-    """How flows shared what there was while most of them ran together."""
+    """How flows shared the capacity while most of them ran together."""
     period = found.period
     length_s = period.end_s - period.start_s
     whole = sum(each.rate_mbit_per_s for each in found.shares)
     times = f"From {period.start_s:.1f} s to {period.end_s:.1f} s ({length_s:.1f} s)"
-    told = [f"{times} they got {whole:.4g} Mbit/s in sum."]
+    sentences = [f"{times} they got {whole:.4g} Mbit/s in total."]
     if found.fairness is not None:
-        told.append(f"Jain's index of their rates is {found.fairness:.3f} (1: equal shares).")
+        sentences.append(f"Jain's index of their rates is {found.fairness:.3f} (1: equal shares).")
     if found.fair_after_s is not None:
         when = (
             f"{found.fair_after_s:.1f} s after the last of them began"
             if found.fair_after_s > 0
             else "from the beginning"
         )
-        told.append(f"Shares were fair {when}: {_FAIR}.")
+        sentences.append(f"Shares were fair {when}: {_FAIR}.")
     elif found.can_tell_when:
-        told.append(f"Shares never became fair: {_FAIR}.")
-    return " ".join(told)
+        sentences.append(f"Shares never became fair: {_FAIR}.")
+    return " ".join(sentences)
 
 
 # What `together` calls fair.
-_FAIR = (
-    f"an index of at least {FAIR_INDEX:g}, of means over {WINDOW_S:g} s, held for {HELD_S:g} s"
-)  # fmt: skip
+_FAIR = f"an index of at least {FAIR_INDEX:g}, of means over {WINDOW_S:g} s, held for {HELD_S:g} s"
 
 
 def asked(request: GroupRequest) -> str:
-    """What a group was asked to do."""
+    """The request of a group."""
     flows = "One flow" if request.instances == 1 else f"{request.instances} flows"
     start = (
         f"{format_time(request.delay_s)} after the common start" if request.delay_s else "at once"
@@ -92,50 +90,35 @@ def asked(request: GroupRequest) -> str:
         f"{flows} of {request.test} from {request.client} to {request.server} with "
         f"{request.congestion_control}, {start}, for {format_time(request.duration_s)}"
     )
-    parts = [what]
-    if request.test.endswith("RR"):
-        parts.append(
-            f"requests of {format_size(request.request_bytes)} bytes, replies of "
-            f"{format_size(request.reply_bytes)}"
-        )
-    parts += _options(request)
+    sizes = (
+        f"requests of {format_size(request.request_bytes)} bytes, replies of "
+        f"{format_size(request.reply_bytes)}"
+    )
+    parts = [what, *([sizes] if request.test.endswith("RR") else []), *_options(request)]
     return "; ".join(parts) + "."
 
 
 def _options(request: GroupRequest) -> list[str]:
-    """The options that were not left as they are."""
-    told = []
-    if request.bitrate_bps is not None:
-        each = " each" if request.instances > 1 else ""
-        told.append(f"at most {format_rate(request.bitrate_bps)}{each}")
-    if request.mss_bytes is not None:
-        told.append(f"segments of at most {request.mss_bytes} bytes")
-    if request.length_bytes is not None:
-        told.append(f"{request.length_bytes} bytes in each write")
-    if request.parallel > 1:
-        told.append(f"{request.parallel} connections in each flow")
-    for side, size in (
-        ("client", request.local_buffer_bytes),
-        ("server", request.remote_buffer_bytes),
-    ):
-        if size:
-            told.append(f"a socket buffer of {format_size(size)} bytes at the {side}")
-    if request.zerocopy not in {"", "0"}:
-        told.append(f"zero copy by {request.zerocopy}")
-    if request.dscp is not None:
-        told.append(f"DSCP {request.dscp}")
-    if request.ecn is not None:
-        told.append("ECN" if request.ecn else "no ECN")
-    if request.client_cpu is not None or request.server_cpu is not None:
-        pinned = [
-            f"{side} on CPU {cpu}"
-            for side, cpu in (("client", request.client_cpu), ("server", request.server_cpu))
-            if cpu is not None
-        ]
-        told.append(", ".join(pinned))
-    if request.omit_s:
-        told.append(f"the first {format_time(request.omit_s)} left out")
-    return told
+    """The options that differ from their defaults."""
+    each = " each" if request.instances > 1 else ""
+    buffers = {"client": request.local_buffer_bytes, "server": request.remote_buffer_bytes}
+    cpus = {"client": request.client_cpu, "server": request.server_cpu}
+    options = (
+        request.bitrate_bps is not None and f"at most {format_rate(request.bitrate_bps)}{each}",
+        request.mss_bytes is not None and f"segments of at most {request.mss_bytes} bytes",
+        request.length_bytes is not None and f"{request.length_bytes} bytes in each write",
+        request.parallel > 1 and f"{request.parallel} connections in each flow",
+        *(
+            size > 0 and f"a socket buffer of {format_size(size)} bytes at the {side}"
+            for side, size in buffers.items()
+        ),
+        request.zerocopy not in {"", "0"} and f"zero copy by {request.zerocopy}",
+        request.dscp is not None and f"DSCP {request.dscp}",
+        request.ecn is not None and ("ECN" if request.ecn else "no ECN"),
+        ", ".join(f"{side} on CPU {cpu}" for side, cpu in cpus.items() if cpu is not None),
+        request.omit_s > 0 and f"without the first {format_time(request.omit_s)}",
+    )
+    return [text for text in options if isinstance(text, str) and text]
 
 
 def happened(group: GroupRecord) -> str:
@@ -153,10 +136,10 @@ def happened(group: GroupRecord) -> str:
     )
     sentences = [f"{which} ran with {tool} and ended well"]
     if (skew := _range([flow.start_skew_ms for flow in good], "ms")) != "":
-        sentences.append(f"started {skew} after the instant asked for")
-    asked_ms = group.request.interval_s * 1000
+        sentences.append(f"started {skew} after the requested instant")
+    requested_ms = group.request.interval_s * 1000
     if (gap := _range([flow.achieved_interval_ms for flow in good], "ms")) != "":
-        sentences.append(f"sockets were sampled every {gap} (asked: {asked_ms:g} ms)")
+        sentences.append(f"sockets were sampled every {gap} (requested: {requested_ms:g} ms)")
     sizes = sorted({flow.effective_mss_bytes for flow in good if flow.effective_mss_bytes})
     if sizes:
         sentences.append(f"segments held {' or '.join(map(str, sizes))} bytes")
@@ -173,17 +156,17 @@ def _range(values: Sequence[float | None], unit: str) -> str:
 
 
 def control(flow: InstanceRecord, request: GroupRequest) -> str:
-    """The congestion control of a flow's sender, and the one asked for if that is another."""
+    """The congestion control of a flow's sender, and the requested one if that differs."""
     used = flow.effective_congestion_control
     if not used:
         return f"{request.congestion_control} (not confirmed)"
     if used == request.congestion_control:
         return used
-    return f"{used} (asked: {request.congestion_control})"
+    return f"{used} (requested: {request.congestion_control})"
 
 
 def clock(host: HostRecord) -> str:
-    """How far a host's clock was from the controller's: "+12 ± 80 µs"."""
+    """The offset of a host's clock from the controller's: "+12 ± 80 µs"."""
     offset, bound = host.clock.offset_s, host.clock.bound_s
     largest = max(abs(offset), bound)
     factor, unit = (1e6, "µs") if largest < 1e-3 else (1e3, "ms") if largest < 1 else (1.0, "s")

@@ -5,14 +5,12 @@ Values have the significant digits only; an unknown value is "—".
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from netesto.results import numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
+from netesto.results.formulas import Values
 from netesto.results.numbers import UNKNOWN
-
-Values: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def _has_other_control(values: Values) -> bool:
 def _control(values: Values) -> str:
     requested = values.get("ca", "") or UNKNOWN
     used = values.get("effCa", "")
-    return f"{used} (asked: {requested})" if _has_other_control(values) else requested
+    return f"{used} (requested: {requested})" if _has_other_control(values) else requested
 
 
 def _test(values: Values) -> str:

@@ -124,13 +124,13 @@ def test_whatever_a_host_or_script_says_is_escaped(publish, read):
 
 def test_other_congestion_control_than_asked_is_marked(publish, read):
     found = read(publish(samples.with_other_control(samples.two_flows(), "reno")))
-    assert found.source.count('<td class="marked">reno (asked: ') == 2
+    assert found.source.count('<td class="marked">reno (requested: ') == 2
 
 
 def test_warnings_and_reasons_are_told(publish, read):
     folder = publish(samples.all_failed(), warnings=("a CPU was 97 % busy",), reasons=("h2: lost",))
     text = read(folder).text
-    assert "Not as asked h2: lost a CPU was 97 % busy" in text
+    assert "Not as requested h2: lost a CPU was 97 % busy" in text
 
 
 def test_simulated_time_is_told_with_its_speed(publish, read):

@@ -122,7 +122,7 @@ def test_overlap_is_told_in_words():
 def test_never_fair_is_told_in_words():
     got = found(flow(0.0, 10.0, constant(90.0)), flow(0.0, 10.0, constant(10.0)))
     assert words.together(got) == (
-        "From 0.0 s to 10.0 s (10.0 s) they got 100 Mbit/s in sum. Jain's index of their rates is "
-        "0.610 (1: equal shares). Shares never became fair: an index of at least 0.95, of means "
+        "From 0.0 s to 10.0 s (10.0 s) they got 100 Mbit/s in total. Jain's index of their rates "
+        "is 0.610 (1: equal shares). Shares never became fair: an index of at least 0.95, of means "
         "over 1 s, held for 2 s."
     )

@@ -27,14 +27,14 @@ def test_options_that_were_set_are_told():
         "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
         "bytes, replies of 1; at most 5 Mbit/s each; segments of at most 536 bytes; 100 bytes in "
         "each write; 2 connections in each flow; a socket buffer of 64K bytes at the client; zero "
-        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; the first 2 s left out."
+        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; without the first 2 s."
     )
 
 
 def test_what_became_of_a_good_group_is_told():
     assert words.happened(TWO.groups[0]) == (
-        "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the instant asked for; "
-        "sockets were sampled every 200.1 ms (asked: 200 ms); segments held 1448 bytes."
+        "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the requested instant; "
+        "sockets were sampled every 200.1 ms (requested: 200 ms); segments held 1448 bytes."
     )
 
 
@@ -50,7 +50,7 @@ def test_what_became_of_a_failed_group_is_told():
         (samples.request_reply(), "the flow ended well"),
         (samples.partial(), "2 of 4 flows ended well, 2 failed"),
         (samples.all_failed(), "both flows failed"),
-        (samples.experiment(), "no flow was asked for"),
+        (samples.experiment(), "no flow was requested"),
     ],
 )
 def test_verdict(evidence, verdict):

@@ -36,7 +36,7 @@ def test_one_column_for_each_group():
 
 def test_other_congestion_control_than_asked_is_told_and_marked():
     row = shown(samples.with_other_control(samples.two_flows(), "bbr"), "ca")
-    assert (row.cells, row.marked) == (("bbr (asked: cubic)", "bbr"), (True, False))
+    assert (row.cells, row.marked) == (("bbr (requested: cubic)", "bbr"), (True, False))
 
 
 def test_mean_rate_is_of_the_flows_that_ended_well():

@@ -69,7 +69,7 @@ const virtual = (() => {
       [...holder.content.children].forEach((row, i) => { row.ariaRowIndex = first + i + 2; });
       return holder.content;
     };
-    // Rows that stay are not made anew: what has the focus keeps it.
+    // Rows that stay are not replaced, so that the focus stays.
     const make = (first, last) => {
       if (first >= to || last <= from) body.replaceChildren(made(first, last));
       else {
