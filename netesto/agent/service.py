@@ -139,7 +139,7 @@ class Service:
 
     async def _able(self) -> Capabilities:
         if self._capabilities is None:
-            self._capabilities = asyncio.create_task(capabilities.probe())
+            self._capabilities = asyncio.create_task(asyncio.to_thread(capabilities.probe))
         return await asyncio.shield(self._capabilities)
 
     def end(self, reason: str) -> None:

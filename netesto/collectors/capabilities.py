@@ -1,10 +1,9 @@
 """What the kernel of this machine can do: congestion controls, and qdiscs that can be created.
 
-Qdiscs are tried, not guessed: a throw-away network namespace, one tc, and its lo. The namespace
-goes away with tc. What a module on disk offers is believed, not tried: that would load it for good.
+Qdiscs are tried in a temporary network namespace, with one tc on its lo; the namespace ends with
+tc. Those of modules on disk are not tried, because that would load the modules for good.
 """
 
-import asyncio
 import contextlib
 import json
 import os
@@ -21,8 +20,8 @@ from netesto.errors import ProcessError
 
 TC_TIMEOUT_S = 10.0
 
-# A kind and the fewest options tc takes for it. Kinds that need an interface with several queues
-# (mq, mqprio, taprio, multiq) are not asked for: they depend on the interface, not on the kernel.
+# A kind and the fewest options that tc takes for it. Kinds that need an interface with several
+# queues (mq, mqprio, taprio, multiq) depend on the interface, not on the kernel.
 QDISC_OPTIONS: Mapping[str, str] = {
     "bfifo": "limit 100000",
     "cake": "",
@@ -55,14 +54,14 @@ QDISC_OPTIONS: Mapping[str, str] = {
     "tbf": "rate 10mbit burst 10000 limit 100000",
 }
 
-# These stand at the entrance of an interface, and exclude each other.
+# These handle incoming packets, and exclude each other.
 ENTRANCE_QDISCS = frozenset({"ingress", "clsact"})
 
 QDISCS = ENTRANCE_QDISCS.union(QDISC_OPTIONS)
 
 _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
-# Modules called tcp_* that are no congestion control.
+# Modules called tcp_* that are not congestion controls.
 _OTHER_TCP_MODULES = frozenset({"diag", "probe", "sigpool"})
 
 _MODULE = re.compile(r"^[^:]*/(tcp|sch)[_-]([\w-]+)\.ko(?:\.\w+)?:", re.MULTILINE)
@@ -75,10 +74,10 @@ _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What the kernel can do; whether this user may is another matter.
+    """What the kernel can do, not what this user may do.
 
-    `congestion_controls` and `qdiscs` (None: could not be found out, `unknown` says why) are in
-    alphabetical order and hold also what the kernel loads a module for when it is used.
+    `congestion_controls` and `qdiscs` (None: unknown, for the reason in `unknown`) are in
+    alphabetical order and include those that the kernel loads a module for.
     """
 
     kernel: str
@@ -89,29 +88,15 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Modules:
-    """What this kernel has modules for, on disk: names without `tcp_` and `sch_`."""
+    """Modules of this kernel on disk: names without `tcp_` and `sch_`."""
 
     congestion_controls: frozenset[str] = frozenset()
     qdiscs: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Boot:
-    """What a remembered answer about qdiscs depends on."""
-
-    identity: str
-    kernel: str
-    loaded: tuple[str, ...]
-
-
-async def probe(*, memory: Path | None = None) -> Capabilities:
-    """`probe_blocking` for code that runs in an event loop."""
-    return await asyncio.to_thread(probe_blocking, memory=memory)
-
-
-def probe_blocking(*, memory: Path | None = None) -> Capabilities:
-    """What this kernel can do. Answers about qdiscs are remembered until the next boot, in the
-    folder `memory` (None: the one of `memory_folder`)."""
+def probe(*, memory: Path | None = None) -> Capabilities:
+    """Find out what this kernel can do. The qdiscs are kept until the next boot in the folder
+    `memory` (None: `memory_folder`)."""
     kernel = platform.release()
     modules = modules_on_disk(kernel)
     controls = modules.congestion_controls.union(_read(_AVAILABLE).split())
@@ -134,18 +119,18 @@ def probe_blocking(*, memory: Path | None = None) -> Capabilities:
 
 
 def modules_on_disk(kernel: str) -> Modules:
-    """What `kernel` would load a module for when it is used; nothing if it may load no more."""
+    """The modules that `kernel` can load; none if loading is disabled."""
     if _read(Path("/proc/sys/kernel/modules_disabled")).strip() == "1":
         return Modules()
     return parse_modules(_read(Path("/lib/modules") / kernel / "modules.dep"))
 
 
 def parse_modules(text: str) -> Modules:
-    """Congestion controls and qdiscs in the text of a modules.dep, as depmod(8) writes it."""
+    """Congestion controls and qdiscs in the text of a modules.dep (depmod(8))."""
     found: dict[str, set[str]] = {"tcp": set(), "sch": set()}
     for match in _MODULE.finditer(text):
         found[match[1]].add(match[2].replace("-", "_"))
-    # sch_ingress brings both kinds for the entrance of an interface.
+    # sch_ingress provides both kinds.
     if "ingress" in found["sch"]:
         found["sch"].add("clsact")
     kinds = found["sch"] & QDISCS
@@ -155,12 +140,12 @@ def parse_modules(text: str) -> Modules:
 def try_qdiscs(kinds: Iterable[str]) -> frozenset[str]:
     """Those of `kinds` that this kernel creates.
 
-    ProcessError if there is no way to try: no tc, no unshare, or no right to a namespace.
+    ProcessError if they cannot be tried: no tc, no unshare, or no permission for a namespace.
     """
     batch = plan(kinds)
     argv = ["unshare", "--net", process.program("tc"), "-force", "-batch", "-"]
     if os.geteuid() != 0:
-        # Root of a user namespace of our own may do in it what only root may do outside.
+        # Root of a user namespace may do inside it what only root may do outside.
         argv.insert(1, "--map-root-user")
     lines = "".join(f"{line}\n" for line, _ in batch)
     finished = process.run(argv, timeout=TC_TIMEOUT_S, check=False, stdin=lines)
@@ -170,7 +155,7 @@ def try_qdiscs(kinds: Iterable[str]) -> frozenset[str]:
 
 
 def plan(kinds: Iterable[str]) -> list[tuple[str, str]]:
-    """Lines for `tc -batch`, each with the kind it creates, "" if it creates none."""
+    """Lines for `tc -batch`, each with the kind that it creates (or "")."""
     wanted = frozenset(kinds)
     lines = [
         (f"qdisc replace dev lo root {kind} {QDISC_OPTIONS[kind]}".rstrip(), kind)
@@ -178,12 +163,12 @@ def plan(kinds: Iterable[str]) -> list[tuple[str, str]]:
     ]
     for kind in sorted(ENTRANCE_QDISCS & wanted):
         lines += [(f"qdisc add dev lo {kind}", kind), (f"qdisc del dev lo {kind}", "")]
-    # Prints something, whatever failed before: the sign that tc did run.
+    # Prints something, whatever failed before: the proof that tc ran.
     return [*lines, ("qdisc replace dev lo root pfifo limit 100", ""), ("qdisc show dev lo", "")]
 
 
 def created(batch: Sequence[tuple[str, str]], stderr: str) -> frozenset[str]:
-    """The kinds whose line tc did not say to have failed."""
+    """The kinds whose line did not fail, according to tc."""
     failed = {int(number) for number in _FAILED.findall(stderr)}
     kinds = {kind for number, (_, kind) in enumerate(batch, start=1) if number not in failed}
     return frozenset(kinds - {""})
@@ -193,7 +178,7 @@ def created(batch: Sequence[tuple[str, str]], stderr: str) -> frozenset[str]:
 
 
 def memory_folder() -> Path:
-    """Where answers are remembered until the next boot."""
+    """The folder that keeps what was found until the next boot."""
     if os.geteuid() == 0:
         return Path("/run/netesto")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -202,23 +187,21 @@ def memory_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"netesto-{os.geteuid()}"
 
 
-def recall(folder: Path, boot: Boot) -> frozenset[str] | None:
-    """The kinds found by trying since this boot; None if nobody tried, or modules came since."""
+def recall(folder: Path, boot: str) -> frozenset[str] | None:
+    """The qdiscs that `remember` kept in this `boot`; None if there are none."""
     path = folder / _MEMORY
     try:
         if path.lstat().st_uid != os.geteuid():
             return None
         entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["boot"] != _as_json(boot):
-            return None
-        return frozenset(map(str, entry["created"]))
+        return frozenset(map(str, entry["created"])) if entry["boot"] == boot else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def remember(folder: Path, boot: Boot, kinds: frozenset[str]) -> None:
-    """Keep for `recall`. A folder that cannot be written to is no harm: we try again then."""
-    text = json.dumps({"boot": _as_json(boot), "created": sorted(kinds)}, indent=1)
+def remember(folder: Path, boot: str, kinds: frozenset[str]) -> None:
+    """Keep `kinds` for `recall`, if the folder can be written to."""
+    text = json.dumps({"boot": boot, "created": sorted(kinds)}, indent=1)
     # Agents that start at the same time must not write to one file.
     draft = folder / f".{_MEMORY}.{os.getpid()}.{threading.get_ident()}"
     with contextlib.suppress(OSError):
@@ -227,18 +210,14 @@ def remember(folder: Path, boot: Boot, kinds: frozenset[str]) -> None:
             file.write(text.encode())
 
 
-def _as_json(boot: Boot) -> dict[str, object]:
-    return {"identity": boot.identity, "kernel": boot.kernel, "loaded": list(boot.loaded)}
-
-
-def _boot(kernel: str) -> Boot:
+def _boot(kernel: str) -> str:
+    """What the qdiscs that can be created depend on: the boot and the modules loaded since."""
     loaded = (line.split()[0] for line in _read(Path("/proc/modules")).splitlines())
-    qdiscs = tuple(sorted(name for name in loaded if name.startswith("sch_")))
-    return Boot(proc.boot_id(), kernel, qdiscs)
+    return " ".join([proc.boot_id(), kernel, *sorted(n for n in loaded if n.startswith("sch_"))])
 
 
 def _read(path: Path) -> str:
-    """The text of a file, "" if there is none, as in a kernel without modules."""
+    """The text of a file; "" if it does not exist, as in a kernel without modules."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

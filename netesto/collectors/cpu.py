@@ -1,4 +1,4 @@
-"""How busy every core was between two looks, from the kernel's own accounts.
+"""The load of every core since the previous sample, from the kernel's accounts (proc_stat(5)).
 
 A line of the file is a JSON object: `time_s` (UTC) and `busy_percent`, one number for each core.
 """
@@ -14,30 +14,25 @@ from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
 from netesto.model import CpuSample
 
-# What a core does all day (proc_stat(5)); guest time is left out, it is part of user and nice.
+# The states of a core; guest time is part of user and nice.
 _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 _IDLE = ("idle", "iowait")
+
+INTERVAL_S = 1.0
 
 # Seconds in each state since boot, by name.
 CoreTimes = Mapping[str, float]
 
 
 class CpuCollector(Sampler):
-    """Writes the busy share of every core since the look before; the first look only begins."""
+    """Writes the busy share of every core since the previous sample."""
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float = 1.0,
-        *,
-        on_warning: Warn | None = None,
-    ) -> None:
-        super().__init__(path, clock, interval_s, on_warning=on_warning)
+    def __init__(self, path: Path, clock: Clock, *, on_warning: Warn | None = None) -> None:
+        super().__init__(path, clock, INTERVAL_S, on_warning=on_warning)
         self._before: list[CoreTimes] = []
 
     async def _look(self) -> bytes:
-        # psutil.cpu_percent would mix up two collectors: it keeps its last look for the process.
+        # psutil.cpu_percent has one previous sample for the whole process.
         after: list[CoreTimes] = [core._asdict() for core in psutil.cpu_times(percpu=True)]
         time_s = self._clock.now()
         if len(after) != len(self._before):
@@ -53,9 +48,9 @@ class CpuCollector(Sampler):
 def busy_percent(
     before: Sequence[CoreTimes], after: Sequence[CoreTimes]
 ) -> tuple[float, ...] | None:
-    """Busy share of each core between two looks, in percent.
+    """The busy share of each core between two readings, in percent.
 
-    None where the account of some core did not move: the kernel books in ticks of some ms.
+    None if a core has no account of that time: the kernel counts in ticks of some milliseconds.
     """
     shares = []
     for old, new in zip(before, after, strict=True):
@@ -67,7 +62,7 @@ def busy_percent(
 
 
 def _passed(before: CoreTimes, after: CoreTimes, states: Sequence[str]) -> float:
-    # Linux lets iowait run backwards now and then (proc_stat(5)); that is no time passed.
+    # iowait may decrease (proc_stat(5)).
     return sum(max(0.0, after.get(state, 0.0) - before.get(state, 0.0)) for state in states)
 
 
@@ -78,9 +73,9 @@ def format_sample(sample: CpuSample) -> str:
 
 
 def read(path: Path) -> list[CpuSample]:
-    """The samples in a collector's file; a last line cut short is left out.
+    """The samples in a collector's file; a truncated last line is ignored.
 
-    OutputError names a line that is not ours.
+    OutputError names an invalid line.
     """
     samples = []
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]

@@ -187,7 +187,7 @@ def check(plan: Plan) -> None:
         if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
             raise MissingError(f"{tool}: not found", remedy=f"In Debian: apt install {package}")
     if any(queueing.kinds(link.settings) for link in plan.topology.links):
-        check_kernel(plan, capabilities.probe_blocking())
+        check_kernel(plan, capabilities.probe())
 
 
 def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:

@@ -57,7 +57,7 @@ def choose(request: Request, rehearsal: DryRun, script: str) -> Choice:
         return _of_kernel(request.kernel, request.ground)
     if request.ground is not None:
         return Choice(request.ground)
-    needed = lacking(rehearsal.commands, capabilities.probe_blocking())
+    needed = lacking(rehearsal.commands, capabilities.probe())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
         # No kernel helps there: the lab's own checks name what is missing, and who needs it.

@@ -25,7 +25,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "data-formats.md"
 CWND_OFFSET, RTT_OFFSET = 80, 68
 
 
-def message(info: bytes | None = None, *, control: bytes = b"cubic\0") -> bytes:
+def message(info: bytes | None = None, *, control: bytes | None = b"cubic\0") -> bytes:
     """An inet_diag_msg from port 5000 to port 6000."""
     found = struct.pack("=BBBB", socket.AF_INET, 1, 0, 0) + struct.pack(">HH", 5000, 6000)
     found += bytes(72 - len(found))
