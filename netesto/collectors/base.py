@@ -1,4 +1,4 @@
-"""What all collectors share: how they begin, end, keep their ticks, and tell what went wrong."""
+"""What all collectors have in common: start and stop, ticks, and warnings."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,9 @@ Warn = Callable[[str], None]
 
 
 class Collector(ABC):
-    """Observes one source while a flow runs, and keeps what it saw in a file.
+    """Observes one source while a flow runs, and writes a file.
 
-    What goes wrong never raises: it is added to `errors` and told to `on_warning`, each thing once.
+    Failures do not raise: each is added to `errors` and reported to `on_warning` once.
     """
 
     def __init__(self, *, on_warning: Warn | None = None) -> None:
@@ -25,11 +25,11 @@ class Collector(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Begin; a collector begins once. Returns when it observes."""
+        """Begin; returns when it observes. May be called once."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End; its files are complete after. May come twice, and without `start`."""
+        """End; its files are complete then. May be called twice, and without `start`."""
 
     def _warn(self, message: str) -> None:
         if message in self.errors:
@@ -40,10 +40,10 @@ class Collector(ABC):
 
 
 class Sampler(Collector):
-    """A collector that looks once at every tick and appends what it saw to `path`.
+    """A collector that takes a sample at every tick and appends it to `path`.
 
-    Ticks stand at fixed instants, `interval_s` apart from the start on, so that lateness does not
-    add up. A late look keeps the time it was made at; a tick that was missed leaves nothing.
+    Ticks are at fixed instants, `interval_s` apart from the start on, so that delays do not add up.
+    A delayed sample has the time at which it was taken; a missed tick has none.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Sampler(Collector):
 
     @abstractmethod
     async def _look(self) -> bytes:
-        """Look now; what is to be appended to the file, nothing if there is nothing to tell."""
+        """Take a sample; the bytes to append to the file."""
 
     def _last(self) -> bytes:
-        """What is still to be appended when the ticks are over."""
+        """The bytes to append after the last tick."""
         return b""
 
     async def start(self) -> None:
@@ -86,7 +86,9 @@ class Sampler(Collector):
 
     def _keep(self, file: BinaryIO, seen: bytes) -> bool:
         try:
-            file.write(seen)
+            # A full disk takes a part, and refuses the next.
+            while seen:
+                seen = seen[file.write(seen) :]
         except OSError as error:
             self._warn(f"{self._path.name}: {error.strerror}")
             return False
@@ -94,9 +96,9 @@ class Sampler(Collector):
 
 
 async def ticks(interval_s: float, stopped: asyncio.Event) -> AsyncIterator[int]:
-    """Numbers of ticks, from 0 at once, each at its fixed instant, until `stopped` is set.
+    """Yield the numbers of ticks, each at its fixed instant, until `stopped` is set; 0 at once.
 
-    Ticks that passed while the caller was busy are left out.
+    Ticks that passed while the caller was busy are omitted.
     """
     loop = asyncio.get_running_loop()
     begin = loop.time()
@@ -110,5 +112,5 @@ async def ticks(interval_s: float, stopped: asyncio.Event) -> AsyncIterator[int]
 
 
 def next_tick(tick: int, elapsed: float) -> int:
-    """The tick after `tick` that is not over yet when `elapsed` intervals have passed."""
+    """The first tick after `tick` that is not over when `elapsed` intervals have passed."""
     return max(tick + 1, math.ceil(elapsed))

@@ -1,7 +1,7 @@
 """Packets on the wire, as tcpdump(8) writes them.
 
-Give the file the suffix `.pcap`: Debian's AppArmor profile lets tcpdump write no other. What
-tcpdump said lies beside it, in `NAME.log`.
+The file needs the suffix `.pcap`: Debian's AppArmor profile lets tcpdump write no other. Its
+messages are in `NAME.log`.
 """
 
 import asyncio
@@ -14,11 +14,10 @@ from netesto.collectors.base import Collector, Warn
 from netesto.errors import ProcessError
 from netesto.model import CaptureRequest
 
-# tcpdump listens within milliseconds, unless the machine is choked.
+# tcpdump listens within milliseconds, unless the machine is overloaded.
 READY_TIMEOUT_S = 5.0
 
-# tcpdump's own buffer is the smaller one. The larger one holds a thousand packets of 64 kB, as they
-# come from a sender with segmentation offload.
+# The smaller one is tcpdump's default. The larger one holds a thousand super-packets of 64 kB.
 BUFFER_KIB = (2 * 1024, 64 * 1024)
 
 # The kernel writes a header before each packet in the buffer.
@@ -29,7 +28,7 @@ _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 class Capture(Collector):
-    """Captures what a request asks for, until it has its packets or is stopped."""
+    """Captures the requested number of packets, unless it is stopped before."""
 
     def __init__(
         self,
@@ -48,7 +47,6 @@ class Capture(Collector):
         self._is_listening = asyncio.Event()
 
     async def start(self) -> None:
-        """Begin; from its return on, packets are captured."""
         try:
             self._job = await process.start(self._argv)
         except ProcessError as error:
@@ -63,12 +61,12 @@ class Capture(Collector):
     async def stop(self) -> None:
         if self._job is None or self._watch is None:
             return
-        # Not SIGINT: tcpdump leaves that ignored where it was when the agent was started.
+        # Not SIGINT, which tcpdump ignores if the agent was started with it ignored.
         await self._job.end()
         await self._watch
 
     async def _follow(self, job: process.Job) -> None:
-        """Keep what tcpdump says; see when it listens, and whether all went well."""
+        """Keep the messages of tcpdump; notice when it listens, and how it ended."""
         said = []
         async for line in job.lines():
             said.append(line)
@@ -80,7 +78,7 @@ class Capture(Collector):
         self._is_listening.set()
         dropped = dropped_packets("\n".join(said))
         if dropped:
-            self._warn(f"the capture {self._path.name} lacks {dropped} packets the kernel dropped")
+            self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
         try:
             await asyncio.to_thread(self._log.write_text, "".join(f"{line}\n" for line in said))
         except OSError as error:
@@ -88,7 +86,7 @@ class Capture(Collector):
 
 
 def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) -> list[str]:
-    """tcpdump that takes and writes each packet at once: the file is whole whenever it ends.
+    """tcpdump that reads and writes each packet at once, so that the file is always complete.
 
     Without --immediate-mode the packets of the last second would be lost with the kernel's buffer.
     """
@@ -96,7 +94,7 @@ def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) 
     argv += ["-i", device, "-c", str(request.packets)]
     argv += ["-s", str(request.snap_bytes), "-w", str(path)]
     if is_root:
-        # By itself it would become another user, who may not write where we do.
+        # Otherwise it changes to another user, who may not write to the agent's folder.
         argv += ["-Z", "root"]
     if request.peer is not None:
         argv += ["host", str(request.peer)]
@@ -104,13 +102,13 @@ def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) 
 
 
 def _buffer_kib(request: CaptureRequest) -> int:
-    """Room for all packets, within limits: then none is dropped because tcpdump is slower."""
+    """Space for all packets, within limits, so that none is dropped if tcpdump is slower."""
     packet_bytes = _HEADER_BYTES + min(request.snap_bytes or _WHOLE_BYTES, _WHOLE_BYTES)
     smallest, largest = BUFFER_KIB
     return max(smallest, min(largest, request.packets * packet_bytes // 1024))
 
 
 def dropped_packets(said: str) -> int:
-    """How many packets tcpdump says the kernel dropped, for want of room in its buffer."""
+    """The number of packets that the kernel dropped, as tcpdump reports it."""
     match = _DROPPED.search(said)
     return int(match[1]) if match else 0

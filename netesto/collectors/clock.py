@@ -22,19 +22,19 @@ class Clock:
         return (self._anchor_ns + time.monotonic_ns()) / 10**9
 
     def reading(self, received_s: float) -> ClockReading:
-        """The answer to a probe that came at `received_s` on this clock; it leaves now."""
+        """The reply to a probe that arrived at `received_s` on this clock; it leaves now."""
         return ClockReading(received_s, self.now())
 
     def system_ahead_s(self) -> float:
-        """How far the system's own time, which tools print, is ahead of this clock."""
+        """Seconds by which the system's time, which tools print, is ahead of this clock."""
         return time.time() - self.now()
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A probe of an agent's clock and its answer: T1 to T4 of RFC 5905, section 8.
+    """A probe of an agent's clock and its reply: T1 to T4 of RFC 5905, section 8.
 
-    `sent_s` and `returned_s` are on the clock of who asked, `reading` on the agent's.
+    `sent_s` and `returned_s` are on the controller's clock, `reading` on the agent's.
     """
 
     sent_s: float
@@ -43,24 +43,24 @@ class Exchange:
 
     @property
     def round_trip_s(self) -> float:
-        """Time on the way: all of it, less what the agent took to answer."""
+        """Round-trip time, without the time that the agent took to reply."""
         inside_s = self.reading.sent_s - self.reading.received_s
         return max(0.0, self.returned_s - self.sent_s - inside_s)
 
     @property
     def offset_s(self) -> float:
-        """Agent's clock minus the asker's, if both ways took equally long."""
+        """Agent's clock minus the controller's, if both directions took equally long."""
         there_s = self.reading.received_s - self.sent_s
         back_s = self.reading.sent_s - self.returned_s
         return (there_s + back_s) / 2
 
 
 def offset(exchanges: Sequence[Exchange]) -> ClockOffset:
-    """How far the agent's clock is ahead of the asker's.
+    """How far the agent's clock is ahead of the controller's.
 
-    Offset and round trip as in RFC 5905, section 8; of several exchanges the one with the shortest
-    round trip counts (section 10): however unlike its two ways were, it is wrong by no more than
-    half its round trip. ValueError if there is none.
+    Offset and round trip as in RFC 5905, section 8. Of several exchanges the one with the shortest
+    round trip counts (section 10): its error is at most half its round trip, however much its two
+    directions differ. ValueError if there is none.
     """
     if not exchanges:
         raise ValueError("no exchange to compute a clock offset from")

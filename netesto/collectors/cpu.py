@@ -72,18 +72,19 @@ def format_sample(sample: CpuSample) -> str:
     return json.dumps({"time_s": round(sample.time_s, 6), "busy_percent": shares}) + "\n"
 
 
-def read(path: Path) -> list[CpuSample]:
+def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
     """The samples in a collector's file; a truncated last line is ignored.
 
-    OutputError names an invalid line.
+    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError names an
+    invalid line.
     """
     samples = []
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
-            sample = CpuSample(float(entry["time_s"]), tuple(map(float, entry["busy_percent"])))
+            time_s = float(entry["time_s"]) - ahead_s
+            samples.append(CpuSample(time_s, tuple(map(float, entry["busy_percent"]))))
         except (ValueError, KeyError, TypeError) as error:
             raise OutputError(f"{path}:{number}: not a sample of CPU load: {error}") from None
-        samples.append(sample)
     return samples

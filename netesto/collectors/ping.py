@@ -85,9 +85,15 @@ def command(destination: Address, interval_s: float) -> list[str]:
     return ["ping", "-D", "-n", "-i", f"{interval_s:g}", str(destination)]
 
 
-def read(path: Path) -> list[PingSample]:
-    """The replies, on the agent's clock, without duplicates; a truncated last line is ignored."""
+def read(path: Path, *, ahead_s: float = 0.0) -> list[PingSample]:
+    """The replies, without duplicates; a truncated last line is ignored.
+
+    The agent's clock was `ahead_s` ahead of the one that the samples use.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
-    ahead = _AHEAD.search(text)
-    ahead_s = float(ahead[1]) if ahead else 0.0
-    return [PingSample(float(time) - ahead_s, float(rtt)) for time, rtt in _REPLY.findall(text)]
+    system = _AHEAD.search(text)
+    system_s = float(system[1]) if system else 0.0
+    return [
+        PingSample(float(time) - system_s - ahead_s, float(rtt))
+        for time, rtt in _REPLY.findall(text)
+    ]

@@ -1,8 +1,7 @@
-"""Hears from the kernel, by netlink, what a TCP socket had counted when it ceased to be.
+"""The final counts of TCP sockets, as the kernel reports them by netlink when they are destroyed.
 
-A sample between two ticks is what a flow's end needs: between its last tick and its end a flow may
-send a fifth of a second more, and segments again. `ss -E` hears the same; sock_diag(7), the group
-SKNLGRP_INET_TCP_DESTROY of <linux/sock_diag.h>, Linux 4.2.
+Between the last tick and its end a flow may send and retransmit for most of a sampling interval.
+`ss -E` uses the same: the group SKNLGRP_INET_TCP_DESTROY of <linux/sock_diag.h>, Linux 4.2.
 """
 
 import contextlib
@@ -22,17 +21,15 @@ _SO_RCVBUFFORCE, _SO_ATTACH_FILTER = 33, 26
 # Classic BPF, <linux/filter.h>: load a half word, compare, return.
 _LOAD, _AT_LEAST, _MORE_THAN, _RETURN = 0x28, 0x35, 0x25, 0x06
 _INSTRUCTION = struct.Struct("=HBBI")
-# The ports of an inet_diag_msg, behind the header of netlink.
+# The ports of an inet_diag_msg, after the netlink header, and the peer's without that header.
 _PORT_OFFSETS = (20, 22)
-# ... and the peer's in the message itself.
 _PEER_PORT, _NO_PORT = slice(6, 8), b"\0\0"
-# Two looks at each range, three instructions each: well below what net.core.optmem_max allows a
-# socket.
+# Six instructions for each range: well below what net.core.optmem_max allows a socket.
 _RANGES_MAX = 100
 
 
 class ClosedSockets:
-    """A netlink socket of this network namespace. Raises OSError where the kernel refuses."""
+    """A netlink socket of this network namespace. Raises OSError if the kernel refuses."""
 
     def __init__(self) -> None:
         self._netlink = socket.socket(
@@ -42,7 +39,7 @@ class ClosedSockets:
         )
         try:
             self.listen_to([])
-            # Without the right to more there is what everyone has.
+            # Ordinary users have the default size.
             with contextlib.suppress(PermissionError):
                 self._netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
             self._netlink.bind((0, _GROUPS))
@@ -57,36 +54,34 @@ class ClosedSockets:
         self._netlink.close()
 
     def listen_to(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """From now on hear of sockets with a port of `ranges` (first and last) at either end.
-
-        The kernel leaves out all others: a busy host closes thousands in a second.
-        """
+        """From now on receive reports of sockets with a port of `ranges` (first and last) at either
+        end. The kernel filters out all others: a busy host closes thousands per second."""
         if len(ranges) > _RANGES_MAX:
             ranges = [(min(first for first, _ in ranges), max(last for _, last in ranges))]
         code = _filter(ranges)
         buffer = ctypes.create_string_buffer(code)
-        # struct sock_fprog: how many instructions, where they are.
+        # struct sock_fprog: the number of instructions, and their address.
         program = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer))
         self._netlink.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
     def heard(self) -> Iterator[bytes]:
-        """An inet_diag_msg with its attributes for each socket that is gone since the last call.
+        """An inet_diag_msg with its attributes for each socket destroyed since the last call.
 
-        OSError (ENOBUFS) if there were more than the kernel keeps; the next call has those.
+        OSError (ENOBUFS) if reports were lost; the next call has those that were not.
         """
         while True:
             try:
                 data = self._netlink.recv(sockdiag.BUFFER_BYTES)
             except BlockingIOError:
                 return
-            # A socket that listened has no peer.
+            # A listening socket has no peer.
             yield from (
                 body for _, _, body in sockdiag.messages(data) if body[_PEER_PORT] != _NO_PORT
             )
 
 
 def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:
-    """Classic BPF that lets pass what has one of its ports in a range."""
+    """Classic BPF that passes messages with one of the ports in a range."""
     code = b""
     for offset in _PORT_OFFSETS if ranges else ():
         code += _INSTRUCTION.pack(_LOAD, 0, 0, offset)

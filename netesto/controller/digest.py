@@ -1,4 +1,4 @@
-"""Raw files of an experiment to evidence. Reads only manifest.json's content and the raw files."""
+"""From the raw files of an experiment and its manifest to evidence."""
 
 import errno
 import json
@@ -30,14 +30,14 @@ from netesto.results.evidence import (
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.traffic.base import Tool
 
-# A sample is a flow's if it was taken between its start and its end; the sampler and the tool read
-# their clocks apart, so the window is this much wider on both sides.
+# The samples of a flow were taken between its start and its end; the sampler and the tool read
+# their clocks at different instants, so the window is wider by this on both sides.
 WINDOW_SLACK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """What one host's own files tell, on the controller's clock."""
+    """The samples in one host's files, on the controller's clock."""
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
@@ -46,15 +46,15 @@ class _Host:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of an experiment in `folder` that its manifest tells of, as `known`. Those of them
-    that are `damaged` are not read, as if they were not there."""
+    """The files of an experiment in `folder` that its manifest lists, as `known`. Those that are
+    `damaged` are treated as missing."""
 
     folder: Path
     known: Collection[str]
     damaged: Collection[str]
 
     def find(self, path: str) -> Path | None:
-        """Where to read a file; None if it is not there, or damaged."""
+        """The path of a file; None if it is missing or damaged."""
         if path not in self.known or path in self.damaged:
             return None
         return self.folder / path
@@ -70,10 +70,10 @@ class _Files:
 def evidence(
     folder: Path, manifest: Manifest, *, damaged: Collection[str] = ()
 ) -> ExperimentEvidence:
-    """What is known of the experiment in `folder`; a file that is not there is simply not known.
+    """The evidence in the files of the experiment in `folder`; values of missing files are unknown.
 
-    Of files that are `damaged` (see results.integrity) nothing is read. ResultsError if `manifest`
-    tells of a traffic tool that there is not.
+    Files that are `damaged` (see results.integrity) are not read. ResultsError if the manifest
+    names an unknown traffic tool.
     """
     files = _Files(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
@@ -94,13 +94,9 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         for sample in socketfile.read(path, ahead_s=offset_s):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
-    busy_file = files.find(f"raw/{name}/cpu.jsonl")
-    busy = [] if busy_file is None else cpu.read(busy_file)
-    return _Host(
-        sockets_by_port=by_port,
-        cpu=tuple(replace(sample, time_s=sample.time_s - offset_s) for sample in busy),
-        offset_s=offset_s,
-    )
+    busy = files.find(f"raw/{name}/cpu.jsonl")
+    samples = () if busy is None else tuple(cpu.read(busy, ahead_s=offset_s))
+    return _Host(sockets_by_port=by_port, cpu=samples, offset_s=offset_s)
 
 
 def _group(
@@ -130,11 +126,11 @@ def _group(
 
 
 def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
-    """What a group lacks because files are damaged."""
+    """The sources that a group has lost because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
     outputs = [_output(request, instance) for instance in count]
-    # Of parallel connections only the tool's output tells which are the data's.
+    # Only the tool's output says which of several connections carry data.
     ports = outputs if request.parallel > 1 else []
     before = _statistics_folder(files, request.client)
     sources: Mapping[Source, Iterable[str]] = {
@@ -155,7 +151,7 @@ def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
 
 
 def _output(request: GroupRequest, instance: int) -> str:
-    """What the tool of a flow printed."""
+    """The file with the output of a flow's tool."""
     return f"raw/{request.client}/flow.{request.group}.{instance}.out"
 
 
@@ -203,9 +199,8 @@ def _instance(
 
 
 def without_silent(groups: Sequence[GroupEvidence]) -> tuple[GroupEvidence, ...]:
-    """The groups with every flow failed that was silent on a path where no flow was heard: between
-    two hosts of which nothing arrived all the time something is broken. Where another flow got
-    through, a silent one was starved, and that is a measurement."""
+    """Mark flows that got no data as failed, if no flow between the same two hosts got any: then
+    the path is broken. If another flow did, a silent one was starved: that is a measurement."""
     alive = {
         (group.request.client, group.request.server)
         for group in groups
@@ -228,12 +223,12 @@ def _failed_if_silent(request: GroupRequest, instance: InstanceEvidence) -> Inst
 
 
 def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
-    """In words, that nothing of a flow arrived in all its time, though its tool ended well; "" if
-    something did, or it failed anyway.
+    """The text that nothing of a flow arrived although its tool ended well; "" if something did, or
+    if the flow failed anyway.
 
-    A rate of 0 alone does not say so: tools count whole transactions, and a large request that was
-    still on its way at the end is a measurement. Only its sockets, at either end, tell that bytes
-    arrived; where there are no samples of TCP, there is no knowing. UDP's sockets are not sampled.
+    A rate of 0 is not enough: tools count whole transactions, and a large request that was still
+    in flight at the end is a measurement. The sockets at either end count the bytes that arrived;
+    "" if there are no samples of TCP. Sockets of UDP are not sampled.
     """
     result = instance.result
     if result is None or result.rate_bps > 0:
@@ -254,7 +249,7 @@ _FIN_ACKNOWLEDGED = frozenset({"FIN-WAIT-2", "CLOSE"})
 
 
 def _has_carried(sample: SocketSample) -> bool:
-    """True if bytes came in, or were acknowledged; the kernel counts SYN and FIN among these."""
+    """Whether bytes were received or acknowledged, not counting SYN and FIN, as the kernel does."""
     received = (sample.bytes_received or 0) - (sample.state in _FIN_RECEIVED)
     acknowledged = (sample.bytes_acked or 0) - 1 - (sample.state in _FIN_ACKNOWLEDGED)
     return received > 0 or acknowledged > 0
@@ -269,8 +264,8 @@ def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:
 def _client_ports(
     request: GroupRequest, ports: Ports, instance: int, result: TransferResult | None
 ) -> tuple[int, ...]:
-    """The client's ends of a flow's data connections: as the tool tells, or was told; none if that
-    is not known. A control connection may go to the same port as they."""
+    """The client's ports of a flow's data connections, as the tool reports them or was given them;
+    empty if unknown. A control connection may use the same port of the server."""
     if result is not None and result.client_ports:
         return result.client_ports
     port = _tool(request).client_port(request, ports, instance)
@@ -280,7 +275,7 @@ def _client_ports(
 def _tool(request: GroupRequest) -> Tool:
     tool = traffic.TOOLS.get(request.tool)
     if tool is None:
-        raise ResultsError(f"group {request.group}: there is no traffic tool {request.tool!r}")
+        raise ResultsError(f"group {request.group}: unknown traffic tool {request.tool!r}")
     return tool
 
 
@@ -289,7 +284,7 @@ def _result(
 ) -> TransferResult:
     try:
         if path is None:
-            # A file that came later is not what was measured.
+            # A file that was added later is not a measurement.
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         output = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -309,8 +304,7 @@ def _result(
 
 def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
     path = files.find(f"raw/{request.client}/ping.{request.group}.out")
-    samples = [] if path is None else ping.read(path)
-    return tuple(replace(sample, time_s=sample.time_s - client.offset_s) for sample in samples)
+    return () if path is None else tuple(ping.read(path, ahead_s=client.offset_s))
 
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
@@ -323,7 +317,7 @@ def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSampl
 
 
 def _counters(path: Path) -> dict[str, int] | None:
-    """The test interface's counters, after minus before; None if either is not known."""
+    """The counters of the test interface, after minus before; None if either is unknown."""
     try:
         group = json.loads(path.read_text(encoding="utf-8"))
         before, after = group["counters_before"], group["counters_after"]
@@ -343,5 +337,5 @@ def _features(files: _Files, host: str) -> dict[str, str]:
 
 
 def _statistics_folder(files: _Files, host: str) -> str:
-    """The statistics before the experiment; those after it where only these were taken."""
+    """The statistics before the experiment; those after it if there are no others."""
     return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in files.known), "0")

@@ -1,4 +1,4 @@
-"""What the samples of one flow tell, whatever is derived from them. Pure."""
+"""The samples of one flow: which count for what. Pure."""
 
 import itertools
 import statistics
@@ -8,7 +8,7 @@ from netesto.model import SocketSample
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
 # Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
-# gone has only what it counted.
+# gone has only its final counts.
 _UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
 
 
@@ -18,7 +18,7 @@ def good(group: GroupEvidence) -> list[InstanceEvidence]:
 
 
 def connected(samples: Iterable[SocketSample]) -> tuple[SocketSample, ...]:
-    """The samples of connections that stood: what their state at an instant was means something."""
+    """The samples of established connections, whose values at an instant are meaningful."""
     return tuple(sample for sample in samples if sample.state not in _UNCONNECTED)
 
 
@@ -28,7 +28,7 @@ def is_reverse(test: str) -> bool:
 
 
 def sender_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
-    """Samples at the end that sends the data: only there do cwnd, RTT and losses mean anything."""
+    """Samples at the end that sends the data; only there are cwnd, RTT and losses meaningful."""
     return flow.server_samples if is_reverse(test) else flow.client_samples
 
 
@@ -38,8 +38,8 @@ def receiver_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, .
 
 
 def steady_samples(test: str, flow: InstanceEvidence, *, omit_s: float) -> tuple[SocketSample, ...]:
-    """The sender's samples while it was connected, without those of the first `omit_s` seconds,
-    which the script leaves out of the result."""
+    """The sender's samples while it was connected, without the first `omit_s` seconds, which the
+    script excludes."""
     samples = connected(sender_samples(test, flow))
     if flow.started_s is None or omit_s <= 0:
         return samples
@@ -56,7 +56,7 @@ def connections(samples: Iterable[SocketSample]) -> list[list[SocketSample]]:
 
 
 def gaps_s(samples: Iterable[SocketSample]) -> Iterator[float]:
-    """Seconds between consecutive samples of a connection. That it closed is told between two."""
+    """Seconds between consecutive samples of a connection. Final counts come between two ticks."""
     ticks = (sample for sample in samples if sample.state != "CLOSE")
     for connection in connections(ticks):
         times = [sample.time_s for sample in connection]
@@ -64,7 +64,7 @@ def gaps_s(samples: Iterable[SocketSample]) -> Iterator[float]:
 
 
 def last_mss_bytes(samples: Iterable[SocketSample]) -> int | None:
-    """The segment size that a flow had at last; None if no sample saw it connected."""
+    """The last MSS of a flow; None without a sample of its established connection."""
     sizes = [each.mss_bytes for each in connected(samples) if each.mss_bytes is not None]
     return sizes[-1] if sizes else None
 
@@ -72,7 +72,7 @@ def last_mss_bytes(samples: Iterable[SocketSample]) -> int | None:
 def total(
     samples: Iterable[SocketSample], count: Callable[[SocketSample], int | None]
 ) -> int | None:
-    """What a flow's connections had counted at last, together; None if it is not known of one.
+    """The sum of the final counts of a flow's connections; None if one is unknown.
 
     For counts that only grow.
     """
@@ -85,8 +85,8 @@ def total(
 
 
 def is_seen_whole(test: str) -> bool:
-    """True where the samples tell of all that the flow's TCP did, to its end: not in UDP, and not
-    where each transaction has a connection of its own, of which samples meet a few."""
+    """Whether the samples cover the whole life of the flow's connections: not for UDP, nor if each
+    transaction has its own connection, of which samples catch only a few."""
     return test.startswith("TCP_") and test != "TCP_CRR"
 
 

@@ -102,3 +102,14 @@ def test_a_trouble_is_told_once(tmp_path):
 
     asyncio.run(run())
     assert told == ["trouble"]
+
+
+def test_a_full_disk_is_a_warning():
+    async def run() -> Counter:
+        sampler = counter(Path("/dev/full"))
+        await sampler.start()
+        await asyncio.sleep(0)
+        await sampler.stop()
+        return sampler
+
+    assert "full: No space left on device" in asyncio.run(run()).errors

@@ -78,7 +78,7 @@ def test_sockets_tell_what_they_had_counted_at_their_end(two_flows: Outcome):
 
 def test_tool_sockets_and_interfaces_agree(two_flows: Outcome):
     warnings = two_flows.manifest(1)["warnings"]
-    assert [text for text in warnings if "tells" in text or "carried" in text] == []
+    assert [text for text in warnings if "reports" in text or "carried" in text] == []
 
 
 def test_the_second_flow_starts_where_it_was_asked_to(two_flows: Outcome):
