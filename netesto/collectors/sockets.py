@@ -6,7 +6,8 @@ at which the agent was notified.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from netesto.collectors import sockdiag
@@ -21,17 +22,10 @@ class SocketCollector(Sampler):
     """Samples the TCP sockets of all watched ports with one request for each tick."""
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float,
-        *,
-        on_warning: Warn | None = None,
-        diagnosis: Callable[[], SocketDiagnosis] = SocketDiagnosis,
+        self, path: Path, clock: Clock, interval_s: float, *, on_warning: Warn | None = None
     ) -> None:
         super().__init__(path, clock, interval_s, on_warning=on_warning)
         self._ports: set[int] = set()
-        self._open_diagnosis = diagnosis
         self._diagnosis: SocketDiagnosis | None = None
         # The ports whose sockets' ends the kernel reports to us.
         self._ending_ports: set[int] = set()
@@ -53,33 +47,34 @@ class SocketCollector(Sampler):
         self._ports.difference_update(ports)
 
     async def start(self) -> None:
-        try:
+        with self._warning("socket samples are missing"):
+            self._diagnosis = SocketDiagnosis()
+        with self._warning("the final counts of sockets are missing"):
             self._closed = ClosedSockets()
-        except OSError as error:
-            self._warn(f"the final counts of sockets are unknown: {error.strerror}")
-        else:
-            self._listen(self._ending_ports)
             asyncio.get_running_loop().add_reader(self._closed.fileno(), self._hear)
+        self._listen(self._ending_ports)
         await super().start()
+
+    @contextlib.contextmanager
+    def _warning(self, text: str) -> Iterator[None]:
+        """Warn if the kernel refuses what the body does."""
+        try:
+            yield
+        except OSError as error:
+            self._warn(f"{text}: {error.strerror}")
 
     def _listen(self, ports: set[int]) -> None:
         self._ending_ports = ports
-        if self._closed is None:
-            return
-        try:
-            self._closed.listen_to(_ranges(ports))
-        except OSError as error:
-            self._warn(f"the final counts of some sockets are missing: {error.strerror}")
+        if self._closed is not None:
+            with self._warning("the final counts of some sockets are missing"):
+                self._closed.listen_to(_ranges(ports))
 
     def _hear(self) -> None:
-        if self._closed is None:
-            return
-        time_s = self._clock.now()
-        try:
-            # It keeps what came before an error.
-            self._recorder.add(time_s, time_s, self._closed.heard())
-        except OSError as error:
-            self._warn(f"the final counts of some sockets are missing: {error.strerror}")
+        if self._closed is not None:
+            time_s = self._clock.now()
+            # What came before an error is recorded.
+            with self._warning("the final counts of some sockets are missing"):
+                self._recorder.add(time_s, time_s, self._closed.heard())
 
     def _last(self) -> bytes:
         self._hear()
@@ -87,20 +82,12 @@ class SocketCollector(Sampler):
 
     async def _look(self) -> bytes:
         self._hear()
-        if self._ports:
-            self._sample()
+        if self._diagnosis is not None and self._ports:
+            with self._warning("socket samples are missing"):
+                before_s = self._clock.now()
+                messages = self._diagnosis.sockets(_ranges(self._ports))
+                self._recorder.add(before_s, self._clock.now(), messages)
         return self._recorder.piece()
-
-    def _sample(self) -> None:
-        try:
-            if self._diagnosis is None:
-                self._diagnosis = self._open_diagnosis()
-            before_s = self._clock.now()
-            messages = self._diagnosis.sockets(_ranges(self._ports))
-        except OSError as error:
-            self._warn(f"socket samples are missing: {error.strerror}")
-        else:
-            self._recorder.add(before_s, self._clock.now(), messages)
 
     async def stop(self) -> None:
         await super().stop()

@@ -1,8 +1,9 @@
 import asyncio
 import contextlib
-import errno
 import gzip
 import operator
+import os
+import resource
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -145,12 +146,27 @@ def test_ports_no_longer_watched_are_not_sampled(tmp_path):
 
 
 def test_a_kernel_that_refuses_is_a_warning(tmp_path):
-    def refuse() -> SocketDiagnosis:
-        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+    async def run() -> list[str]:
+        collector = sockets.SocketCollector(tmp_path / "sockets.bin.gz", Clock(), 0.02)
+        with no_more_files():
+            await collector.start()
+        await collector.stop()
+        return collector.errors
 
-    path = tmp_path / "sockets.bin.gz"
-    collector = sockets.SocketCollector(path, Clock(), 0.02, diagnosis=refuse)
-    collector.watch([1])
-    path.write_bytes(asyncio.run(collector._look()))
-    assert collector.errors == ["socket samples are missing: Protocol not supported"]
-    assert socketfile.read(path) == []
+    assert asyncio.run(run()) == [
+        "socket samples are missing: Too many open files",
+        "the final counts of sockets are missing: Too many open files",
+        "sockets.bin.gz: Too many open files",
+    ]
+
+
+@contextlib.contextmanager
+def no_more_files() -> Iterator[None]:
+    """The kernel refuses to open any more files and sockets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as last:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 1, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
