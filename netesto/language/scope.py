@@ -4,8 +4,7 @@ Blanks that an unquoted variable brings in separate words; quotes and `#` in a v
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -79,10 +78,10 @@ def parts(raw: str) -> tuple[Part, ...]:
     found: list[Part] = []
     position = 0
     for match in _QUOTED.finditer(raw):
-        found += _references(raw[position : match.start()], quoted=False)
+        found += _references(raw[position : match.start()])
         found += _references(_ESCAPED.sub(r"\1", match[1]), quoted=True) or [Part("", quoted=True)]
         position = match.end()
-    found += _references(raw[position:], quoted=False)
+    found += _references(raw[position:])
     return tuple(found)
 
 
@@ -103,7 +102,7 @@ def unwrapped(raw: str) -> str:
     return name if _BARE.fullmatch(name) else raw
 
 
-def _references(text: str, *, quoted: bool) -> list[Part]:
+def _references(text: str, *, quoted: bool = False) -> list[Part]:
     found: list[Part] = []
     position = 0
     for match in REFERENCE.finditer(text):
@@ -167,18 +166,16 @@ def check_name(name: str) -> str:
     return name
 
 
-def joined(texts: Iterable[str], separator: str = "") -> str:
+def joined(texts: Iterable[str]) -> str:
     """The texts in one. MisuseError, before they are all made, if it would be longer than a text
     may be: a short line may name a long variable a thousand times."""
-    return separator.join(_bounded(texts))
-
-
-def _bounded(texts: Iterable[str]) -> Iterator[str]:
+    found: list[str] = []
     length = 0
     for text in texts:
         length += len(text)
         _check_length(length)
-        yield text
+        found.append(text)
+    return "".join(found)
 
 
 def _check_length(length: int) -> None:
@@ -189,21 +186,15 @@ def _check_length(length: int) -> None:
         )
 
 
-def _check_count(words: Sequence[str]) -> None:
-    if len(words) > MAX_WORDS:
-        raise MisuseError(
-            f"this line would have more than {MAX_WORDS:,} words",
-            remedy='In quotes, "$variable", a value with blanks is one word.',
-        )
-
-
 class Scope:
-    """The global variables, and how a text is filled in from them and a frame."""
+    """The global variables, and how a text is filled in from them and a frame.
+
+    `lookups` is how many variables were found in the values of others since it was set to 0.
+    """
 
     def __init__(self) -> None:
         self.variables: dict[str, str] = {}
-        self._lookups = 0
-        self._is_counting = False
+        self.lookups = 0
 
     def set(self, name: str, value: str) -> None:
         """Set a global. MisuseError if the value has grown beyond reason."""
@@ -215,132 +206,89 @@ class Scope:
             )
         self.variables[name] = value
 
-    def value(self, name: str, frame: Frame) -> str | None:
-        """The value of a variable, filled in; None if it is undefined."""
+    def value(self, name: str, frame: Frame, active: tuple[str, ...] = ()) -> str | None:
+        """The value of a variable, filled in; None if it is undefined. `active` are the variables
+        whose values are being filled in already."""
         text = frame.get(name)
         if text is None:
             text = self.variables.get(name)
             if text is None:
                 return None
-        return self.fill(text, frame, (name,)) if "$" in text else text
+        return self.fill(text, frame, (*active, name)) if "$" in text else text
 
     def fill(self, text: str, frame: Frame, active: tuple[str, ...] = ()) -> str:
-        """`text` with its variables replaced; `active` are the ones being replaced already."""
-        length = 0
-        if len(active) <= 1 and not self._is_counting:
-            self._lookups = 0
+        """`text` with its variables replaced."""
+        return joined(self._replaced(part, frame, active) for part in _references(text))
 
-        def replace(match: re.Match[str]) -> str:
-            nonlocal length
-            if match[1]:
-                return DOLLAR
-            name = match[2] or match[3]
-            if name in active:
-                round_trip = (*active[active.index(name) :], name)
-                circle = " → ".join(f"${step}" for step in round_trip)
-                raise MisuseError(
-                    f"variable ${name} refers to itself"
-                    + (f": {circle}" if len(round_trip) > 2 else ""),
-                    near=references(active[0]),
-                    remedy="A value is looked at when it is used, and not when it is set: give it"
-                    " another name.",
-                )
-            self._lookups += 1
-            if self._lookups > MAX_LOOKUPS or len(active) > MAX_DEPTH:
-                first = active[0] if active else name
-                most = MAX_DEPTH if len(active) > MAX_DEPTH else MAX_LOOKUPS
-                raise MisuseError(
-                    f"${first} refers to more than {most:,} other variables",
-                    near=references(first),
-                    remedy="Does a loop put a variable into its own value, or into the next one's?",
-                )
-            value = frame.get(name)
-            if value is None:
-                value = self.variables.get(name)
-            if value is None:
-                return match[0]
-            if "$" in value:
-                value = self.fill(value, frame, (*active, name))
-            # Counted as it grows: the whole of it may not fit into memory.
-            length += len(value)
-            _check_length(length)
-            return value
+    def _replaced(self, part: Part, frame: Frame, active: tuple[str, ...]) -> str:
+        name = part.name
+        if not name:
+            return part.text
+        if name in active:
+            round_trip = (*active[active.index(name) :], name)
+            circle = " → ".join(f"${step}" for step in round_trip)
+            raise MisuseError(
+                f"variable ${name} refers to itself"
+                + (f": {circle}" if len(round_trip) > 2 else ""),
+                near=references(active[0]),
+                remedy="A value is looked at when it is used, and not when it is set: give it"
+                " another name.",
+            )
+        self.lookups += 1
+        if self.lookups > MAX_LOOKUPS or len(active) > MAX_DEPTH:
+            first = active[0] if active else name
+            most = MAX_DEPTH if len(active) > MAX_DEPTH else MAX_LOOKUPS
+            raise MisuseError(
+                f"${first} refers to more than {most:,} other variables",
+                near=references(first),
+                remedy="Does a loop put a variable into its own value, or into the next one's?",
+            )
+        value = self.value(name, frame, active)
+        return part.text if value is None else value
 
-        filled = REFERENCE.sub(replace, text)
-        _check_length(len(filled))
-        return filled
-
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Count the lookups of a line that has many variables together, and not for each anew."""
-        was, self._is_counting = self._is_counting, True
-        if not was:
-            self._lookups = 0
-        try:
-            yield
-        finally:
-            self._is_counting = was
-
-    # ---- compiled once, filled in each time a line runs -----------------------------------
+    # ---- taken apart once, filled in each time a line runs ----------------------------------
 
     def text_of(self, raw: str) -> TextOf:
         """Fills in a word that stays whole, whatever its variables hold."""
-        pieces = parts(raw)
-        if all(not piece.name for piece in pieces):
-            constant = "".join(piece.text for piece in pieces)
+        fillers = [self._part(part) for part in parts(raw)]
+        if "$" not in raw:
+            constant = unquoted(raw)
             return lambda _: constant
-        if len(pieces) == 1:
-            return self._variable(pieces[0])
-        if len(pieces) == 2 and not pieces[0].name:
-            prefix, last = pieces[0].text, self._variable(pieces[1])
-            return lambda frame: prefix + last(frame)
-        fillers = [self._part(piece) for piece in pieces]
+        if len(fillers) == 1:
+            return fillers[0]
+        if len(fillers) == 2:
+            first, second = fillers
+            return lambda frame: first(frame) + second(frame)
         if len(fillers) <= _FEW:
             return lambda frame: "".join([filler(frame) for filler in fillers])
-
-        def text(frame: Frame) -> str:
-            with self._counting():
-                return joined(filler(frame) for filler in fillers)
-
-        return text
+        return lambda frame: joined(filler(frame) for filler in fillers)
 
     def words_of(self, raws: Sequence[str]) -> WordsOf:
         """Fills in words; blanks that unquoted variables bring in separate words."""
         if not any("$" in raw for raw in raws):
-            constant = tuple("".join(part.text for part in parts(raw)) for raw in raws)
+            constant = tuple(unquoted(raw) for raw in raws)
             return lambda _: constant
         fillers = [(self.text_of(raw), parts(raw)) for raw in raws]
-        if len(fillers) > _FEW:
-            return lambda frame: self._many_words(fillers, frame)
 
         def words(frame: Frame) -> tuple[str, ...]:
             filled: list[str] = []
-            for filler, pieces in fillers:
-                word = filler(frame)
+            length = 0
+            for text_of, pieces in fillers:
+                word = text_of(frame)
+                length += len(word)
                 if word and " " not in word and "\t" not in word:
                     filled.append(word)
                 else:
                     filled += self._split(pieces, frame)
-                    _check_count(filled)
+                if length > MAX_TEXT or len(filled) > MAX_WORDS:
+                    _check_length(length)
+                    raise MisuseError(
+                        f"this line would have more than {MAX_WORDS:,} words",
+                        remedy='In quotes, "$variable", a value with blanks is one word.',
+                    )
             return tuple(filled)
 
         return words
-
-    def _many_words(
-        self, fillers: Sequence[tuple[TextOf, tuple[Part, ...]]], frame: Frame
-    ) -> tuple[str, ...]:
-        filled: list[str] = []
-        length = 0
-        with self._counting():
-            for filler, pieces in fillers:
-                word = filler(frame)
-                filled += (
-                    [word] if word and _BLANKS.search(word) is None else self._split(pieces, frame)
-                )
-                length += len(word)
-                _check_length(length)
-                _check_count(filled)
-        return tuple(filled)
 
     def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
         """The words that one written word becomes."""
@@ -359,13 +307,10 @@ class Scope:
                 current = other or None
         return words if current is None else [*words, current]
 
-    def _part(self, piece: Part) -> TextOf:
-        if piece.name:
-            return self._variable(piece)
-        return lambda _: piece.text
-
-    def _variable(self, piece: Part) -> TextOf:
-        name, written = piece.name, piece.text
+    def _part(self, part: Part) -> TextOf:
+        name, written = part.name, part.text
+        if not name:
+            return lambda _: written
         variables, fill = self.variables, self.fill
 
         def value(frame: Frame) -> str:

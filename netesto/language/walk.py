@@ -82,7 +82,7 @@ class Walk:
                 f"more than {MAX_DEPTH} macros, loops and files within each other",
                 remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
             )
-        machine, steps = self._machine, self._steps
+        machine, steps, scope = self._machine, self._steps, self._machine.scope
         self._depth += 1
         if level is not None:
             machine.stack.append(level)
@@ -91,6 +91,7 @@ class Walk:
                 try:
                     if machine.tracing:
                         machine.trace(statement, frame)
+                    scope.lookups = 0
                     step = steps.get(id(statement))
                     if step is not None:
                         step(frame)
