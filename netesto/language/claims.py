@@ -1,15 +1,14 @@
 """What ASSERT claims of an experiment, and whether it is true of its columns."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from netesto.language import ast
 from netesto.language.dimensions import counted, kind_of, unit_of
 from netesto.language.expressions import (
-    ARITHMETIC,
     COMPARISONS,
     Value,
-    apply,
-    call,
+    computed,
     function,
     is_true,
     number,
@@ -21,6 +20,10 @@ from netesto.language.ports import ColumnKind
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.nearest import hint
 from netesto.units import quantity
+
+
+class _EmptyColumnError(Exception):
+    """There is nothing to compute with: the column is empty."""
 
 
 def claim(text: str) -> ast.Expression:
@@ -199,29 +202,26 @@ def _side(
             if name not in columns and isinstance(text_of, str):
                 return name
             return _column(name, columns, in_base=in_base)
+        case _:
+            compute = computed(tree, lambda leaf: partial(_value, leaf, in_base=in_base))
+            try:
+                return compute(dict(columns))
+            except _EmptyColumnError:
+                return ""
+
+
+def _value(tree: ast.Expression, columns: Mapping[str, str], *, in_base: bool) -> Value:
+    """A number to compute with."""
+    match tree:
         case ast.Number():
             return _number(tree)
-        case ast.Unary(operator="-" | "+" as operator, operand=operand):
-            inner = _number_of(operand, columns, in_base=in_base)
-            return inner if operator == "+" or isinstance(inner, str) else -inner
-        case ast.Binary(operator=operator, left=left, right=right) if operator in ARITHMETIC:
-            one = _number_of(left, columns, in_base=in_base)
-            other = _number_of(right, columns, in_base=in_base)
-            if isinstance(one, str) or isinstance(other, str):
-                return ""
-            return apply(operator, one, other)
-        case ast.Call(arguments=arguments):
-            does = function(tree)
-            values = [_number_of(each, columns, in_base=in_base) for each in arguments]
-            numbers = [value for value in values if not isinstance(value, str)]
-            return call(does, numbers) if len(numbers) == len(values) else ""
+        case ast.Text() | ast.Name():
+            value = _side(tree, columns, in_base=in_base)
         case _:
-            return 1 if holds(tree, columns) else 0
-
-
-def _number_of(tree: ast.Expression, columns: Mapping[str, str], *, in_base: bool) -> Value | str:
-    value = _side(tree, columns, in_base=in_base)
-    if isinstance(value, str) and value:
+            value = 1 if holds(tree, columns) else 0
+    if value == "":
+        raise _EmptyColumnError
+    if isinstance(value, str):
         raise MisuseError(
             f"{value!r} is not a number to compute with",
             near=(value,),

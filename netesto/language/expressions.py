@@ -3,15 +3,25 @@
 Whole numbers stay whole: a division of two of them rounds down. A decimal operand makes a decimal.
 """
 
+import math
 import operator as operators
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import TypeAlias
 
 from netesto.language import ast
 from netesto.language.grammar import UnreadableError, parse_expression
-from netesto.language.scope import Frame, MisuseError, Scope, is_undefined, needed, plain
+from netesto.language.scope import (
+    Frame,
+    MisuseError,
+    Scope,
+    UndefinedError,
+    is_undefined,
+    needed,
+    plain,
+)
 from netesto.nearest import hint
 from netesto.units import Kind, quantity
 
@@ -87,14 +97,6 @@ def _checked(value: Value) -> Value:
     return value
 
 
-def _floor(value: Value) -> Value:
-    return value if isinstance(value, int) else int(value.to_integral_value(ROUND_FLOOR))
-
-
-def _ceil(value: Value) -> Value:
-    return value if isinstance(value, int) else int(value.to_integral_value(ROUND_CEILING))
-
-
 def _round(value: Value, digits: Value | None = None) -> Value:
     if digits is None:
         return value if isinstance(value, int) else int(value.to_integral_value(ROUND_HALF_UP))
@@ -160,10 +162,6 @@ def _computed(operator: str, left: ValueOf, right: ValueOf) -> ValueOf:
     return value
 
 
-def _negated(value: ValueOf) -> ValueOf:
-    return lambda frame: -value(frame)
-
-
 ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
@@ -188,8 +186,8 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
     "max": (max, 1, 100),
     "abs": (abs, 1, 1),
     "round": (_round, 1, 2),
-    "floor": (_floor, 1, 1),
-    "ceil": (_ceil, 1, 1),
+    "floor": (math.floor, 1, 1),
+    "ceil": (math.ceil, 1, 1),
     "log2": (_log2, 1, 1),
     "sqrt": (_sqrt, 1, 1),
 }
@@ -234,6 +232,29 @@ def call(does: Callable[..., Value], arguments: Sequence[Value]) -> Value:
         raise MisuseError("the function has no value here", remedy=_GUARD) from None
 
 
+def computed(
+    tree: ast.Expression, leaf: Callable[[ast.Expression], Callable[[Frame], Value]]
+) -> ValueOf:
+    """What computes an arithmetic tree; `leaf` makes what gives the values in it."""
+    match tree:
+        case ast.Unary(operator="-", operand=operand):
+            value = computed(operand, leaf)
+            return lambda frame: -value(frame)
+        case ast.Unary(operator="+", operand=operand):
+            return computed(operand, leaf)
+        case ast.Binary(operator=operator, left=left, right=right) if operator in ARITHMETIC:
+            return _computed(operator, computed(left, leaf), computed(right, leaf))
+        case ast.Call(arguments=arguments):
+            does, values = function(tree), [computed(each, leaf) for each in arguments]
+            return lambda frame: call(does, [value(frame) for value in values])
+        case _:
+            return leaf(tree)
+
+
+def _undefined(name: str) -> Value:
+    raise UndefinedError(name)
+
+
 class _NotANumberError(Exception):
     """A `$name` holds more than a number: the text must be filled in before it is read."""
 
@@ -250,7 +271,8 @@ class Arithmetic:
         self._scope = scope
         self._compute: ValueOf | None = None
         try:
-            self._compute = self._compile(parse_expression("arithmetic", text), direct=True)
+            tree = parse_expression("arithmetic", text)
+            self._compute = computed(tree, partial(self._value_of, direct=True))
         except UnreadableError as error:
             if "$" not in text:
                 raise unreadable(text, error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
@@ -273,10 +295,10 @@ class Arithmetic:
         except UnreadableError as error:
             needed(text)
             raise unreadable(plain(text), error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
-        return shown(self._compile(tree, direct=False)(frame))
+        return shown(computed(tree, partial(self._value_of, direct=False))(frame))
 
-    def _compile(self, tree: ast.Expression, *, direct: bool) -> ValueOf:
-        match tree:
+    def _value_of(self, leaf: ast.Expression, *, direct: bool) -> ValueOf:
+        match leaf:
             case ast.Number(text=text):
                 constant = number(text)
                 if constant is None:
@@ -285,20 +307,9 @@ class Arithmetic:
             case ast.Name(text=name):
                 return lambda frame: self._named(name, frame)
             case ast.Variable(name=name):
-                return self._leaf(name) if direct else self._missing(name)
-            case ast.Unary(operator=operator, operand=operand):
-                inner = self._compile(operand, direct=direct)
-                return inner if operator == "+" else _negated(inner)
-            case ast.Binary(operator=operator, left=left, right=right):
-                first = self._compile(left, direct=direct)
-                second = self._compile(right, direct=direct)
-                return _computed(operator, first, second)
-            case ast.Call(arguments=arguments):
-                does = function(tree)
-                values = [self._compile(argument, direct=direct) for argument in arguments]
-                return lambda frame: call(does, [value(frame) for value in values])
+                return self._leaf(name) if direct else lambda _: _undefined(name)
             case _:
-                raise MisuseError("not an arithmetic expression", remedy=_ARITHMETIC_REMEDY)
+                raise AssertionError("the grammar makes no other arithmetic")
 
     def _leaf(self, name: str) -> ValueOf:
         value_of = self._scope.value
@@ -306,20 +317,11 @@ class Arithmetic:
         def value(frame: Frame) -> Value:
             text = value_of(name, frame)
             if text is None:
-                needed(f"${name}")
-                raise AssertionError("needed() raises for an undefined variable")
+                return _undefined(name)
             found = number(text)
             if found is None:
                 raise _NotANumberError
             return found
-
-        return value
-
-    @staticmethod
-    def _missing(name: str) -> ValueOf:
-        def value(_: Frame) -> Value:
-            needed(f"${name}")
-            raise AssertionError("needed() raises for an undefined variable")
 
         return value
 
