@@ -287,7 +287,6 @@ class Job:
 async def start(
     argv: Sequence[str],
     *,
-    stdin: Path | None = None,
     stdout: Path | None = None,
     stderr: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -300,13 +299,12 @@ async def start(
     same numbers. ProcessError if it cannot start.
     """
     with contextlib.ExitStack() as stack, _starting(argv):
-        given = stack.enter_context(stdin.open("rb")) if stdin else asyncio.subprocess.DEVNULL
         out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
         err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
         child = await asyncio.create_subprocess_exec(
             *argv,
             executable=program(argv[0], env),
-            stdin=given,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             env=None if env is None else dict(env),

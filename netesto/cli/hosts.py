@@ -12,10 +12,9 @@ from netesto.controller import preflight
 from netesto.controller.host import HostConnection
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import AgentError
-from netesto.language.parts import Rehearsal
 from netesto.model import ClockOffset, Endpoint, HostInfo
 from netesto.run import agents, status
-from netesto.run.settings import Script, Settings, fields_for, known
+from netesto.run.settings import Script, Settings, fields_for
 
 
 def hosts(options: argparse.Namespace) -> int:
@@ -73,13 +72,11 @@ def _check_script(
         definitions=options.definitions,
         max_iterations=options.max_iterations,
     )
-    rehearsal = Rehearsal(known=known(fields_for(options.fields, script.path)))
-    script.run(settings.interpreter(rehearsal))
-    inventory = inventory.with_suffixes(preflight.suffixes(rehearsal.commands))
-    preflight.check_hosts(rehearsal.commands, inventory)
-    preflight.check(
-        rehearsal.commands, inventory, infos, rehearsal.requirements, family=options.family
-    )
+    with settings.plan(script, fields_for(options.fields, script.path)) as plan:
+        head = plan.head
+    inventory = inventory.with_suffixes(preflight.suffixes(head.commands))
+    preflight.check_hosts(head.commands, inventory)
+    preflight.check(head.commands, inventory, infos, head.requirements, family=options.family)
     printing.out(f"{options.script}: the hosts have all that it needs")
 
 

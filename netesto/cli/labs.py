@@ -32,7 +32,7 @@ def lab(options: argparse.Namespace) -> int:
 
 
 def _bring_up(options: argparse.Namespace) -> int:
-    network = labs.parse_spec(options.spec)
+    network = labs.network(labs.parse_spec(options.spec))
     built = netns.bring_up(labs.plan_of(network))
     printing.out(f"lab {built.id} is up")
     _print_hosts(built)

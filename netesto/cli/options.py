@@ -204,8 +204,8 @@ def _run(commands: _Commands) -> None:
         help="run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its"
         " own (uml and sim; default in simulated time: as many as this machine has processors)",
     )
-    # One of the processes that --jobs starts.
-    run.add_argument("--part", help=argparse.SUPPRESS)
+    # One of the processes that a run starts.
+    run.add_argument("--run", help=argparse.SUPPRESS)
     run.add_argument(
         "--resume",
         action="store_true",

@@ -4,15 +4,16 @@ import argparse
 import contextlib
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from netesto import log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load
-from netesto.controller.onfailure import OnFailure
 from netesto.errors import UsageError
+from netesto.language.dryrun import Printer
 from netesto.run import grounds, labs, start, status
+from netesto.run.onfailure import OnFailure
 from netesto.run.request import Request
 from netesto.run.session import End
 from netesto.run.settings import Settings, repeated_definitions
@@ -23,13 +24,15 @@ def run(options: argparse.Namespace) -> int:
     asked = _request(options)
     display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
     if options.dry_run:
-        start.show(asked, display, write=printing.out, form=options.dry_run)
+        printer = Printer(printing.out, form=options.dry_run)
+        with start.plan(asked, display, printer.show) as plan:
+            printer.finish(plan.head.totals)
         return status.OK
     configure_log(options.verbose)
     end = start.run(asked, display)
     # Nobody may read it any more; what was measured does not depend on that.
     with contextlib.suppress(BrokenPipeError):
-        _tell(end, asked, display, quiet=options.quiet)
+        _tell(end, display, quiet=options.quiet)
     return end.status
 
 
@@ -56,8 +59,9 @@ def _request(options: argparse.Namespace) -> Request:
     hosts: Inventory | None = None
     if options.hosts is not None:
         hosts = load(options.hosts, aliases=aliases)
-    elif options.lab:
-        labs.parse_spec(options.lab)
+    lab = labs.parse_spec(options.lab) if options.lab else None
+    if lab is not None:
+        labs.network(lab)
     return Request(
         script=options.script,
         settings=Settings.of(
@@ -71,20 +75,31 @@ def _request(options: argparse.Namespace) -> Request:
         ground=options.ground,
         kernel=options.kernel,
         hosts=hosts,
-        lab=options.lab or "",
+        lab=lab,
         aliases=aliases,
         family=options.family,
         jobs=options.jobs,
-        part=options.part or "",
+        run=options.run or "",
         resume=options.resume,
         on_failure=on_failure,
         agreed=options.yes,
         force=options.force,
         max_wall_s=options.max_wall,
         max_stall_s=options.max_stall,
-        words=tuple(options.words),
+        shown=tuple(_shown(options)),
         warnings=tuple(repeated_definitions(options.definitions)),
     )
+
+
+def _shown(options: argparse.Namespace) -> Iterator[str]:
+    """The words that say how much of a run is shown."""
+    if options.plain:
+        yield "--plain"
+    if options.quiet:
+        yield "--quiet"
+    if options.debug:
+        yield "--debug"
+    yield from ["--verbose"] * options.verbose
 
 
 def parse_map(text: str) -> Mapping[str, str]:
@@ -106,11 +121,10 @@ def parse_map(text: str) -> Mapping[str, str]:
     return aliases
 
 
-def _tell(end: End, asked: Request, display: Display, *, quiet: bool) -> None:
-    if end.is_told:
+def _tell(end: End, display: Display, *, quiet: bool) -> None:
+    if end.out is None:
         return
-    # What a part has to say is said by the process that started it.
-    if display.rows and not quiet and not asked.part:
+    if display.rows and not quiet:
         printing.out()
         tables.print_rows(display.rows)
         printing.out()

@@ -13,11 +13,9 @@ from netesto.cli import printing
 from netesto.controller import requests
 from netesto.controller.inventory import load
 from netesto.errors import ScriptError, UsageError, WorldError
-from netesto.lab import topology
-from netesto.lab.topology import Topology
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.plan import Warned
+from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.run import behindlinks, labs, settings, status
 
@@ -53,17 +51,13 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
-    return _network(request).hosts
+    return labs.network(request).hosts
 
 
 def _lab_warnings(request: LabRequest, commands: Sequence[RemoteCommand]) -> list[Warned]:
-    network = _network(request)
+    network = labs.network(request)
     named = labs.inventory(network, commands, aliases={})
     return behindlinks.warnings(network, commands, named)
-
-
-def _network(request: LabRequest) -> Topology:
-    return topology.build(request.topology, request.settings, script=request.place.file)
 
 
 def _count(number: int, noun: str) -> str:
@@ -125,7 +119,7 @@ def _rewrite(path: Path, text: str) -> None:
 
 
 def _called(path: Path) -> str:
-    return interpreter.STANDARD_INPUT if path == _STANDARD_INPUT else str(path)
+    return STANDARD_INPUT if path == _STANDARD_INPUT else str(path)
 
 
 def _read(path: Path) -> str:

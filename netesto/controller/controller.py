@@ -1,7 +1,7 @@
-"""The controller: answers the language's port by asking agents, and turns data into results."""
+"""The controller: has agents do what a script asks for, and turns data into results."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +13,10 @@ from netesto.controller.experiment import Experiment
 from netesto.controller.host import Connect
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.controller.run import Run
-from netesto.errors import NetestoError, Place, ScriptError, StoppedError, WorldError
+from netesto.errors import NetestoError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.results import derive, manifest
-from netesto.results.evidence import OK
 from netesto.results.fields import Fields
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
@@ -33,15 +31,22 @@ class Ground:
     paths: tuple[PathRecord, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """An experiment that became results: its status, and the columns that ASSERT may speak of."""
+
+    exp: int
+    status: str
+    columns: Mapping[str, str]
+
+
 class Controller:
-    """Satisfies language.ports.Port. Its methods run in the script's thread.
+    """What hosts do for a run. Its methods return when the thing is done.
 
     Use it with `with`: leaving it lets every agent go, and each puts its host back.
     `fields` are the columns of exp.csv, `claimable` what ASSERT may speak of.
     `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
-    is the run's, `script` the script's. With `resume`, SWEEP cells that an earlier run of the
-    script finished well in this results folder are passed over. `on_failure` says what becomes of
-    the run when something measured fails; StoppedError ends it.
+    is the run's.
     """
 
     def __init__(
@@ -57,17 +62,8 @@ class Controller:
         index: Callable[[Path], None],
         name: str,
         ground: Ground,
-        script: str = "",
-        resume: bool = False,
         family: int = 4,
-        on_failure: OnFailure = CONTINUE,
     ) -> None:
-        self.failures: list[str] = []
-        self._on_failure = on_failure
-        # The part of the script that runs, which attempt it is, and what had failed before it.
-        self._part = ""
-        self._attempts = 1
-        self._failures_before = 0
         self._store = store
         self._fields = fields
         self._claimable = claimable
@@ -75,10 +71,6 @@ class Controller:
         self._render = render
         self._index = index
         self._name = name
-        self._script = script
-        self._resume = resume
-        # The experiments of the part that runs: number, SWEEP cell, and whether all was well.
-        self._measured: list[tuple[int, Mapping[str, str], bool]] = []
         self._family = family
         self._inventory = inventory
         self._ground = ground
@@ -130,121 +122,63 @@ class Controller:
         infos = {name: host.info for name, host in self._run.hosts.items()}
         preflight.check(commands, self._inventory, infos, requirements, family=self._family)
 
-    # ---- language.ports.Port -------------------------------------------------------------
-
-    def next_experiment(self) -> int:
-        return self._store.next_counter()
-
-    def previous_experiment(self) -> int:
-        return self._store.counter()
-
-    def round_counter(self) -> None:
-        self._store.round_counter()
+    # ---- steps of a script ---------------------------------------------------------------
 
     def remote(self, command: ports.RemoteCommand) -> None:
+        """Have an agent do it. Returns as soon as the agent has accepted it."""
         try:
             self._background.call(self._run.carry_out(command))
         except WorldError as error:
             error.message = f"{error.message} (asked at {command.place})"
             raise
 
-    def lab(self, request: ports.LabRequest) -> None:
-        """The lab was built, or the inventory read, before the script began."""
-
-    def require(self, requirements: Sequence[ports.Requirement]) -> None:
-        """`check_ready` has looked at them."""
-
     def wait(self, seconds: float) -> None:
+        """Let time pass."""
         if seconds > 0:
             self._observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
-    def random_wait(self, seconds: float, *, mean_s: float) -> None:
-        del mean_s
-        self.wait(seconds)
-
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        """Until every flow of the experiment has ended and its files are complete."""
         self._background.call(self._run.wait_flows(exp, timeout_s))
 
     def start_flows(self, lead_s: float) -> None:
+        """Start all flows held back since the last call, at one instant."""
         self._background.call(self._run.start_held(lead_s))
 
-    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
-        """A dry run has looked at it."""
-
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed:
+        """Finish an experiment: its data become results."""
         experiment = self._run.experiments.get(exp)
         if experiment is None:
             raise ScriptError(
                 f"there is no experiment {exp} to process",
+                place=notes.place,
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.fetch_rest(experiment))
-        columns = self._process(experiment, notes)
-        self._stop_at_failure()
-        return columns
-
-    def claim(self, claim: ports.Claim) -> None:
-        """The language judges it here: the values are known."""
-
-    def assert_failed(self, message: str, place: Place) -> None:
-        self.failures.append(f"{place.file}:{place.line}: {message}")
-        self._observer.warn(f"{place.file}:{place.line}: assertion failed: {message}")
-        self._stop_at_failure()
-
-    def _stop_at_failure(self) -> None:
-        if self.failures and self._on_failure.stops:
-            raise StoppedError(f"the run ends here: {self.failures[-1]}")
-
-    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        return self._resume and self._store.finished_cell(self._script, cell) is not None
-
-    def cell_finished(self, cell: Mapping[str, str]) -> None:
-        # Those of cells within this one are its own, too.
-        own = [each for each in self._measured if cell.items() <= each[1].items()]
-        if all(is_well for _, _, is_well in own):
-            self._store.note_cell(self._script, cell, [exp for exp, _, _ in own])
-
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
-        del cell
-        self._measured.clear()
-        self._part, self._failures_before = name, len(self.failures)
-
-    def leave_part(self, *, whole: bool) -> bool:
-        failures = self.failures[self._failures_before :]
-        if not whole or not failures or self._attempts > self._on_failure.retries:
-            self._attempts = 1
-            return False
-        self._attempts += 1
-        del self.failures[self._failures_before :]
-        self._observer.warn(f"{self._part}: {'; '.join(failures)}; running it again")
-        return True
-
-    def echo(self, text: str) -> None:
-        self._observer.echo(text)
-
-    def warn(self, message: str, place: Place) -> None:
-        """The rehearsal has told it."""
+        return self._process(experiment, notes)
 
     # ---- results -------------------------------------------------------------------------
 
     @property
-    def has_open_experiments(self) -> bool:
-        """True while an experiment has begun and is not processed."""
-        return bool(self._run.experiments)
+    def open_experiments(self) -> tuple[int, ...]:
+        """Experiments that have begun and are not processed."""
+        return tuple(self._run.experiments)
 
-    def interrupt(self, reason: str, notes: ports.ExperimentNotes) -> None:
+    def interrupt(
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+    ) -> Iterator[Processed]:
         """End everything now and keep what was measured: each open experiment stays partial."""
         self._background.call(self._run.abort())
         for experiment in list(self._run.experiments.values()):
             experiment.reasons.append(reason)
             try:
                 self._background.call(self._run.fetch_rest(experiment))
-                self._process(experiment, notes)
+                yield self._process(experiment, notes.get(experiment.exp, ports.ExperimentNotes()))
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
 
-    def _process(self, experiment: Experiment, notes: ports.ExperimentNotes) -> Mapping[str, str]:
+    def _process(self, experiment: Experiment, notes: ports.ExperimentNotes) -> Processed:
         self._observer.doing("results")
         folder = experiment.folder
         asked = record.manifest(
@@ -269,13 +203,11 @@ class Controller:
         whole = self._store.complete(experiment.exp)
         self._store.append(rows)
         self._index(self._store.folder)
-        self._measured.append((experiment.exp, notes.cell, found.status == OK))
-        if found.status != OK:
-            self.failures.append(f"experiment {experiment.exp}: {found.status}")
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
-        if self._claimable.names == self._fields.names:
-            return rows[0]
-        return derive.aggregate_row(evidence, found, self._claimable)
+        columns = rows[0]
+        if self._claimable.names != self._fields.names:
+            columns = derive.aggregate_row(evidence, found, self._claimable)
+        return Processed(experiment.exp, found.status, columns)
 
 
 def _columns(notes: ports.ExperimentNotes) -> dict[str, str]:

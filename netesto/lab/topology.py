@@ -21,14 +21,15 @@ from netesto.lab.shapes import SHAPE_SETTINGS, SHAPES
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
 
-def build(name: str, settings: Mapping[str, str], *, script: str = "") -> Topology:
+def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str = "") -> Topology:
     """The topology that `LAB name k=v …` asks for; `LAB file=PATH` has an empty name.
 
-    PATH is looked for beside the file `script`, which says so, and then in the working folder.
-    UsageError if there is no such topology or setting, or a value is wrong.
+    PATH is looked for beside the file `script`, which says so, and then in the working folder;
+    `text` is what it holds, if that is known. UsageError if there is no such topology or setting,
+    or a value is wrong.
     """
     if not name:
-        return _from_file_setting(settings, Path(script).parent)
+        return _from_file_setting(settings, script, text)
     if name not in SHAPES:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
@@ -37,14 +38,19 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "") -> Topolo
     return replace(SHAPES[name](settings), asked=dict(settings))
 
 
-def _from_file_setting(settings: Mapping[str, str], folder: Path) -> Topology:
+def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:
     if "file" not in settings:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError("LAB: which topology?", remedy=remedy)
     _refuse_unknown(settings, {"file": "a topology file"}, f"LAB file={settings['file']}")
-    named = Path(settings["file"])
-    beside = folder / named
-    return replace(load(beside if beside.exists() else named), asked=dict(settings))
+    path = find(settings["file"], script)
+    return replace(load(path, text=text), asked=dict(settings))
+
+
+def find(name: str, script: str) -> Path:
+    """The file that `LAB file=NAME` in a script means."""
+    beside = Path(script).parent / name
+    return beside if beside.exists() else Path(name)
 
 
 def _refuse_unknown(asked: Mapping[str, object], allowed: Mapping[str, str], what: str) -> None:
@@ -64,8 +70,8 @@ NODE_SETTINGS: Mapping[str, str] = {
 }
 
 
-def load(path: Path) -> Topology:
-    """The topology in a TOML file.
+def load(path: Path, *, text: str = "") -> Topology:
+    """The topology in a TOML file; `text` is what it holds, if that is known.
 
     ```
     [nodes]
@@ -84,7 +90,7 @@ def load(path: Path) -> Topology:
     UsageError if it cannot be read, or something in it is wrong.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(text or path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

@@ -13,9 +13,9 @@ from netesto.errors import NetestoError, Place, ScriptError
 from netesto.language import ast, ports
 from netesto.language.dryrun import Columns, DryRun
 from netesto.language.finding import EnoughError, Finding, Findings
-from netesto.language.interpreter import MAX_ITERATIONS, STANDARD_INPUT, Interpreter, read_script
+from netesto.language.interpreter import MAX_ITERATIONS, Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
-from netesto.language.plan import Warned
+from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, UndefinedError

@@ -16,7 +16,7 @@ from netesto.language.expressions import (
     unreadable,
 )
 from netesto.language.grammar import UnreadableError, parse_expression
-from netesto.language.ports import ColumnKind
+from netesto.language.ports import Claim, ColumnKind
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.nearest import hint
 from netesto.units import quantity
@@ -256,3 +256,16 @@ def _number(tree: ast.Number) -> Value:
     if found is None:
         raise MisuseError(f"{tree.text} is not a number with a unit", near=(tree.text,))
     return found.value if value is None else value
+
+
+def falsehood(made: Claim, columns: Mapping[str, str], *, exp: int | None = None) -> str:
+    """What is wrong with a claim about the columns of an experiment, in words with its place; "" if
+    it is true, or nothing is known. `exp` is the experiment's number, if it has another one now."""
+    tree = claim(made.text)
+    if not columns or holds(tree, columns):
+        return ""
+    text = made.text.strip()
+    said = f"{made.message}: {text}" if made.message else text
+    found = ", ".join(seen(tree, columns))
+    values = f", but {found}" if found else ""
+    return f"{made.place.file}:{made.place.line}: experiment {exp or made.exp}: {said}{values}"

@@ -17,12 +17,11 @@ from netesto.language.commands import ALL_NAMES
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
-from netesto.language.plan import SourceFile
+from netesto.language.plan import STANDARD_INPUT, SourceFile
 from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
 from netesto.nearest import nearest
 
-STANDARD_INPUT = "<standard input>"
 MAX_ITERATIONS = 1_000_000
 # No script is as long; /dev/zero is longer.
 MAX_BYTES = 10_000_000

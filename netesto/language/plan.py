@@ -32,6 +32,9 @@ _MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
 REST_NAME = "the rest of the script"
 
+# What a script is called that has no file.
+STANDARD_INPUT = "<standard input>"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import cattrs
+
 from netesto.results import durable
 
 
@@ -59,3 +61,20 @@ def write(folder: Path, record: RunRecord) -> Path:
     durable.make_folder(path.parent)
     durable.replace(path, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+def read(folder: Path, name: str) -> RunRecord | None:
+    """The record of a run in a results folder; None if there is none."""
+    try:
+        told = json.loads((folder / "runs" / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    try:
+        return cattrs.structure(told, RunRecord)
+    except (KeyError, TypeError, ValueError, cattrs.BaseValidationError):
+        return None
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the runs in a results folder."""
+    return [path.stem for path in (folder / "runs").glob("*Z.json")]

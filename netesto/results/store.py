@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -26,6 +27,16 @@ _PARTIAL = ".partial"
 # No folder has a thousand million experiments.
 _DIGITS_MAX = 9
 _FACTS = frozenset({"0", "1"})
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCell:
+    """The experiments that a SWEEP cell was finished with, its hash ("" if a version without hashes
+    recorded it), and what happened to experiments since."""
+
+    experiments: tuple[int, ...]
+    part_hash: str
+    faults: Mapping[int, str] = field(default_factory=dict)
 
 
 class Store(contextlib.AbstractContextManager["Store"]):
@@ -61,20 +72,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """The number that was taken last; 0 if none was."""
         return counter(self.folder)
 
-    def next_counter(self) -> int:
-        """Take the next number; numbers of existing folders, complete or partial, are skipped."""
-        number = self.counter() + 1
-        while bears(self.folder, number):
-            number += 1
-        self._set_counter(number)
-        return number
-
-    def round_counter(self) -> None:
-        """Let the next number start a new ten, with at least one number left out: 13 → 20,
-        19 → 30."""
-        self._set_counter(((self.counter() + 1) // 10 + 1) * 10 - 1)
-
-    def _set_counter(self, number: int) -> None:
+    def take(self, number: int) -> None:
+        """Record `number` as the one that was taken last."""
         durable.replace(self.folder / _COUNTER, f"{number}\n")
 
     # ---- experiments -----------------------------------------------------------------------
@@ -134,9 +133,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """The numbers of the complete experiments, in order."""
         return experiments(self.folder)
 
-    def reserve(self, before: int, last: int) -> None:
-        """Take the numbers after `before`, which was taken last, up to `last`, for the processes
-        that write parts of this run. ResultsError if one is in use."""
+    def check_free(self, before: int, last: int) -> None:
+        """ResultsError if `before` was not the number taken last, or one after it, up to `last`, is
+        in use."""
         taken = [number for number in range(before + 1, last + 1) if bears(self.folder, number)]
         if self.counter() != before or taken:
             raise ResultsError(
@@ -145,7 +144,12 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 if taken
                 else "Another run has just ended here; try again.",
             )
-        self._set_counter(last)
+
+    def reserve(self, before: int, last: int) -> None:
+        """Take the numbers after `before`, which was taken last, up to `last`, for the processes
+        that write parts of this run. ResultsError if one is in use."""
+        self.check_free(before, last)
+        self.take(last)
 
     def adopt(self, other: Path) -> list[dict[str, str]]:
         """Move in what the results folder `other` on the same disk holds, to which no run writes
@@ -179,26 +183,34 @@ class Store(contextlib.AbstractContextManager["Store"]):
     # ---- SWEEP cells -----------------------------------------------------------------------
 
     def note_cell(
-        self, script: str, cell: Mapping[str, str], experiments: Sequence[int] = ()
+        self, script: str, cell: Mapping[str, str], experiments: Sequence[int], *, part_hash: str
     ) -> None:
         """Record that a script's SWEEP cell was finished with these experiments; `--resume` skips
-        it."""
-        entry = {"script": script, "cell": dict(cell), "experiments": list(experiments)}
+        it. `part_hash` is that of all that decides its results (language.plan.Part)."""
+        entry = {
+            "script": script,
+            "cell": dict(cell),
+            "experiments": list(experiments),
+            "hash": part_hash,
+        }
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
-    def finished_cell(self, script: str, cell: Mapping[str, str]) -> tuple[int, ...] | None:
-        """The experiments that a cell was last finished with, in whatever run; None if there are
-        none, or one of them has changed since."""
-        found = self._cells.get(_cell_key(script, cell))
-        return None if any(map(self._fault, found or ())) else found
-
-    def lost_cell(self, script: str, cell: Mapping[str, str]) -> tuple[str, ...]:
-        """What happened since to the experiments that a cell was last finished with."""
-        found = self._cells.get(_cell_key(script, cell), ())
-        return tuple(f"experiment {exp} {fault}" for exp in found if (fault := self._fault(exp)))
+    def finished_cell(
+        self, script: str, cell: Mapping[str, str], *, part_hash: str
+    ) -> FinishedCell | None:
+        """What a cell with this hash was last finished with, in whatever run; None if it never was.
+        A record without a hash counts for the cell of the same script and factors."""
+        found = self._cells.get(part_hash)
+        if found is None:
+            by_name = self._cells.get(_cell_key(script, cell))
+            found = by_name if by_name is not None and not by_name.part_hash else None
+        if found is None:
+            return None
+        faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp))}
+        return replace(found, faults=faults)
 
     @cached_property
-    def _cells(self) -> Mapping[str, tuple[int, ...]]:
+    def _cells(self) -> Mapping[str, FinishedCell]:
         return _read_cells(self.folder / _CELLS)
 
     def _fault(self, exp: int) -> str:
@@ -322,10 +334,10 @@ def _cell_key(script: str, cell: object) -> str:
     return json.dumps([script, cell], sort_keys=True)
 
 
-def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
-    """The experiments of each finished cell; of several lines about a cell the last one holds. An
-    invalid line, or one that a power cut truncated, is ignored."""
-    found: dict[str, tuple[int, ...]] = {}
+def _read_cells(path: Path) -> dict[str, FinishedCell]:
+    """The finished cells by their hash, and by script and factors; of several lines about a cell
+    the last one holds. An invalid line, or one that a power cut truncated, is ignored."""
+    found: dict[str, FinishedCell] = {}
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -335,12 +347,14 @@ def _read_cells(path: Path) -> dict[str, tuple[int, ...]]:
     for line in lines:
         try:
             entry = json.loads(line)
-            experiments_of = tuple(entry["experiments"])
+            cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))
             key = _cell_key(entry["script"], entry["cell"])
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if all(type(exp) is int for exp in experiments_of):
-            found[key] = experiments_of
+        if all(type(exp) is int for exp in cell.experiments):
+            found[key] = cell
+            if cell.part_hash:
+                found[cell.part_hash] = cell
     return found
 
 

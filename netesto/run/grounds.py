@@ -1,29 +1,21 @@
 """Where a run happens: on real hosts, in this machine's kernel, or inside a guest kernel."""
 
-import hashlib
-import os
 import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from netesto import interrupts
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
 from netesto.errors import LabError, MissingError, UsageError
-from netesto.lab import guest, kernelbuild, kernels, netns, topology
+from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
-from netesto.lab.watch import STALL_S
 from netesto.language import ports
-from netesto.language.dryrun import DryRun
-from netesto.language.plan import Warned
-from netesto.results.store import Store
-from netesto.run import behindlinks, labs, status
-from netesto.run.drawer import Drawer
-from netesto.run.request import Request, Watcher
+from netesto.language.plan import Head, Warned
+from netesto.run import behindlinks, labs
+from netesto.run.request import Request
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -45,7 +37,7 @@ class Choice:
     kernel: Kernel | None = None
 
 
-def choose(request: Request, rehearsal: DryRun, script: str) -> Choice:
+def choose(request: Request, head: Head) -> Choice:
     """The ground of a run: what was asked for; else `lab` where this machine's kernel has what the
     script needs, else `uml`. LabError or MissingError if neither can be."""
     inside = guest.ground_inside()
@@ -57,13 +49,13 @@ def choose(request: Request, rehearsal: DryRun, script: str) -> Choice:
         return _of_kernel(request.kernel, request.ground)
     if request.ground is not None:
         return Choice(request.ground)
-    needed = lacking(rehearsal.commands, capabilities.probe())
+    needed = lacking(head.commands, capabilities.probe())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
         # No kernel helps there: the lab's own checks name what is missing, and who needs it.
         return Choice("lab")
     try:
-        netns.check(labs.plan_of(network(request, rehearsal, script)))
+        netns.check(labs.plan_of(network(head)))
         if needed:
             raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
     except (LabError, MissingError) as error:
@@ -90,20 +82,20 @@ def _of_kernel(name: str, ground: str | None) -> Choice:
     return Choice(kernel.kind, kernel=kernel)
 
 
-def network(request: Request, rehearsal: DryRun, script: str) -> Topology:
-    """The lab that the command line, or else the script, asks for."""
-    if request.lab:
-        return labs.parse_spec(request.lab)
-    asked = rehearsal.lab_request
+def network(head: Head) -> Topology:
+    """The lab that a script asks for, or the command line in its place."""
+    asked = head.lab
     if asked is None:
         raise UsageError(
-            f"{script} does not say which network it needs",
+            f"{head.script} does not say which network it needs",
             remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
             " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
         )
     try:
-        return topology.build(asked.topology, asked.settings, script=asked.place.file)
+        return labs.network(asked)
     except UsageError as error:
+        if not asked.place.file:
+            raise
         raise asked.refused(error.message, error.remedy) from None
 
 
@@ -129,21 +121,21 @@ def crowded(jobs: int, ground: str) -> UsageError:
     )
 
 
-def check_script(request: Request, rehearsal: DryRun, script: str) -> None:
+def check_script(request: Request, head: Head) -> None:
     """Before anything is touched: ScriptError or UsageError if the script asks for a lab that
     cannot be built, for hosts that will not be there, or for what no host could do; MissingError if
     it requires another number of hosts."""
     if request.hosts is not None:
-        inventory = request.hosts.with_suffixes(preflight.suffixes(rehearsal.commands))
-    elif request.lab or rehearsal.lab_request:
-        asked = network(request, rehearsal, script)
-        inventory = labs.inventory(asked, rehearsal.commands, aliases=request.aliases)
+        inventory = request.hosts.with_suffixes(preflight.suffixes(head.commands))
+    elif head.lab:
+        asked = network(head)
+        inventory = labs.inventory(asked, head.commands, aliases=request.aliases)
     else:
-        for command in rehearsal.commands:
+        for command in head.commands:
             requests.check_possible(command)
         return
-    preflight.check_hosts(rehearsal.commands, inventory)
-    preflight.check_count(rehearsal.requirements, len(inventory.endpoints))
+    preflight.check_hosts(head.commands, inventory)
+    preflight.check_count(head.requirements, len(inventory.endpoints))
 
 
 def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
@@ -162,62 +154,15 @@ def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
         )
 
 
-def warnings(request: Request, rehearsal: DryRun, script: str) -> list[Warned]:
+def warnings(request: Request, head: Head) -> list[Warned]:
     """What the author should know of the lab that the run will have, if it has one."""
-    if request.hosts is not None or not (request.lab or rehearsal.lab_request):
+    if request.hosts is not None or head.lab is None:
         return []
-    asked = network(request, rehearsal, script)
-    named = labs.inventory(asked, rehearsal.commands, aliases=request.aliases)
-    return behindlinks.warnings(asked, rehearsal.commands, named)
-
-
-def run_inside(
-    kernel: Kernel,
-    request: Request,
-    *,
-    watcher: Watcher,
-    out: Path,
-    part: str | None,
-    script: str,
-) -> int:
-    """Run the same command line again inside a guest; its exit status.
-
-    The guest of a part has a seed of its own, that depends on nothing but the run's and its name.
-    """
-    seed = request.settings.seed
-    words = [*request.words, "--seed", str(seed), "--out", str(out)]
-    again = guest.command_for_run(words, kernel=kernel)
-    drawer = Drawer(out)
-    # In real time a guest must not have to share its processor.
-    draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
-    # The guest's locks are its own kernel's, and would keep nobody out who is not in there.
-    with Store(out):
-        try:
-            return guest.run(
-                again.argv,
-                kernel=kernel,
-                writable=[out],
-                env=again.env,
-                stdin=script.encode() if request.script == "-" else b"",
-                max_wall_s=request.max_wall_s,
-                stall_s=request.max_stall_s or STALL_S,
-                warn=watcher.warn,
-                seed=seed if part is None else part_seed(seed, part),
-                meanwhile=drawer.look if draws_beside else None,
-            )
-        except KeyboardInterrupt:
-            interrupts.heed()
-            return status.INTERRUPTED
-        finally:
-            drawer.finish()
+    asked = network(head)
+    named = labs.inventory(asked, head.commands, aliases=request.aliases)
+    return behindlinks.warnings(asked, head.commands, named)
 
 
 def draws_outside() -> bool:
     """True in a guest: the process that started it draws the pages."""
     return guest.ground_inside() is not None
-
-
-def part_seed(seed: int, part: str) -> int:
-    """The seed of the guest that a part of the script runs in, 31 bits."""
-    digest = hashlib.sha256(f"{seed} {part}".encode()).digest()
-    return int.from_bytes(digest[:4]) >> 1

@@ -2,40 +2,65 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
-from netesto.errors import UsageError
+from netesto.errors import Place, UsageError
 from netesto.lab import guest, netns, plan, queueing, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Starter
 from netesto.lab.topology import Topology
-from netesto.language.ports import RemoteCommand
+from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.model import Endpoint
 
 
-def parse_spec(spec: str) -> Topology:
-    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a topology."""
+def parse_spec(spec: str) -> LabRequest:
+    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a LAB of no script.
+    UsageError if it is neither."""
+    settings: dict[str, str] = {}
+    name = ""
     if spec.endswith(".toml"):
-        return topology.load(Path(spec))
-    if " " in spec.strip():
+        settings["file"] = spec
+    elif " " in spec.strip():
         commas = ",".join(spec.replace(",", " ").split())
         raise UsageError(f"--lab {spec}: its words stand between commas", remedy=f"--lab {commas}")
-    name, *words = spec.split(",")
-    settings: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            # A comma inside a value, such as a list, belongs to the value.
-            raise UsageError(f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit")
-        if key in settings:
-            raise UsageError(
-                f"--lab {spec}: {key} is given twice",
-                remedy=f"Leave out {key}={settings[key]} or {word}.",
-            )
-        settings[key] = value
-    return topology.build(name, settings)
+    else:
+        name, *words = spec.split(",")
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not equals:
+                # A comma inside a value, such as a list, belongs to the value.
+                raise UsageError(
+                    f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit"
+                )
+            if key in settings:
+                raise UsageError(
+                    f"--lab {spec}: {key} is given twice",
+                    remedy=f"Leave out {key}={settings[key]} or {word}.",
+                )
+            settings[key] = value
+    asked = LabRequest(topology=name, settings=settings, place=Place("", 0))
+    return replace(asked, text=text_of(asked))
+
+
+def network(request: LabRequest) -> Topology:
+    """The topology that a LAB asks for. UsageError if there is no such."""
+    return topology.build(
+        request.topology, request.settings, script=request.place.file, text=request.text
+    )
+
+
+def text_of(request: LabRequest) -> str:
+    """What the file of a LAB holds; "" if it names none, or it cannot be read."""
+    if request.topology or "file" not in request.settings:
+        return ""
+    try:
+        path = topology.find(request.settings["file"], request.place.file)
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def unfetched(lab: Lab) -> dict[str, Path]:

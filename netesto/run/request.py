@@ -7,7 +7,8 @@ from typing import Protocol
 
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.controller.onfailure import CONTINUE, OnFailure
+from netesto.language.ports import LabRequest
+from netesto.run.onfailure import CONTINUE, OnFailure
 from netesto.run.settings import Settings
 
 
@@ -15,9 +16,10 @@ from netesto.run.settings import Settings
 class Request:
     """A run, as it is asked for.
 
-    `script` is a path, or "-" for standard input. `hosts` are real ones; `lab` is a topology over
-    the script's own, `aliases` are names in the script for hosts. `part` is one of those that a run
-    has started side by side. `warnings` are about the command line, of which `words` is all.
+    `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones;
+    `lab` is built in place of the script's own, `aliases` are names in the script for hosts. `run`
+    is the name of the run that has started this one, in a guest or for a part of the script.
+    `warnings` are about the command line; `shown` are the words of it that say how much is shown.
     """
 
     script: str
@@ -27,18 +29,18 @@ class Request:
     ground: str | None = None
     kernel: str | None = None
     hosts: Inventory | None = None
-    lab: str = ""
+    lab: LabRequest | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     family: int = 4
     jobs: int | None = None
-    part: str = ""
+    run: str = ""
     resume: bool = False
     on_failure: OnFailure = CONTINUE
     agreed: bool = False
     force: bool = False
     max_wall_s: float | None = None
     max_stall_s: float | None = None
-    words: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

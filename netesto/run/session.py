@@ -1,37 +1,34 @@
-"""What every run has: its results folder held, its record kept, the cells it passes over."""
+"""What every run has: its results folder held, and its record kept."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from netesto.controller import resume, wallclock
+from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError
 from netesto.lab import guest
-from netesto.language.parts import Rehearsal
-from netesto.language.plan import Warned
-from netesto.language.resume import PassedOver
-from netesto.results import runs
+from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
+from netesto.results import durable, runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
-from netesto.run import partfolders, settings, status
+from netesto.run import earlier, partfolders, settings, status
+from netesto.run.earlier import Passed
 from netesto.run.request import Request, Watcher
-from netesto.run.settings import Script
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run ended: its exit status, what failed, and where it was. `is_told`: a guest has said
-    so already."""
+    """How a run ended: its exit status, what failed, and where it was. `out` is its results folder;
+    None if somebody else says all this."""
 
     status: int
     failures: tuple[str, ...] = ()
     ground: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
     out: Path | None = None
-    is_told: bool = False
 
     def with_failures(self, failures: Sequence[str]) -> "End":
         """The same end, with what had failed before."""
@@ -47,13 +44,39 @@ class Session:
     where it happens."""
 
     request: Request
-    script: Script
-    rehearsal: Rehearsal
+    plan: Plan
     record: RunRecord
     fields: Fields
     ground: str
     out: Path
     watcher: Watcher
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is a part of a script; whoever started it tells what there is to tell."""
+        return not self.plan.head.sources
+
+    @property
+    def name(self) -> str:
+        """What the script is called in results: the name of its file."""
+        return script_name(self.plan.head.script)
+
+    def keep_plan(self) -> Path:
+        """Keep the plan with the record of the run; its path."""
+        path = self.out / "runs" / f"{self.record.name}.plan.json"
+        durable.make_folder(path.parent)
+        with durable.writing(path), path.open("wb") as file:
+            self.plan.write(file)
+        return path
+
+    def pass_over(self, results: Store, *, nested: bool) -> Passed:
+        """What `--resume` passes over."""
+        if not self.request.resume or self.is_part:
+            return Passed()
+        columns = settings.claimable(self.fields)
+        return earlier.pass_over(
+            self.plan, results, self.watcher, script=self.name, claimable=columns, nested=nested
+        )
 
     def held(self, carry_out: Callable[["Session", Store], End]) -> End:
         """Carry the run out while its results folder is held, and keep its record. Errors before
@@ -64,12 +87,13 @@ class Session:
             own = replace(self, fields=results.take_fields(self.fields))
             stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
             results.write_run(self.record)
-            if not (self.request.part or settings.are_ours(self.fields)):
+            if not self.request.run:
+                self.keep_plan()
+            if not (self.is_part or settings.are_ours(self.fields)):
                 self.watcher.say(f"columns of exp.csv: {self.fields.source}")
             self.watcher.start()
             try:
-                passed = own.pass_over(results)
-                end = replace(carry_out(own, results).with_failures(passed), out=self.out)
+                end = carry_out(own, results)
             except KeyboardInterrupt:
                 end = End(status.INTERRUPTED)
                 raise
@@ -79,7 +103,7 @@ class Session:
             finally:
                 self.watcher.stop()
                 results.write_run(self._ended(end, stopwatch))
-        return end
+        return end if self.is_part else replace(end, out=self.out)
 
     def _tidy(self, results: Store) -> None:
         """What killed runs left in the results folder."""
@@ -93,28 +117,9 @@ class Session:
                 f" netesto report {results.folder} adds them"
             )
 
-    def pass_over(self, results: Store) -> list[str]:
-        """Say which cells `--resume` passes over; what is claimed of them and false."""
-        if not self.request.resume or self.request.part:
-            return []
-        claimable = settings.claimable(self.fields)
-        warn = self.watcher.warn
-        passed = PassedOver(resume.earlier(results, self.script.name, claimable, warn=warn))
-        self.script.run(self.request.settings.interpreter(passed))
-        failures = []
-        for each in passed.cells:
-            self.watcher.say(f"passed over {each.name}: finished by an earlier run")
-            if how := resume.otherwise(results, self.script.name, each.cell, each.flows):
-                warn(f"{each.name} was measured with {how}; without --resume it is run again")
-            failures += [f"{each.name}, of an earlier run: {text}" for text in each.failures]
-        for failure in failures:
-            self.watcher.warn(f"assertion failed: {failure}")
-        return failures
-
     def tell_warnings(self) -> None:
-        """What looks wrong in the script, before it takes time. A part's was told by the run."""
-        if not self.request.part:
-            tell(self.watcher, self.rehearsal.warnings)
+        """What looks wrong in the script, before it takes time."""
+        tell(self.watcher, self.plan.head.warnings)
 
     def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
         speed = stopwatch.speed()
@@ -130,6 +135,17 @@ class Session:
             ground=end.ground,
             hosts=dict(end.hosts),
         )
+
+
+def only_part(alone: Plan) -> Part:
+    """The part that a slice of a plan is."""
+    [part] = [each for each in (*alone.outer, alone.head.rest) if each is not None]
+    return part
+
+
+def script_name(script: str) -> str:
+    """What a script is called in results: the name of its file."""
+    return "stdin" if script == STANDARD_INPUT else Path(script).stem
 
 
 def tell(watcher: Watcher, warnings: Iterable[Warned]) -> None:

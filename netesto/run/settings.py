@@ -4,19 +4,20 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import paths
 from netesto.errors import UsageError
-from netesto.language import ports
 from netesto.language.dryrun import Columns
-from netesto.language.interpreter import STANDARD_INPUT, Interpreter, read_script, read_stream
+from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
+from netesto.language.ports import LabRequest, Step
 from netesto.nearest import hint
 from netesto.results import fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, Store
+from netesto.run import labs
 
 # Enough bits that two runs do not share a seed, few enough to type again.
 SEED_BITS = 31
@@ -26,6 +27,8 @@ _WORD = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_]\w*")
 
 def standard_input() -> str:
     """The script on standard input. UsageError if it is closed, ScriptError if it is not UTF-8."""
+    from netesto.language.interpreter import read_stream
+
     if sys.stdin is None:
         raise UsageError("standard input is closed: there is no script")
     return read_stream(sys.stdin.buffer, name=STANDARD_INPUT)
@@ -51,19 +54,14 @@ class Script:
                     remedy="Write: netesto run SCRIPT; 'netesto --help' helps",
                 )
             return cls("stdin", STANDARD_INPUT, text, None)
+        from netesto.language.interpreter import read_script
+
         must_be_text(name)
         path = Path(name)
         try:
             return cls(path.stem, name, read_script(path), path)
         except OSError as error:
             raise unread(path, error) from error
-
-    def run(self, interpreter: Interpreter) -> None:
-        """Interpret the script."""
-        if self.path is not None:
-            interpreter.run_file(self.path)
-        else:
-            interpreter.run_text(self.text, file=self.file)
 
 
 def unread(path: Path, error: OSError) -> UsageError:
@@ -81,12 +79,12 @@ def unread(path: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a script is interpreted with."""
+    """What a script is interpreted with. Without a seed, one is chosen."""
 
     libraries: tuple[Path, ...]
     definitions: Mapping[str, str]
-    seed: int
     max_iterations: int
+    seed: int | None = None
 
     @classmethod
     def of(
@@ -97,23 +95,40 @@ class Settings:
         max_iterations: int,
         seed: int | None = None,
     ) -> "Settings":
-        """Settings from the words of a command line: folders of --lib, NAME=VALUE of -D. A seed is
-        chosen if there is none."""
+        """Settings from the words of a command line: folders of --lib, NAME=VALUE of -D."""
         return cls(
             libraries=tuple(library_path(libraries)),
             definitions=parse_definitions(definitions),
-            seed=secrets.randbits(SEED_BITS) if seed is None else seed,
             max_iterations=max_iterations,
+            seed=seed,
         )
 
-    def interpreter(self, port: ports.Port) -> Interpreter:
-        """An interpreter that asks `port`."""
-        return Interpreter(
-            port,
+    def plan(
+        self,
+        script: Script,
+        columns: Fields,
+        *,
+        counter: int = 0,
+        lab: LabRequest | None = None,
+        passed: Collection[int] = (),
+        watch: Callable[[Step], None] | None = None,
+    ) -> Plan:
+        """The plan of a script (see language.planner.make). ScriptError if it is wrong."""
+        # What interprets takes a moment to import, for nothing where a plan is there.
+        from netesto.language import planner
+
+        return planner.make(
+            SourceFile(script.file, script.text),
             library_path=self.libraries,
-            seed=self.seed,
+            seed=secrets.randbits(SEED_BITS) if self.seed is None else self.seed,
             definitions=self.definitions,
             max_iterations=self.max_iterations,
+            counter=counter,
+            columns=known(columns),
+            lab=lab,
+            lab_text=labs.text_of,
+            passed=passed,
+            watch=watch,
         )
 
 

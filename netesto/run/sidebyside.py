@@ -1,37 +1,35 @@
 """`netesto run --jobs N`: the parts of a script side by side, each in a guest of its own.
 
-    this process ─┬─ netesto run --part …  ── guest ── one cell of the SWEEP
-                  ├─ netesto run --part …  ── guest ── another one
+    this process ─┬─ netesto run PART/plan.json ── guest ── one cell of the SWEEP
+                  ├─ netesto run PART/plan.json ── guest ── another one
                   └─ …
 
-Each writes to a results folder of its own, `runs/RUN.parts/PART` in the run's. What a part measured
-is taken over when all parts before it are done, so that the results are the same however many ran
-at once. If this process is killed, the others end, and the next run takes over what they had.
+Each writes to a results folder of its own, `runs/RUN.parts/PART` in the run's, where its part of
+the plan lies. What a part measured is taken over when all parts before it are done, so that the
+results are the same however many ran at once. If this process is killed, the others end, and the
+next run takes over what they had.
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from netesto import interrupts, process
-from netesto.controller.onfailure import OnFailure
-from netesto.errors import UsageError
-from netesto.language.parts import Part, Rehearsal
+from netesto.language.plan import Part
 from netesto.results import durable, store
 from netesto.results.evidence import OK
-from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
-from netesto.run.partfolders import REST
+from netesto.run.onfailure import OnFailure
 from netesto.run.request import Watcher
 from netesto.run.session import End
 
@@ -41,52 +39,8 @@ GUEST_BYTES = 1_500_000_000
 # Of what a part said before it failed without a record.
 _LAST_LINES = 8
 
-REST_NAME = "the rest of the script"
-
 # A part that ends so says that the others would fare no better.
 _HOPELESS = frozenset({status.WRONG, status.NOT_READY, status.INTERRUPTED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """What one of the processes is to do, as a word of its command line.
-
-    `index` is the part's place among those of the script, None for what belongs to none; `start`
-    and `before` are experiment numbers (see language.parts.OnePart), `run` is the run's name.
-    `script` is a digest of the script, which must not change between its parts.
-    """
-
-    index: int | None
-    start: int
-    before: int
-    run: str
-    script: str
-    attempt: int = 1
-
-    def __str__(self) -> str:
-        place = REST if self.index is None else str(self.index)
-        return f"{place}:{self.start}:{self.before}:{self.attempt}:{self.script}:{self.run}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Assignment":
-        """The assignment that `str` made `text` of. UsageError if it is none."""
-        try:
-            place, start, before, attempt, script, run = text.split(":")
-            return cls(
-                index=None if place == REST else int(place),
-                start=int(start),
-                before=int(before),
-                attempt=int(attempt),
-                script=script,
-                run=run,
-            )
-        except ValueError:
-            raise UsageError(f"--part {text}: it is netesto's own, not for people") from None
-
-    def name(self, rehearsal: Rehearsal) -> str:
-        """The name of the part in the script; every attempt has another."""
-        name = REST_NAME if self.index is None else rehearsal.parts[self.index].name
-        return name if self.attempt == 1 else f"{name}, attempt {self.attempt}"
 
 
 def default_jobs() -> int:
@@ -95,56 +49,23 @@ def default_jobs() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), room))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A part that is to run: what it is called, how many numbers of experiments it takes, how long
-    it should take, its own folder."""
+    """A part that is to run, and its own folder."""
 
-    assignment: Assignment
-    name: str
-    numbers: int
-    seconds: float
+    part: Part
     folder: Path
 
-    @property
-    def attempt(self) -> int:
-        return self.assignment.attempt
 
+class Guests(Protocol):
+    """What runs parts."""
 
-def tasks(
-    rehearsal: Rehearsal,
-    results: Path,
-    *,
-    run: RunRecord,
-    start: int,
-    is_done: Callable[[Part], bool],
-) -> list[Task]:
-    """What is to be run, in the order in which it is taken over. `is_done` passes over a part."""
-    folder = partfolders.of_run(results, run.name)
-    rest = Assignment(index=None, start=start, before=start, run=run.name, script=digest(run))
-    found = [
-        Task(
-            replace(rest, index=place, before=part.before),
-            part.name,
-            part.numbers,
-            part.seconds,
-            folder / str(place),
-        )
-        for place, part in enumerate(rehearsal.parts)
-        if not part.is_idle and not is_done(part)
-    ]
-    if rehearsal.has_rest:
-        seconds = rehearsal.totals().seconds - sum(part.seconds for part in rehearsal.parts)
-        found.insert(
-            0, Task(rest, REST_NAME, rehearsal.last_number - start, seconds, folder / REST)
-        )
-    return found
+    def command(self, task: Task) -> Sequence[str]:
+        """A command that runs a part. Its folder is there."""
 
-
-def digest(run: RunRecord) -> str:
-    """Of a script and all that it read; 16 hexadecimal digits."""
-    whole = json.dumps([run.script, *run.sources.values()])
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+    def again(self, part: Part, *, before: int) -> Part:
+        """The next attempt at a part that failed; its experiments have the numbers after
+        `before`."""
 
 
 class SideBySide:
@@ -152,24 +73,23 @@ class SideBySide:
 
     def __init__(
         self,
-        tasks: list[Task],
-        *,
-        command: Callable[[Task], Sequence[str]],
-        script: bytes,
-        run: str,
+        parts: Sequence[Part],
+        guests: Guests,
         results: Store,
         watcher: Watcher,
+        *,
+        run: str,
         jobs: int,
         on_failure: OnFailure,
     ) -> None:
-        self._tasks = tasks
-        self._command = command
-        self._script = script
+        self._folder = partfolders.of_run(results.folder, run)
+        self._tasks = [self._task(part) for part in parts]
+        self._guests = guests
         self._results = results
         self._watcher = watcher
+        self._run = run
         self._jobs = jobs
         self._on_failure = on_failure
-        self._folder = partfolders.of_run(results.folder, run)
         self._running: dict[str, process.Job] = {}
         self._ended: dict[Task, int] = {}
         self._retried: set[Task] = set()
@@ -185,8 +105,6 @@ class SideBySide:
     def run(self) -> End:
         """Until all have ended, or one has shown that going on is in vain."""
         durable.make_folder(self._folder)
-        with durable.writing(self._folder):
-            (self._folder / "script").write_bytes(self._script)
         with partfolders.held(self._folder) as lock:
             try:
                 with interrupts.handed_over() as requests:
@@ -203,6 +121,12 @@ class SideBySide:
             failures=tuple(self._failures),
             ground=str(self._record.get("ground", "")),
             hosts=hosts if isinstance(hosts, dict) else {},
+        )
+
+    def _task(self, part: Part) -> Task:
+        place = partfolders.REST if part.index is None else str(part.index)
+        return Task(
+            part, self._folder / (place if part.attempt == 1 else f"{place}-{part.attempt}")
         )
 
     def _status(self) -> int:
@@ -256,13 +180,12 @@ class SideBySide:
 
     def _again(self, task: Task, code: int) -> Task | None:
         """The task that a failed one becomes, with new numbers; None if it is not tried again."""
-        if code != status.FAILED or self._is_ending or task.attempt > self._on_failure.retries:
+        part = task.part
+        if code != status.FAILED or self._is_ending or part.attempt > self._on_failure.retries:
             return None
         before = self._results.counter()
-        self._results.reserve(before, before + task.numbers)
-        assignment = replace(task.assignment, before=before, attempt=task.attempt + 1)
-        folder = task.folder.with_name(f"{task.folder.name.partition('-')[0]}-{assignment.attempt}")
-        again = replace(task, assignment=assignment, folder=folder)
+        self._results.reserve(before, before + part.numbers)
+        again = self._task(self._guests.again(part, before=before))
         self._tasks.insert(self._tasks.index(task) + 1, again)
         self._retried.add(task)
         return again
@@ -273,28 +196,27 @@ class SideBySide:
             [
                 *("setpriv", "--pdeathsig", "TERM", "--"),
                 *("taskset", "--cpu-list", str(cpu)),
-                *self._command(task),
+                *self._guests.command(task),
             ],
-            stdin=self._folder / "script",
             stdout=task.folder / "stdout",
             stderr=task.folder / "stderr",
             pass_fds=[lock],
         )
-        self._running[task.name] = job
+        self._running[task.part.name] = job
         self._show()
         try:
             code = await job.wait()
         finally:
-            del self._running[task.name]
+            del self._running[task.part.name]
             await job.end()
         return code if code >= 0 else status.NOT_READY
 
     def _show(self) -> None:
-        done = sum(task.seconds for task in self._ended)
+        done = sum(task.part.seconds for task in self._ended)
         passed_s = time.monotonic() - self._began_s
         left_s = None
         if done:
-            left_s = passed_s * (sum(task.seconds for task in self._tasks) / done - 1)
+            left_s = passed_s * (sum(task.part.seconds for task in self._tasks) / done - 1)
         self._watcher.parts(
             list(self._running), done=len(self._ended), of=len(self._tasks), left_s=left_s
         )
@@ -314,18 +236,18 @@ class SideBySide:
         for line in said:
             kind, _, text = line.partition(": ")
             if kind == "warning":
-                self._watcher.warn(f"{task.name}: {text}")
+                self._watcher.warn(f"{task.part.name}: {text}")
         code = self._ended[task]
-        record = _record(task)
+        record = _record(task.folder, self._run)
         self._record = self._record or record
         failures = record.get("failures")
         told = failures if isinstance(failures, list) else []
         if code not in {status.OK, status.INTERRUPTED} and not told:
             told = [_last_words(said) or "it was killed"]
         if task in self._retried:
-            self._watcher.warn(f"{task.name}: {'; '.join(map(str, told))}; it was run again")
+            self._watcher.warn(f"{task.part.name}: {'; '.join(map(str, told))}; it was run again")
         else:
-            self._failures += [f"{task.name}: {failure}" for failure in told]
+            self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
         rows = partfolders.take_over(self._results, task.folder)
         for exp, own in partfolders.experiments(rows).items():
@@ -334,10 +256,10 @@ class SideBySide:
             self._watcher.experiment_ended(int(exp), status_there, own, str(folder / "exp.html"))
 
 
-def _record(task: Task) -> Mapping[str, object]:
+def _record(folder: Path, run: str) -> Mapping[str, object]:
     """The part's own record of its run; empty if it did not come to that."""
     try:
-        text = (task.folder / "runs" / f"{task.assignment.run}.json").read_text(encoding="utf-8")
+        text = (folder / "runs" / f"{run}.json").read_text(encoding="utf-8")
         found = json.loads(text)
     except (OSError, ValueError):
         return {}

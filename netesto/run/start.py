@@ -1,98 +1,127 @@
-"""From a script to its end: a dry run first, then the ground, then the script, then the results."""
+"""From a script to its end: a plan first, then the ground, then the plan, then the results."""
 
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from netesto import __version__
+from netesto import __version__, paths
 from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
-from netesto.language.dryrun import DryRun, Form
-from netesto.language.interpreter import Interpreter
-from netesto.language.parts import Rehearsal
-from netesto.results import durable, runs, store
+from netesto.language import plan as planning
+from netesto.language.dryrun import Printer
+from netesto.language.plan import Plan
+from netesto.language.ports import Step
+from netesto.results import durable, fields, runs, store
+from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
-from netesto.run import grounds, sidebyside
+from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
 from netesto.run.request import Request, Watcher
-from netesto.run.session import End, Session, tell
-from netesto.run.settings import Script, are_ours, fields_for, known, unused_definitions
-from netesto.run.sidebyside import Assignment
+from netesto.run.session import End, Session, script_name, tell
+from netesto.run.settings import Script, are_ours, fields_for, unused_definitions
 
 
-def show(request: Request, watcher: Watcher, *, write: Callable[[str], None], form: Form) -> None:
-    """Write every command that the script would have hosts carry out, and carry out none."""
-    script = Script.read(request.script)
-    fields = fields_for(request.fields, script.path)
-    shown = DryRun(write, form=form, counter=_counter(_out(request, script)), known=known(fields))
-    interpreter = request.settings.interpreter(shown)
-    script.run(interpreter)
-    grounds.check_script(request, shown, script.file)
-    if grounds.named(request) == "sim":
-        grounds.check_tests(shown.commands)
-    shown.finish()
-    if not are_ours(fields):
-        watcher.say(f"columns of exp.csv: {fields.source}")
-    _warn(request, watcher, interpreter)
-    tell(watcher, [*shown.warnings, *grounds.warnings(request, shown, script.file)])
+def plan(
+    request: Request,
+    watcher: Watcher,
+    watch: Callable[[Step], None] | None = None,
+) -> Plan:
+    """The plan of a script, which `watch` is shown step by step. What is wrong with the script, or
+    looks so, is told."""
+    asked = _asked(request, watch)
+    _check(request, asked.plan)
+    if not are_ours(asked.columns):
+        watcher.say(f"columns of exp.csv: {asked.columns.source}")
+    _warn(request, asked.plan, watcher)
+    tell(watcher, asked.plan.head.warnings)
+    return asked.plan
 
 
 def run(request: Request, watcher: Watcher) -> End:
-    """Run a script, or a part of it. Errors before the first experiment are raised."""
-    script = Script.read(request.script)
-    out = _out(request, script)
-    counter = _counter(out)
-    fields = fields_for(request.fields, script.path)
-    # Whatever is wrong with the script shows here, before anything is touched.
+    """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
     resolved: list[str] = []
-    rehearsal = Rehearsal(resolved.append, counter=counter, known=known(fields))
-    interpreter = request.settings.interpreter(rehearsal)
-    script.run(interpreter)
-    grounds.check_script(request, rehearsal, script.file)
-    if not request.part:
-        _check_numbers(rehearsal, out, resume=request.resume)
-    part = Assignment.parse(request.part) if request.part else None
+    # Whatever is wrong with the script shows here, before anything is touched.
+    asked = _asked(request, Printer(resolved.append).show)
+    with asked.plan:
+        return _run(request, watcher, asked, resolved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A plan, the columns of exp.csv that it was made with, and its results folder."""
+
+    plan: Plan
+    columns: Fields
+    out: Path
+
+
+def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
+    path = Path(request.script)
+    if planning.is_plan(path):
+        plan = planning.read(path)
+        out = request.out or Path("results") / script_name(plan.head.script)
+        if not request.run:
+            plan = _renumbered(plan, out)
+        return _Asked(plan, _columns(request, plan), out)
+    script = Script.read(request.script)
+    out = request.out or Path("results") / script.name
+    durable.check_folder(out)
+    columns = fields_for(request.fields, script.path)
+    settings = request.settings
+    if settings.seed is None and request.resume:
+        settings = replace(settings, seed=_last_seed(out, script.name))
+    plan = settings.plan(script, columns, counter=store.counter(out), lab=request.lab, watch=watch)
+    return _Asked(plan, columns, out)
+
+
+def _renumbered(plan: Plan, out: Path) -> Plan:
+    """The plan, with numbers of experiments that are free in its results folder."""
+    durable.check_folder(out)
+    counter = store.counter(out)
+    if counter == plan.head.counter:
+        return plan
+    from netesto.language import planner
+
+    with plan:
+        return planner.renumbered(plan, counter=counter)
+
+
+def _last_seed(out: Path, script: str) -> int | None:
+    """The seed of the last run of a script in a results folder: what is measured now goes with what
+    was measured then."""
+    for name in sorted(runs.names(out), reverse=True):
+        record = runs.read(out, name)
+        if record is not None and script_name(record.script_path) == script:
+            return record.seed
+    return None
+
+
+def _run(request: Request, watcher: Watcher, asked: _Asked, resolved: list[str]) -> End:
+    plan, out = asked.plan, asked.out
+    head = plan.head
     session = Session(
         request=request,
-        script=script,
-        rehearsal=rehearsal,
-        record=RunRecord(
-            name=part.run if part else runs.name_at(time.time()),
-            argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
-            script_path=script.file,
-            script=script.text,
-            resolved="\n".join(resolved),
-            seed=request.settings.seed,
-            started=runs.utc(time.time()),
-            sources={file.path: file.text for file in interpreter.finish().files[1:]},
-            versions={
-                "netesto": __version__,
-                "python": platform.python_version(),
-                "kernel": platform.release(),
-            },
-        ),
-        fields=fields.with_names(rehearsal.columns),
+        plan=plan,
+        record=_record(request, plan, out, resolved),
+        fields=asked.columns.with_names(head.columns),
         ground="",
         out=out,
         watcher=watcher,
     )
-    if part is not None and part.script != sidebyside.digest(session.record):
-        raise UsageError(
-            f"{script.file}, or a file it reads, was changed while it ran",
-            remedy="What was measured is kept; --resume runs the cells that are left.",
-        )
-    choice = grounds.choose(request, rehearsal, script.file)
-    if choice.ground == "sim":
-        grounds.check_tests(rehearsal.commands)
-    if part is None and guest.ground_inside() is None:
-        _warn(request, watcher, interpreter)
-        tell(watcher, grounds.warnings(request, rehearsal, script.file))
+    if not request.run:
+        _check(request, plan)
+        _check_numbers(plan, out, resume=request.resume)
+    choice = grounds.choose(request, head)
     session = replace(session, ground=choice.ground)
-    jobs = _jobs(request, choice, rehearsal)
+    if choice.ground == "sim":
+        grounds.check_tests(head.commands)
+    if not request.run:
+        _warn(request, plan, watcher)
+    jobs = None if request.run else _jobs(request, choice, plan)
     if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
         # Drawing and the wire take half a second to import, for nothing where a guest does it all.
         from netesto.run import whole
@@ -103,49 +132,78 @@ def run(request: Request, watcher: Watcher) -> End:
     why = f"; {choice.reason}" if choice.reason else ""
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
     if jobs is None:
-        name = part.name(rehearsal) if part else None
-        outcome = grounds.run_inside(
-            kernel, request, watcher=watcher, out=out, part=name, script=script.text
-        )
-        return End(outcome, is_told=True)
-    from netesto.run import parted
-
+        return guests.run_whole(session, kernel)
     versions = {**session.record.versions, "kernel": kernel.version}
     record = replace(session.record, jobs=jobs, versions=versions)
-    return parted.run(replace(session, record=record), kernel, jobs=jobs, counter=counter)
+    return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
 
 
-def _out(request: Request, script: Script) -> Path:
-    return request.out or Path("results") / script.name
+def _columns(request: Request, plan: Plan) -> Fields:
+    """The columns of exp.csv that a plan was made with."""
+    if request.fields is not None:
+        return fields.load(request.fields)
+    ours = fields.load(paths.fields_file())
+    text = plan.head.fields
+    return ours if str(ours) == text else fields.parse(text, source=request.script)
 
 
-def _counter(out: Path) -> int:
-    """The number of the last experiment in a results folder that can be written to."""
-    durable.check_folder(out)
-    return store.counter(out)
+def _record(request: Request, plan: Plan, out: Path, resolved: list[str]) -> RunRecord:
+    """The record of a run that begins; inside of a guest, the one that was begun outside."""
+    versions = {
+        "netesto": __version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+    started = runs.utc(time.time())
+    begun = runs.read(out, request.run) if request.run else None
+    if begun is not None:
+        return replace(begun, started=started, versions=versions)
+    head = plan.head
+    return RunRecord(
+        name=request.run or runs.name_at(time.time()),
+        argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
+        script_path=head.script,
+        script=head.sources[0].text if head.sources else "",
+        resolved="\n".join(resolved),
+        seed=head.seed,
+        started=started,
+        sources={file.path: file.text for file in head.sources[1:]},
+        versions=versions,
+    )
 
 
-def _warn(request: Request, watcher: Watcher, interpreter: Interpreter) -> None:
-    """Of what looks wrong on the command line."""
-    sources = [file.text for file in interpreter.finish().files]
-    unused = unused_definitions(request.settings.definitions, sources)
-    for warning in (*request.warnings, *unused):
+def _check(request: Request, plan: Plan) -> None:
+    grounds.check_script(request, plan.head)
+    if grounds.named(request) == "sim":
+        grounds.check_tests(plan.head.commands)
+
+
+def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
+    """Of what looks wrong on the command line, and of what a lab makes useless."""
+    sources = [file.text for file in plan.head.sources]
+    for warning in (
+        *request.warnings,
+        *unused_definitions(plan.head.definitions, sources),
+    ):
         watcher.warn(warning)
+    tell(watcher, grounds.warnings(request, plan.head))
 
 
-def _check_numbers(rehearsal: Rehearsal, out: Path, *, resume: bool) -> None:
+def _check_numbers(plan: Plan, out: Path, *, resume: bool) -> None:
     """ScriptError if the script gives an experiment the number of one that is there already: what
     is measured is not written to again."""
-    found = {exp: f"experiment {exp} is processed already" for exp in rehearsal.rewriting}
+    rewriting = {command.exp: command for command in plan.head.rewriting}
+    numbered = {command.exp: command for command in plan.head.numbered}
+    found = {exp: f"experiment {exp} is processed already" for exp in rewriting}
     # Cells that an earlier run has finished are passed over, and their numbers with them.
     if not resume:
         found |= {
             exp: f"experiment {exp} exists already in {out}"
-            for exp in rehearsal.numbered
+            for exp in numbered
             if store.bears(out, exp)
         }
     for exp, message in found.items():
-        command = rehearsal.rewriting.get(exp) or rehearsal.numbered[exp]
+        command = rewriting.get(exp) or numbered[exp]
         raise ScriptError(
             f"{message}, and is not overwritten",
             place=command.place.narrowed("exp="),
@@ -154,24 +212,23 @@ def _check_numbers(rehearsal: Rehearsal, out: Path, *, resume: bool) -> None:
         )
 
 
-def _jobs(request: Request, choice: Choice, rehearsal: Rehearsal) -> int | None:
+def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
     """How many parts of the script run side by side; None if it runs as one.
 
     In simulated time parts are always apart: their results do not depend on how many run at once,
     and so not on whether it is one.
     """
-    if request.part or guest.ground_inside() is not None:
-        return None
+    jobs = request.jobs or 1
     if choice.ground not in {"uml", "sim"}:
-        if request.jobs is not None and request.jobs > 1:
-            raise grounds.crowded(request.jobs, choice.ground)
+        if jobs > 1:
+            raise grounds.crowded(jobs, choice.ground)
         return None
-    if all(part.is_idle for part in rehearsal.parts):
+    if all(part.is_idle for part in plan.outer):
         return None
-    if rehearsal.entangled:
-        if request.jobs is not None and request.jobs > 1:
+    if plan.head.entangled:
+        if jobs > 1:
             raise UsageError(
-                f"--jobs {request.jobs}: experiment {rehearsal.entangled} belongs to more than one"
+                f"--jobs {jobs}: experiment {plan.head.entangled} belongs to more than one"
                 " repetition or cell",
                 remedy="Without --jobs the script runs as one. Or let every repetition have its own"
                 " experiment, from exp=COUNTER to PROCESS_EXP.",

@@ -4,26 +4,25 @@ import contextlib
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import interrupts, report, units
 from netesto.controller import preflight, requests
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
-from netesto.controller.onfailure import CONTINUE
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery, Starter
 from netesto.lab.topology import Topology
 from netesto.language import ports
-from netesto.language.parts import OnePart
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.run import agents, grounds, labs, status
+from netesto.run.executor import Executor
 from netesto.run.session import End, Session
 from netesto.run.settings import claimable
-from netesto.run.sidebyside import Assignment
 
 _GROUNDS: Mapping[str, str] = {
     "lab": "namespaces on this machine's kernel,",
@@ -46,19 +45,15 @@ def run(session: Session) -> End:
 
 
 class _Whole:
-    """The ground, the agents, the script, and the results as they come."""
+    """The ground, the agents, the plan, and the results as they come."""
 
     def __init__(self, session: Session, results: Store, starter: Starter | None) -> None:
-        request = session.request
         self._session = session
-        self._request = request
+        self._request = session.request
         self._watcher = session.watcher
-        self._rehearsal = session.rehearsal
+        self._head = session.plan.head
         self._results = results
         self._starter = starter
-        self._part = Assignment.parse(request.part) if request.part else None
-        # A part that fails is run again by the process that started it, in a new guest.
-        self._on_failure = CONTINUE if self._part else request.on_failure
 
     # ---- the ground ----------------------------------------------------------------------
 
@@ -76,29 +71,26 @@ class _Whole:
                 index=write_index,
                 name=self._session.record.name,
                 ground=ground,
-                script=self._session.script.name,
-                resume=self._request.resume,
                 family=self._request.family,
-                on_failure=self._on_failure,
             )
             with controller:
                 controller.open_hosts()
-                controller.check_ready(self._rehearsal.commands, self._rehearsal.requirements)
-                totals = self._rehearsal.totals()
+                controller.check_ready(self._head.commands, self._head.requirements)
+                totals = self._head.totals
                 seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
                 self._watcher.expect(experiments=totals.experiments, seconds=seconds)
-                return self._interpret(controller, ground, inventory)
+                return self._execute(controller, ground, inventory)
 
     @contextlib.contextmanager
     def _ground(self) -> Iterator[tuple[Inventory, Ground]]:
-        suffixes = preflight.suffixes(self._rehearsal.commands)
+        suffixes = preflight.suffixes(self._head.commands)
         if self._request.hosts is not None:
             inventory = self._request.hosts.with_suffixes(suffixes)
             if not self._request.agreed:
                 self._ask(inventory)
             yield inventory, Ground(kind="hosts")
             return
-        network = grounds.network(self._request, self._rehearsal, self._session.script.file)
+        network = grounds.network(self._head)
         kind = self._session.ground
         self._watcher.doing("building the lab")
         self._tidy_up()
@@ -131,12 +123,12 @@ class _Whole:
         """Before settings of real hosts change, the person at the terminal agrees."""
         changed = {
             inventory.find(command.host).host: None
-            for command in self._rehearsal.commands
+            for command in self._head.commands
             if requests.settings(command)
         }
         if not changed:
             return
-        seconds = units.format_time(round(self._rehearsal.totals().seconds))
+        seconds = units.format_time(round(self._head.totals.seconds))
         question = (
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
             " which are put back at the end. Go on? [Y/n] "
@@ -160,7 +152,7 @@ class _Whole:
         self._watcher.doing("measuring the paths")
         pairs = {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
-            for command in self._rehearsal.commands
+            for command in self._head.commands
             if isinstance(command, ports.DoClient)
         }
         found = probe.measure(lab, network, pairs, family=self._request.family)
@@ -180,49 +172,55 @@ class _Whole:
             for path in found
         )
 
-    # ---- the script ----------------------------------------------------------------------
+    # ---- the plan ------------------------------------------------------------------------
 
-    def _interpret(self, controller: Controller, ground: Ground, inventory: Inventory) -> End:
+    def _execute(self, controller: Controller, ground: Ground, inventory: Inventory) -> End:
         outcome = status.OK
         failures: tuple[str, ...] = ()
-        self._watcher.say(f"seed {self._request.settings.seed}")
+        self._watcher.say(f"seed {self._head.seed}")
         self._session.tell_warnings()
-        port: ports.Port = controller
-        if self._part is not None:
-            part = self._part
-            port = OnePart(controller, index=part.index, start=part.start, before=part.before)
-        interpreter = self._request.settings.interpreter(port)
+        passed = self._session.pass_over(self._results, nested=True)
+        session = self._session
+        if passed.parts:
+            # They take no numbers.
+            from netesto.language import planner
+
+            plan = planner.renumbered(
+                session.plan, counter=self._head.counter, passed=passed.parts
+            )
+            session = replace(session, plan=plan)
+        executor = Executor(session, controller, self._results, passed=passed.parts)
         try:
-            self._session.script.run(interpreter)
+            executor.run()
         except StoppedError as error:
             self._watcher.say(error.message)
-            controller.interrupt("the run was stopped", interpreter.notes())
+            executor.interrupt("the run was stopped")
         except KeyboardInterrupt:
             interrupts.heed()
             self._watcher.say("interrupted: keeping what was measured, putting hosts back")
             try:
                 with interrupts.hurried():
-                    controller.interrupt("interrupted", interpreter.notes())
+                    executor.interrupt("interrupted")
             except KeyboardInterrupt:
-                self._watcher.say("interrupted again: what hosts still have is not brought home")
+                self._watcher.say("interrupted again: what hosts still have is not fetched")
             outcome = status.INTERRUPTED
         except NetestoError as error:
-            if not controller.has_open_experiments:
+            if not controller.open_experiments:
                 raise
-            controller.interrupt(error.message, interpreter.notes())
+            executor.interrupt(error.message)
             self._watcher.error(str(error))
             # What was measured is on disk, with the reason: a failed measurement, unless the
             # script itself is to blame.
             outcome = status.WRONG if isinstance(error, ScriptError) else status.FAILED
             failures = (error.message,)
-        if outcome == status.OK and controller.failures:
+        if outcome == status.OK and executor.failures:
             outcome = status.FAILED
         return End(
             outcome,
-            failures=(*failures, *controller.failures),
+            failures=(*failures, *executor.failures),
             ground=ground.kind,
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
-        )
+        ).with_failures(passed.failures)
 
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:

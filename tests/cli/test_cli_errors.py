@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli, process
-from netesto.run import grounds
+from netesto.lab import guest
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -106,7 +106,7 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
 
 
 def test_a_guest_is_not_started_for_a_host_that_its_lab_will_not_have(script, capsys, monkeypatch):
-    monkeypatch.setattr(grounds, "run_inside", lambda *_, **__: pytest.fail("a guest was started"))
+    monkeypatch.setattr(guest, "run", lambda *_, **__: pytest.fail("a guest was started"))
     text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
     status, told = run(capsys, "run", "--plain", "--ground", "sim", script(text))
     assert (status, told.splitlines()[0]) == (2, "a.nts:2:18: there is no host c")

@@ -58,7 +58,8 @@ def store(tmp_path):
 
 def put(store: Store, evidence: ExperimentEvidence, *, exp: int | None = None, **values) -> Path:
     """Take an experiment as a run does: its folder, derived files, page, rows. Its folder."""
-    number = store.next_counter() if exp is None else exp
+    number = store.counter() + 1 if exp is None else exp
+    store.take(max(store.counter(), number))
     groups = tuple(
         replace(each, request=replace(each.request, exp=number)) for each in evidence.groups
     )

@@ -10,16 +10,17 @@ import pytest
 from netesto.errors import ResultsError
 from netesto.results import durable, fields, manifest
 from netesto.results.runs import RunRecord, name_at
-from netesto.results.store import Store
+from netesto.results.store import FinishedCell, Store
 from results import samples
 
 # Holds the folder, says so, and lives until it is killed.
 HOLDER = """
 import sys
 from pathlib import Path
-from netesto.results.store import Store
+from netesto.results.store import FinishedCell, Store
 store = Store(Path(sys.argv[1]))
-store.begin(store.next_counter())
+store.take(1)
+store.begin(1)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -73,8 +74,8 @@ def test_folder_is_free_and_the_number_taken_when_a_run_was_killed(folder):
         told = child.stdout.readline()
         child.send_signal(signal.SIGKILL)
     with Store(folder) as store:
-        found = (told, store.next_counter(), store.partial(1).is_dir(), store.experiments())
-    assert found == ("held\n", 2, True, [])
+        found = (told, store.counter(), store.partial(1).is_dir(), store.experiments())
+    assert found == ("held\n", 1, True, [])
 
 
 def test_file_in_the_place_of_the_folder_is_told_with_a_remedy(tmp_path):
@@ -103,23 +104,22 @@ def test_what_the_system_says_becomes_words_with_a_remedy(tmp_path, code, hint):
 # ---- numbers ---------------------------------------------------------------------------------
 
 
-def test_first_number_is_1_and_the_last_is_remembered(store, folder):
-    taken = [store.next_counter(), store.next_counter()]
-    assert (taken, store.counter(), (folder / "counter").read_text()) == ([1, 2], 2, "2\n")
+def test_the_number_taken_last_is_remembered(store, folder):
+    first = store.counter()
+    store.take(2)
+    assert (first, store.counter(), (folder / "counter").read_text()) == (0, 2, "2\n")
 
 
-@pytest.mark.parametrize(("last", "following"), [(13, 20), (19, 30), (20, 30), (0, 10)])
-def test_rounding_starts_a_new_ten(store, folder, last, following):
-    (folder / "counter").write_text(f"{last}\n")
-    store.round_counter()
-    assert store.next_counter() == following
+def test_numbers_of_folders_that_are_there_are_not_free(store):
+    store.begin(3)
+    with pytest.raises(ResultsError, match="experiment 3 exists already"):
+        store.check_free(0, 4)
 
 
-def test_number_of_a_folder_that_is_there_is_not_taken(store):
-    store.begin(1)
-    store.begin(2)
-    store.complete(2)
-    assert store.next_counter() == 3
+def test_numbers_that_another_run_has_taken_are_not_free(store):
+    store.take(2)
+    with pytest.raises(ResultsError, match="experiment 2 exists already"):
+        store.check_free(0, 4)
 
 
 def test_counter_that_is_no_number_is_told(store, folder):
@@ -287,24 +287,60 @@ def test_the_folder_of_an_experiment_takes_no_results(tmp_path):
 # ---- SWEEP cells -------------------------------------------------------------------------------
 
 
-def test_a_finished_cell_has_the_experiments_that_it_was_last_finished_with(store):
-    for exp in (1, 2):
+CELL = {"ca": "bbr", "rep": "1"}
+OLD = '{"cell": {"ca": "bbr", "rep": "1"}, "experiments": [%d], "script": "a"}\n'
+
+
+def measure(store, *experiments: int) -> None:
+    for exp in experiments:
         told = samples.manifest(samples.experiment(), exp=exp, files={})
         manifest.write(told, store.begin(exp) / manifest.NAME)
         store.complete(exp)
-    store.note_cell("a", {"ca": "bbr", "rep": "1"}, [1])
-    store.note_cell("a", {"rep": "1", "ca": "bbr"}, [2])
-    assert store.finished_cell("a", {"ca": "bbr", "rep": "1"}) == (2,)
 
 
-def test_a_cell_of_another_script_is_not_finished(store):
-    store.note_cell("a", {"ca": "bbr"})
-    assert store.finished_cell("b", {"ca": "bbr"}) is None
+def finished(store, *, script="a", part_hash="h1") -> FinishedCell | None:
+    return store.finished_cell(script, CELL, part_hash=part_hash)
 
 
-def test_a_cell_is_not_finished_when_its_experiment_is_gone(store):
-    store.note_cell("a", {"ca": "bbr"}, [7])
-    assert store.finished_cell("a", {"ca": "bbr"}) is None
+def test_a_finished_cell_has_the_experiments_that_it_was_last_finished_with(store):
+    measure(store, 1, 2)
+    store.note_cell("a", CELL, [1], part_hash="h1")
+    store.note_cell("a", CELL, [2], part_hash="h1")
+    assert finished(store) == FinishedCell((2,), "h1")
+
+
+def test_a_cell_with_another_hash_is_not_finished(store):
+    store.note_cell("a", CELL, [], part_hash="h1")
+    assert finished(store, part_hash="h2") is None
+
+
+def test_a_cell_is_the_same_whatever_its_script_is_called(store):
+    store.note_cell("a", CELL, [], part_hash="h1")
+    assert finished(store, script="b") == FinishedCell((), "h1")
+
+
+def test_a_cell_that_was_changed_and_changed_back_is_finished(store):
+    measure(store, 1, 2)
+    store.note_cell("a", CELL, [1], part_hash="h1")
+    store.note_cell("a", CELL, [2], part_hash="h2")
+    assert finished(store) == FinishedCell((1,), "h1")
+
+
+def test_a_cell_that_was_noted_without_a_hash_is_known_by_script_and_factors(store, folder):
+    measure(store, 1)
+    (folder / "cells.jsonl").write_text(OLD % 1)
+    assert (finished(store), finished(store, script="b")) == (FinishedCell((1,), ""), None)
+
+
+def test_a_cell_that_was_noted_without_a_hash_and_later_with_one_is_known_by_that(store, folder):
+    (folder / "cells.jsonl").write_text(OLD % 1)
+    store.note_cell("a", CELL, [], part_hash="h2")
+    assert finished(store) is None
+
+
+def test_a_cell_whose_experiment_is_gone_says_so(store):
+    store.note_cell("a", CELL, [7], part_hash="h1")
+    assert finished(store) == FinishedCell((7,), "h1", {7: "is not here any more"})
 
 
 @pytest.mark.parametrize(
@@ -312,19 +348,20 @@ def test_a_cell_is_not_finished_when_its_experiment_is_gone(store):
     [b'{"cell": "\xff"}', b"[]", b"null", b'{"cell": {}, "script": "a", "experiments": [[1]]}'],
 )
 def test_a_line_about_cells_that_is_none_of_ours_counts_for_nothing(store, folder, line):
-    store.note_cell("a", {"ca": "bbr"})
+    store.note_cell("a", CELL, [], part_hash="h1")
     path = folder / "cells.jsonl"
     path.write_bytes(line + b"\n" + path.read_bytes())
-    assert [store.finished_cell("a", cell) for cell in ({"ca": "bbr"}, {})] == [(), None]
+    found = [finished(store), store.finished_cell("a", {}, part_hash="")]
+    assert found == [FinishedCell((), "h1"), None]
 
 
 def test_a_cell_of_which_half_a_line_was_written_is_not_finished(store, folder):
     (folder / "cells.jsonl").write_text('{"cell": {"ca": "bbr"}, "exp')
-    assert store.finished_cell("a", {"ca": "bbr"}) is None
+    assert finished(store) is None
 
 
 def test_a_lost_counter_is_the_highest_number_that_an_experiment_bears(store):
     store.begin(12)
     store.complete(12)
     store.begin(14)
-    assert (store.counter(), store.next_counter()) == (14, 15)
+    assert store.counter() == 14

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ from rich.console import Console
 
 from netesto import process
 from netesto.cli.display import Display
-from netesto.controller.onfailure import CONTINUE, OnFailure
 from netesto.errors import ResultsError, UsageError
+from netesto.language.plan import Part
 from netesto.results import csvfile
 from netesto.results.store import Store
 from netesto.run import partfolders
+from netesto.run.onfailure import CONTINUE, OnFailure
 from netesto.run.session import End
-from netesto.run.sidebyside import Assignment, SideBySide, Task
+from netesto.run.sidebyside import SideBySide, Task
 
 RUN = "2026-11-20T121500.250Z"
 
@@ -52,10 +54,17 @@ def store(tmp_path):
         yield opened
 
 
-def make_task(store: Store, index: int, *, attempt: int = 1) -> Task:
-    assignment = Assignment(index=index, start=0, before=index, run=RUN, script="", attempt=attempt)
-    folder = partfolders.of_run(store.folder, RUN) / str(index)
-    return Task(assignment, f"ca={index}", 1, 10.0, folder)
+def make_part(index: int) -> Part:
+    return Part(
+        index=index,
+        name=f"ca={index}",
+        before=index,
+        numbers=1,
+        ranges=(),
+        hash="",
+        seconds=10.0,
+        simulated_s=10.0,
+    )
 
 
 class Ground:
@@ -69,22 +78,24 @@ class Ground:
         self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
 
     def command(self, task: Task) -> Sequence[str]:
-        number = task.assignment.before + 1
+        number = task.part.before + 1
         code = self.codes.get(number, 0)
         outcome = ("ok", "failed")[code == 1]
         awaited = str(self.awaited.get(number, "-"))
         words = [str(task.folder), str(number), outcome, str(code), awaited]
         return [sys.executable, "-c", PART, *words]
 
+    def again(self, part: Part, *, before: int) -> Part:
+        return replace(part, before=before, attempt=part.attempt + 1)
+
     def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> End:
         self.store.reserve(0, count)
         return SideBySide(
-            [make_task(self.store, index) for index in range(count)],
-            command=self.command,
-            script=b"END\n",
+            [make_part(index) for index in range(count)],
+            self,
+            self.store,
+            self.display,
             run=RUN,
-            results=self.store,
-            watcher=self.display,
             jobs=jobs,
             on_failure=on_failure,
         ).run()
@@ -237,17 +248,6 @@ def test_parts_that_still_write_are_left_alone(store):
 # ---- small things ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [None, 3])
-def test_an_assignment_survives_the_command_line(index):
-    assignment = Assignment(index=index, start=4, before=7, run=RUN, script="a1", attempt=2)
-    assert Assignment.parse(str(assignment)) == assignment
-
-
-def test_an_assignment_is_not_for_people():
-    with pytest.raises(UsageError, match="not for people"):
-        Assignment.parse("3")
-
-
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
@@ -257,7 +257,7 @@ def test_an_assignment_is_not_for_people():
     ],
 )
 def test_on_failure_is_one_of_three(text, meaning):
-    assert OnFailure.parse(text) == meaning
+    assert (OnFailure.parse(text), str(meaning)) == (meaning, text)
 
 
 def test_on_failure_that_is_none_of_them_is_refused():

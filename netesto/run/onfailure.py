@@ -15,6 +15,11 @@ class OnFailure:
     stops: bool = False
     retries: int = 0
 
+    def __str__(self) -> str:
+        if self.stops:
+            return "stop"
+        return f"retry={self.retries}" if self.retries else "continue"
+
     @classmethod
     def parse(cls, text: str) -> "OnFailure":
         """`stop`, `continue` or `retry=N`. UsageError for anything else."""

@@ -1,0 +1,157 @@
+"""What earlier runs have measured in the SWEEP cells that `--resume` passes over."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from netesto.controller import digest
+from netesto.language import ports
+from netesto.language.commands import DO_CLIENT_ARGUMENTS
+from netesto.language.plan import Part, Plan
+from netesto.model import FlowSpec
+from netesto.results import csvfile, derive, manifest, store
+from netesto.results.fields import Fields
+from netesto.results.store import FinishedCell, Store
+from netesto.run.request import Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The indices of the parts that are passed over, and what the script claims of them that is
+    false."""
+
+    parts: frozenset[int] = frozenset()
+    failures: tuple[str, ...] = ()
+
+
+def pass_over(
+    plan: Plan,
+    results: Store,
+    watcher: Watcher,
+    *,
+    script: str,
+    claimable: Fields,
+    nested: bool,
+) -> Passed:
+    """Find the cells of `script` that were finished well before, and say so; with `nested`, also
+    those within cells that were not. `claimable` are the columns that claims may be about."""
+    done: dict[int, _Done] = {}
+    inside: set[int] = set()
+    for part in plan.head.parts:
+        if part.index is None or not part.cell:
+            continue
+        if part.within in done or part.within in inside:
+            inside.add(part.index)
+        elif part.within is None or nested:
+            found = results.finished_cell(script, part.cell, part_hash=part.hash)
+            if found is not None and not found.faults:
+                done[part.index] = _Done(part, found)
+            for exp, fault in found.faults.items() if found is not None else ():
+                watcher.warn(f"{_name(part)} is run again: experiment {exp} {fault}")
+    if not done:
+        return Passed()
+    failures = list(_failures(plan, done, _earlier_columns(results, claimable)))
+    for each in done.values():
+        watcher.say(f"passed over {_name(each.part)}: finished by an earlier run")
+        how = "" if each.cell.part_hash else otherwise(results, each.cell, each.flows)
+        if how:
+            name = _name(each.part)
+            watcher.warn(f"{name} was measured with {how}; without --resume it is run again")
+    for failed in failures:
+        watcher.warn(f"assertion failed: {failed}")
+    return Passed(frozenset(done), tuple(failures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A part that is passed over, how it was finished, and the flows that the script asks for there
+    now."""
+
+    part: Part
+    cell: FinishedCell
+    flows: list[ports.DoClient] = field(default_factory=list)
+
+
+def _name(part: Part) -> str:
+    return " ".join(f"{name}={value}" for name, value in part.cell.items())
+
+
+def _failures(
+    plan: Plan, done: Mapping[int, _Done], columns_of: Callable[[int], Mapping[str, str]]
+) -> Iterator[str]:
+    """What the script claims of parts that are passed over and is false. Their flows are noted."""
+    from netesto.language.claims import falsehood
+
+    current: _Done | None = None
+    left: Iterator[int] = iter(())
+    # By the number that the plan has for it: whose experiment, and its number then.
+    measured: dict[int, tuple[_Done, int]] = {}
+    for step in plan.steps():
+        match step:
+            case ports.EnterPart(index=index) if index in done:
+                current = done[index]
+                left = iter(current.cell.experiments)
+            case ports.LeavePart(index=index) if index in done:
+                current = None
+            case ports.DoClient() if current is not None:
+                current.flows.append(step)
+            case ports.ProcessExperiment(exp=exp) if current is not None:
+                number = next(left, None)
+                if number is not None:
+                    measured[exp] = current, number
+            case ports.Claim(exp=exp) if exp in measured:
+                owner, number = measured[exp]
+                if said := falsehood(step, columns_of(number), exp=number):
+                    yield f"{_name(owner.part)}, of an earlier run: {said}"
+
+
+def _earlier_columns(results: Store, claimable: Fields) -> Callable[[int], Mapping[str, str]]:
+    """The columns, of those that claims may be about, of an experiment in the results folder."""
+    rows = store.by_experiment(csvfile.read(results.folder / store.TABLE))
+
+    @functools.cache
+    def columns_of(exp: int) -> Mapping[str, str]:
+        row = rows[exp][0] if exp in rows else {}
+        if row.keys() >= set(claimable.names):
+            return row
+        folder = results.whole(exp)
+        found = manifest.read(folder / manifest.NAME)
+        return derive.aggregate_row(digest.evidence(folder, found), found, claimable)
+
+    return columns_of
+
+
+# The options that are compared, by their arguments. Left out are the tool, which a run chooses, and
+# when flows start and how long they run, which scripts draw at random; of durations the longest
+# counts.
+_COMPARED: Mapping[str, Sequence[str]] = {
+    argument.name: argument.fields.split()
+    for argument in DO_CLIENT_ARGUMENTS
+    if argument.fields and argument.name not in {"tool", "delay", "dur"}
+}
+
+
+def otherwise(results: Store, cell: FinishedCell, flows: Sequence[ports.DoClient]) -> str:
+    """In words, how a cell was measured otherwise than with these flows, which the script asks for
+    now; "" if it was not."""
+    manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in cell.experiments]
+    then: list[FlowSpec] = [group.request for each in manifests for group in each.groups]
+    now = [command.flow for command in flows]
+    pairs = {
+        name: [_values(each, fields) for each in (then, now)] for name, fields in _COMPARED.items()
+    }
+    pairs["groups"] = [str(len(each)) for each in (then, now)]
+    pairs["dur"] = [
+        f"{max((flow.duration_s for flow in each), default=0):g}" for each in (then, now)
+    ]
+    return ", ".join(
+        f"{name}={old} and not {new}" for name, (old, new) in pairs.items() if old != new
+    )
+
+
+def _values(flows: Sequence[FlowSpec], fields: Sequence[str]) -> str:
+    found = {tuple(getattr(flow, field) for field in fields) for flow in flows}
+    texts = (
+        ",".join("default" if value is None else f"{value}" for value in values) for values in found
+    )
+    return "/".join(sorted(texts))

@@ -1,0 +1,175 @@
+"""Carries out the steps of a plan, and judges what the script claims."""
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from netesto.controller.controller import Controller, Processed
+from netesto.errors import StoppedError
+from netesto.language import ports
+from netesto.language.plan import Part
+from netesto.results.evidence import OK
+from netesto.results.store import Store
+from netesto.run.onfailure import CONTINUE
+from netesto.run.session import Session
+
+
+@dataclass(slots=True)
+class _Open:
+    """A part that runs, and how much had been processed and had failed before it."""
+
+    part: Part
+    processed: int
+    failures: int
+
+
+class Executor:
+    """Carries out the plan of a session, but for the parts with the indices `passed`. `failures`
+    tells in words what failed."""
+
+    def __init__(
+        self,
+        session: Session,
+        controller: Controller,
+        results: Store,
+        *,
+        passed: Collection[int] = (),
+    ) -> None:
+        self.failures: list[str] = []
+        self._session = session
+        self._plan = session.plan
+        self._controller = controller
+        self._results = results
+        self._watcher = session.watcher
+        self._passed = passed
+        # A part that fails is run again by the process that started it, in a new guest.
+        self._on_failure = CONTINUE if session.is_part else session.request.on_failure
+        self._steps: Iterator[ports.Step] = iter(())
+        self._open: list[_Open] = []
+        self._processed: list[Processed] = []
+        # The experiment that claims are about, which is the one processed last.
+        self._columns: Mapping[int, Mapping[str, str]] = {}
+        head = session.plan.head
+        # The numbers of a part are taken already.
+        self._counter = head.last_number if session.is_part else head.counter
+        self._last = head.last_number
+        # How often parts were begun that have failed.
+        self._attempts: dict[int, int] = {}
+        self._numbered = {command.exp for command in head.numbered}
+
+    def run(self) -> None:
+        """Carry out all steps. StoppedError if something failed, and the run ends with that."""
+        self._steps = self._plan.steps()
+        # A part that is run again brings more of them.
+        while (step := next(self._steps, None)) is not None:
+            self._carry_out(step)
+        # END leaves numbers out, so that the next run begins a new ten.
+        if self._last > self._counter:
+            self._results.take(self._last)
+
+    def interrupt(self, reason: str) -> None:
+        """End everything now and keep what was measured: each open experiment stays partial."""
+        notes = {}
+        left = set(self._controller.open_experiments)
+        while left:
+            step = next(self._steps, None)
+            if step is None:
+                break
+            if isinstance(step, ports.ProcessExperiment) and step.exp in left:
+                notes[step.exp] = step.notes
+                left.discard(step.exp)
+        for processed in self._controller.interrupt(reason, notes):
+            self._add(processed)
+
+    def _carry_out(self, step: ports.Step) -> None:
+        match step:
+            case ports.RemoteCommand():
+                self._take(step.exp)
+                self._controller.remote(step)
+            case ports.Wait(seconds=seconds):
+                self._controller.wait(seconds)
+            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+                self._controller.wait_flows(exp, timeout_s)
+            case ports.StartFlows(lead_s=lead_s):
+                self._controller.start_flows(lead_s)
+            case ports.ProcessExperiment(exp=exp, notes=notes):
+                self._add(self._controller.process_experiment(exp, notes))
+                self._stop_at_failure()
+            case ports.Claim():
+                self._judge(step)
+            case ports.Echo(text=text):
+                self._watcher.echo(text)
+            case ports.EnterPart(index=index):
+                self._enter(index)
+            case ports.LeavePart(whole=whole):
+                self._leave(whole=whole)
+
+    def _take(self, exp: int) -> None:
+        """Take the number of an experiment from the counter, if it is from there."""
+        if self._counter < exp <= self._plan.head.last_number and exp not in self._numbered:
+            self._results.take(exp)
+            self._counter = exp
+
+    def _add(self, processed: Processed) -> None:
+        self._processed.append(processed)
+        self._columns = {processed.exp: processed.columns}
+        if processed.status != OK:
+            self.failures.append(f"experiment {processed.exp}: {processed.status}")
+
+    def _judge(self, claim: ports.Claim) -> None:
+        # What reads expressions takes a moment to import, for nothing where none are.
+        from netesto.language.claims import falsehood
+
+        # The cell that it is about may be passed over.
+        said = falsehood(claim, self._columns.get(claim.exp, {}))
+        if said:
+            self.failures.append(said)
+            place, _, text = said.partition(": ")
+            self._watcher.warn(f"{place}: assertion failed: {text}")
+            self._stop_at_failure()
+
+    def _stop_at_failure(self) -> None:
+        if self.failures and self._on_failure.stops:
+            raise StoppedError(f"the run ends here: {self.failures[-1]}")
+
+    # ---- parts ---------------------------------------------------------------------------
+
+    def _enter(self, index: int) -> None:
+        part = self._plan.part(index)
+        if index not in self._passed:
+            self._open.append(_Open(part, len(self._processed), len(self.failures)))
+            return
+        for step in self._steps:
+            if isinstance(step, ports.LeavePart) and step.index == index:
+                return
+
+    def _leave(self, *, whole: bool) -> None:
+        left = self._open.pop()
+        part, own = left.part, self._processed[left.processed :]
+        if not whole or part.index is None:
+            return
+        if part.cell and all(each.status == OK for each in own):
+            experiments = [each.exp for each in own]
+            self._results.note_cell(self._session.name, part.cell, experiments, part_hash=part.hash)
+        if part.within is None and self.failures[left.failures :]:
+            self._retry(left)
+
+    def _retry(self, failed: _Open) -> None:
+        """Have a part run once more, under numbers behind all others, if it may be."""
+        part = failed.part
+        assert part.index is not None, "the rest is not left"
+        attempt = self._attempts.get(part.index, 1) + 1
+        if attempt > self._on_failure.retries + 1:
+            return
+        failures = "; ".join(self.failures[failed.failures :])
+        self._watcher.warn(f"{part.name}: {failures}; running it again")
+        del self.failures[failed.failures :]
+        # What interprets takes a moment to import, for nothing where all goes well.
+        from netesto.language import planner
+
+        again = planner.again(self._plan, part, attempt=attempt, before=self._last)
+        self._attempts[part.index] = attempt
+        self._last += part.numbers
+        self._results.take(self._last)
+        self._counter = self._last
+        self._steps = itertools.chain(again.steps(), self._steps)

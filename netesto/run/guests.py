@@ -1,0 +1,164 @@
+"""Runs plans in guests: as a whole, or part by part, side by side."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+
+from netesto import interrupts, process
+from netesto.lab import drawing, guest
+from netesto.lab.kernels import Kernel
+from netesto.lab.watch import STALL_S
+from netesto.language.plan import Part, Plan
+from netesto.results import durable
+from netesto.results.store import FIELDS, Store
+from netesto.run import grounds, status
+from netesto.run.drawer import Drawer
+from netesto.run.session import End, Session, only_part
+from netesto.run.sidebyside import SideBySide, Task
+
+PLAN = "plan.json"
+
+
+def run_whole(session: Session, kernel: Kernel) -> End:
+    """Run a plan, or a part of one, in a guest, which tells the end of it."""
+    request, head = session.request, session.plan.head
+    # The guest's locks are its own kernel's, and would keep nobody out who is not in there.
+    with Store(session.out) as results:
+        if session.is_part:
+            words = ["--fields", str(request.fields)]
+            seed = _part_seed(head.seed, only_part(session.plan).drawn)
+            path = request.script
+        else:
+            results.write_run(session.record)
+            path = str(session.keep_plan())
+            words = ["--on-failure", str(request.on_failure)]
+            words += ["--resume"] if request.resume else []
+            seed = head.seed
+        words = [*_words(session, path), *words, "--out", str(session.out)]
+        return End(_run_inside(kernel, session, words, seed=seed))
+
+
+def run_parts(session: Session, kernel: Kernel, *, jobs: int) -> End:
+    """Run the parts that are not done yet, `jobs` of them at a time, each in a guest of its own."""
+    return session.held(
+        lambda held, results: _Guests(held, kernel, results).run(jobs),
+    )
+
+
+def _words(session: Session, plan: str) -> list[str]:
+    """What comes behind `netesto` to have a plan carried out in a guest."""
+    request = session.request
+    aliases = ",".join(f"{name}={host}" for name, host in request.aliases.items())
+    words = ["run", plan, "--run", session.record.name, "--family", str(request.family)]
+    words += ["--map", aliases] if aliases else []
+    words += ["--force"] if request.force else []
+    return [*words, *request.shown]
+
+
+def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed: int) -> int:
+    """Run `netesto` with other words inside a guest; its exit status."""
+    request, out = session.request, session.out
+    again = guest.command_for_run(words, kernel=kernel)
+    drawer = Drawer(out)
+    # In real time a guest must not have to share its processor.
+    draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
+    try:
+        return guest.run(
+            again.argv,
+            kernel=kernel,
+            writable=[out],
+            env=again.env,
+            max_wall_s=request.max_wall_s,
+            stall_s=request.max_stall_s or STALL_S,
+            warn=session.watcher.warn,
+            seed=seed,
+            meanwhile=drawer.look if draws_beside else None,
+        )
+    except KeyboardInterrupt:
+        interrupts.heed()
+        return status.INTERRUPTED
+    finally:
+        drawer.finish()
+
+
+class _Guests:
+    """Guests for the parts of a plan."""
+
+    def __init__(self, session: Session, kernel: Kernel, results: Store) -> None:
+        self._session = session
+        self._kernel = kernel
+        self._results = results
+        # Of parts that are tried again, by their numbers.
+        self._again: dict[int, Plan] = {}
+
+    def run(self, jobs: int) -> End:
+        """Until all parts have ended, or one has shown that going on is in vain."""
+        session, results, watcher = self._session, self._results, self._session.watcher
+        head = session.plan.head
+        network = grounds.network(head)
+        results.reserve(head.counter, head.last_number)
+        passed = session.pass_over(results, nested=False)
+        parts = [
+            *([head.rest] if head.rest is not None else []),
+            *(
+                part
+                for part in session.plan.outer
+                if not part.is_idle and part.index not in passed.parts
+            ),
+        ]
+        watcher.say(drawing.draw(network))
+        at_once = min(jobs, len(parts))
+        watcher.say(
+            f"{len(parts)} parts of the script, each in a guest of its own, {at_once} at once;"
+            f" seed {head.seed}"
+        )
+        session.tell_warnings()
+        for text in head.echoes:
+            watcher.echo(text)
+        end = End(status.OK, ground=self._kernel.kind)
+        if parts:
+            end = SideBySide(
+                parts,
+                self,
+                results,
+                watcher,
+                run=session.record.name,
+                jobs=at_once,
+                on_failure=session.request.on_failure,
+            ).run()
+        return end.with_failures(passed.failures)
+
+    def command(self, task: Task) -> Sequence[str]:
+        request = self._session.request
+        path = task.folder / PLAN
+        plan = self._again.get(task.part.before, self._session.plan)
+        with plan.slice(task.part) as alone, durable.writing(path), path.open("wb") as file:
+            alone.write(file)
+        own = {
+            "--ground": self._kernel.kind,
+            "--kernel": self._kernel.name,
+            "--out": str(task.folder),
+            # Those of the run's folder may be some more than the script's.
+            "--fields": str(self._session.out / FIELDS),
+        }
+        if request.max_wall_s is not None:
+            own["--max-wall"] = str(request.max_wall_s)
+        if request.max_stall_s is not None:
+            own["--max-stall"] = str(request.max_stall_s)
+        words = [word for pair in own.items() for word in pair]
+        return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
+
+    def again(self, part: Part, *, before: int) -> Part:
+        from netesto.language import planner
+
+        made = planner.again(self._session.plan, part, attempt=part.attempt + 1, before=before)
+        again = only_part(made)
+        self._again[again.before] = made
+        return again
+
+
+def _part_seed(seed: int, drawn: str) -> int:
+    """The seed of the guest that a part of the script runs in, 31 bits: it depends on nothing but
+    the run's and what the part draws by (language.plan.Part)."""
+    digest = hashlib.sha256(f"{seed} {drawn}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1

@@ -1,0 +1,197 @@
+"""What `--resume` passes over, and what the script claims of it."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from watched import Watched
+
+from netesto.language.plan import Plan
+from netesto.results import fields, manifest
+from netesto.results.store import Store
+from netesto.run import earlier
+from netesto.run.earlier import Passed
+from netesto.run.settings import Script, Settings
+from results import samples
+
+RAW = "raw/h1/ping.1.out"
+FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
+ONE = """\
+SET exp=COUNTER
+DO_CLIENT host=a server=b exp=$exp ca=$ca test=TCP_STREAM dur=24
+PROCESS_EXP
+"""
+SWEEP = f"SWEEP ca=cubic,bbr DO\n{ONE}DONE\n"
+CUBIC = '"cell": {"ca": "cubic", "rep": "1"}'
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store(tmp_path / "out") as opened:
+        opened.take_fields(FIELDS)
+        yield opened
+
+
+def planned(text: str) -> Plan:
+    settings = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+    return settings.plan(Script("a", "a.nts", text, None), FIELDS)
+
+
+def measure(store: Store, exp: int) -> None:
+    """An experiment with one flow of cubic, for 24 s."""
+    evidence = samples.experiment(samples.lively_group(samples.request()))
+    folder = store.begin(exp)
+    (folder / RAW).parent.mkdir(parents=True)
+    (folder / RAW).write_text("[]")
+    digest = hashlib.sha256(b"[]").hexdigest()
+    told = samples.manifest(evidence, exp=exp, files={RAW: digest})
+    manifest.write(told, folder / manifest.NAME)
+    store.complete(exp)
+    store.append([{"exp": f"{exp}.0", "rate": "94.1", "ca": "cubic"}])
+
+
+def finish(store: Store, plan: Plan, index: int, exp: int) -> None:
+    """A part of a plan was finished well."""
+    measure(store, exp)
+    part = plan.part(index)
+    store.note_cell("a", part.cell, [exp], part_hash=part.hash)
+
+
+def finish_long_ago(store: Store, exp: int) -> None:
+    """The cell with cubic was noted by a version without hashes."""
+    measure(store, exp)
+    entry = f'{{{CUBIC}, "experiments": [{exp}], "script": "a"}}\n'
+    (store.folder / "cells.jsonl").write_text(entry)
+
+
+def passed_over(
+    store: Store, plan: Plan, *, nested: bool = True, columns: fields.Fields = FIELDS
+) -> tuple[Passed, list[str]]:
+    """What is passed over, and what is said of it."""
+    watched = Watched()
+    found = earlier.pass_over(plan, store, watched, script="a", claimable=columns, nested=nested)
+    return found, watched.said
+
+
+def test_a_finished_cell_is_passed_over_and_said_so(store):
+    finish(store, planned(SWEEP), 1, 1)
+    assert passed_over(store, planned(SWEEP)) == (
+        Passed(frozenset({1})),
+        ["passed over ca=bbr rep=1: finished by an earlier run"],
+    )
+
+
+def test_a_changed_comment_changes_nothing(store):
+    finish(store, planned(SWEEP), 1, 1)
+    changed = SWEEP.replace("PROCESS_EXP", "PROCESS_EXP  # now")
+    assert passed_over(store, planned(changed))[0] == Passed(frozenset({1}))
+
+
+def test_a_changed_cell_is_run_again(store):
+    finish(store, planned(SWEEP), 1, 1)
+    assert passed_over(store, planned(SWEEP.replace("dur=24", "dur=60"))) == (Passed(), [])
+
+
+@pytest.mark.parametrize(("nested", "parts"), [(True, {1}), (False, set())])
+def test_a_cell_within_another_that_was_not_finished(store, nested, parts):
+    plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
+    finish(store, plan, 1, 1)
+    assert passed_over(store, plan, nested=nested)[0].parts == parts
+
+
+def test_a_cell_within_one_that_is_passed_over_belongs_to_that(store):
+    plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
+    finish(store, plan, 0, 1)
+    finish(store, plan, 1, 2)
+    assert passed_over(store, plan)[0].parts == {0}
+
+
+@pytest.mark.parametrize(("before", "line"), [("PROCESS_EXP\n", 5), ("DONE\n", 6)])
+def test_a_false_claim_is_judged_on_what_was_measured(store, before, line):
+    """In the cell, or behind it about its last experiment."""
+    cell = SWEEP.replace("ca=cubic,bbr", "ca=cubic")
+    plan = planned(cell.replace(before, f"{before}ASSERT ca == bbr: no\n"))
+    finish(store, plan, 0, 7)
+    failure = (
+        f"ca=cubic rep=1, of an earlier run: a.nts:{line}: experiment 7: no: ca == bbr, but ca is"
+        " cubic"
+    )
+    found, said = passed_over(store, plan)
+    assert (found.failures, said[-1]) == ((failure,), f"warning: assertion failed: {failure}")
+
+
+def test_a_claim_about_a_cell_that_is_run_is_not_judged(store):
+    plan = planned(SWEEP.replace("PROCESS_EXP\n", "PROCESS_EXP\nASSERT ca == nothing\n"))
+    finish(store, plan, 1, 1)
+    [failure] = passed_over(store, plan)[0].failures
+    start = "ca=bbr rep=1, of an earlier run: a.nts:5: experiment 1: ca == nothing"
+    assert failure.startswith(start)
+
+
+def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(store):
+    plan = planned(SWEEP.replace("PROCESS_EXP\n", "PROCESS_EXP\nASSERT flowsFailed < 0\n"))
+    finish(store, plan, 0, 1)
+    columns = fields.parse("exp:one\nflowsFailed:sum\n", source="fields.txt")
+    [failure] = passed_over(store, plan, columns=columns)[0].failures
+    assert "flowsFailed < 0, but flowsFailed is" in failure
+
+
+# ---- what was noted by versions without hashes ---------------------------------------------------
+
+
+def test_a_cell_that_was_noted_without_a_hash_is_passed_over(store):
+    finish_long_ago(store, 1)
+    assert passed_over(store, planned(SWEEP)) == (
+        Passed(frozenset({0})),
+        ["passed over ca=cubic rep=1: finished by an earlier run"],
+    )
+
+
+def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(store):
+    finish_long_ago(store, 1)
+    flow = "DO_CLIENT host=a server=b exp=$exp ca=bbr test=TCP_STREAM dur=60 bitrate=1mbit"
+    changed = SWEEP.replace("DO_CLIENT", f"{flow}\nDO_CLIENT")
+    warning = (
+        "warning: ca=cubic rep=1 was measured with ca=cubic and not bbr/cubic,"
+        " bitrate=default and not 1000000.0/default, groups=1 and not 2, dur=24 and not 60;"
+        " without --resume it is run again"
+    )
+    assert passed_over(store, planned(changed)) == (
+        Passed(frozenset({0})),
+        [
+            "passed over ca=cubic rep=1: finished by an earlier run",
+            warning,
+        ],
+    )
+
+
+# ---- what became of experiments ------------------------------------------------------------------
+
+
+def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_told(store):
+    finish(store, planned(SWEEP), 1, 1)
+    path = store.whole(1) / RAW
+    path.write_text("[")
+    fault = f"{path}: is damaged (its SHA-256 differs)"
+    assert passed_over(store, planned(SWEEP)) == (
+        Passed(),
+        [f"warning: ca=bbr rep=1 is run again: experiment 1 is damaged ({fault})"],
+    )
+
+
+def test_a_cell_whose_manifest_is_gone_is_run_again_and_told(store):
+    finish(store, planned(SWEEP), 1, 1)
+    (store.whole(1) / manifest.NAME).unlink()
+    found, [said] = passed_over(store, planned(SWEEP))
+    start = "warning: ca=bbr rep=1 is run again: experiment 1 is damaged ("
+    assert (found, said[: len(start)]) == (Passed(), start)
+
+
+def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
+    finish(store, planned(SWEEP), 1, 1)
+    shutil.rmtree(store.whole(1))
+    assert passed_over(store, planned(SWEEP)) == (
+        Passed(),
+        ["warning: ca=bbr rep=1 is run again: experiment 1 is not here any more"],
+    )
