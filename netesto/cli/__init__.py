@@ -119,6 +119,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import run
 
             return run.run(chosen)
+        case "plan":
+            from netesto.cli import run
+
+            return run.plan(chosen)
         case "check":
             from netesto.cli import scripts
 

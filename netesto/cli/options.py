@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _run(commands)
+    _plan(commands)
     _check(commands)
     _format(commands)
     _report(commands)
@@ -152,7 +153,9 @@ def _run(commands: _Commands) -> None:
     run = _add(
         commands, "run", "run an experiment script", "netesto run -D dur=60 scripts/two-flows.nts"
     )
-    script = run.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
+    script = run.add_argument(
+        "script", metavar="SCRIPT", help="the script, or its plan; - is standard input"
+    )
     _language(run)
     run.add_argument(
         "-n",
@@ -184,9 +187,7 @@ def _run(commands: _Commands) -> None:
     )
     _completed(_FILES, script, hosts)
     _completed(_FOLDERS, out, kernel)
-    run.add_argument(
-        "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
-    )
+    _decisive(run)
     run.add_argument(
         "--map",
         metavar="a=b,…",
@@ -194,9 +195,6 @@ def _run(commands: _Commands) -> None:
         help="names in the script for hosts of the lab: kerneltest010=client1,…",
     )
     _family(run)
-    run.add_argument(
-        "--seed", type=_whole, metavar="N", help="for everything random (default: chosen, and told)"
-    )
     run.add_argument(
         "--jobs",
         type=_count,
@@ -241,6 +239,32 @@ def _run(commands: _Commands) -> None:
     run.add_argument("--plain", action="store_true", help="no live display: lines with times")
     run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
+
+
+def _decisive(command: argparse.ArgumentParser) -> None:
+    """What decides a plan, beside the language's options."""
+    command.add_argument(
+        "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
+    )
+    command.add_argument(
+        "--seed", type=_whole, metavar="N", help="for everything random (default: chosen, and told)"
+    )
+
+
+def _plan(commands: _Commands) -> None:
+    plan = _add(
+        commands,
+        "plan",
+        "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
+        "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json",
+    )
+    script = plan.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
+    _language(plan)
+    _decisive(plan)
+    out = plan.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the plan (default: standard output)"
+    )
+    _completed(_FILES, script, out)
 
 
 def _family(command: argparse.ArgumentParser) -> None:

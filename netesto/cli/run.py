@@ -1,17 +1,20 @@
-"""`netesto run`: its words made a request, and its end told."""
+"""`netesto run` and `netesto plan`: their words made a request, and the end told."""
 
 import argparse
 import contextlib
 import logging
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from netesto import log
+from netesto import atomic, log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load
-from netesto.errors import UsageError
+from netesto.errors import UsageError, WorldError
 from netesto.language.dryrun import Printer
+from netesto.language.plan import is_plan
+from netesto.language.ports import LabRequest
 from netesto.run import grounds, labs, start, status
 from netesto.run.onfailure import OnFailure
 from netesto.run.request import Request
@@ -34,6 +37,41 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.suppress(BrokenPipeError):
         _tell(end, display, quiet=options.quiet)
     return end.status
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Write the plan of a script."""
+    asked = Request(
+        script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
+    )
+    with start.plan(asked, Display(console.to_stderr(), plain=True, quiet=False)) as made:
+        if options.output is None:
+            made.write(printing.data().buffer)
+        else:
+            try:
+                with atomic.replaced(options.output) as file:
+                    made.write(file)
+            except OSError as error:
+                raise WorldError(f"{options.output}: cannot write: {error.strerror}") from error
+    return status.OK
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return Settings.of(
+        libraries=options.libraries,
+        definitions=options.definitions,
+        max_iterations=options.max_iterations,
+        seed=options.seed,
+    )
+
+
+def _lab(options: argparse.Namespace) -> LabRequest | None:
+    """The LAB of --lab, if there is one. UsageError if it cannot be built."""
+    if not options.lab:
+        return None
+    asked = labs.parse_spec(options.lab)
+    labs.network(asked)
+    return asked
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -59,23 +97,17 @@ def _request(options: argparse.Namespace) -> Request:
     hosts: Inventory | None = None
     if options.hosts is not None:
         hosts = load(options.hosts, aliases=aliases)
-    lab = labs.parse_spec(options.lab) if options.lab else None
-    if lab is not None:
-        labs.network(lab)
+    if is_plan(Path(options.script)):
+        _check_plan(options)
     return Request(
         script=options.script,
-        settings=Settings.of(
-            libraries=options.libraries,
-            definitions=options.definitions,
-            max_iterations=options.max_iterations,
-            seed=options.seed,
-        ),
+        settings=_settings(options),
         out=options.out,
         fields=options.fields,
         ground=options.ground,
         kernel=options.kernel,
         hosts=hosts,
-        lab=lab,
+        lab=_lab(options),
         aliases=aliases,
         family=options.family,
         jobs=options.jobs,
@@ -89,6 +121,23 @@ def _request(options: argparse.Namespace) -> Request:
         shown=tuple(_shown(options)),
         warnings=tuple(repeated_definitions(options.definitions)),
     )
+
+
+def _check_plan(options: argparse.Namespace) -> None:
+    """UsageError if options say what a plan has decided."""
+    given = {
+        "-D": options.definitions,
+        "--lib": options.libraries,
+        "--seed": options.seed is not None,
+        "--lab": options.lab,
+        # A run gives the columns of its results folder to its parts.
+        "--fields": options.fields and not options.run,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        raise UsageError(
+            f"{option}: {options.script} is a plan, which has decided that",
+            remedy=f"Make another plan: netesto plan {option} … SCRIPT -o {options.script}",
+        )
 
 
 def _shown(options: argparse.Namespace) -> Iterator[str]:

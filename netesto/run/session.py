@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from netesto import atomic
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError
@@ -65,7 +66,7 @@ class Session:
         """Keep the plan with the record of the run; its path."""
         path = self.out / "runs" / f"{self.record.name}.plan.json"
         durable.make_folder(path.parent)
-        with durable.writing(path), path.open("wb") as file:
+        with durable.writing(path), atomic.replaced(path) as file:
             self.plan.write(file)
         return path
 

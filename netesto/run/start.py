@@ -44,8 +44,10 @@ def plan(
 def run(request: Request, watcher: Watcher) -> End:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
     resolved: list[str] = []
+    # What a run has started is in the record of that.
+    watch = None if request.run else Printer(resolved.append).show
     # Whatever is wrong with the script shows here, before anything is touched.
-    asked = _asked(request, Printer(resolved.append).show)
+    asked = _asked(request, watch)
     with asked.plan:
         return _run(request, watcher, asked, resolved)
 
@@ -66,6 +68,9 @@ def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
         out = request.out or Path("results") / script_name(plan.head.script)
         if not request.run:
             plan = _renumbered(plan, out)
+        if watch is not None:
+            for step in plan.steps():
+                watch(step)
         return _Asked(plan, _columns(request, plan), out)
     script = Script.read(request.script)
     out = request.out or Path("results") / script.name

@@ -185,9 +185,7 @@ class _Whole:
             # They take no numbers.
             from netesto.language import planner
 
-            plan = planner.renumbered(
-                session.plan, counter=self._head.counter, passed=passed.parts
-            )
+            plan = planner.renumbered(session.plan, counter=self._head.counter, passed=passed.parts)
             session = replace(session, plan=plan)
         executor = Executor(session, controller, self._results, passed=passed.parts)
         try:
