@@ -17,10 +17,10 @@ from netesto.run.request import Watcher
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The indices of the parts that are passed over, and what the script claims of them that is
-    false."""
+    """The parts that are passed over, by their indices, with the experiments that finished them;
+    and what the script claims of them that is false."""
 
-    parts: frozenset[int] = frozenset()
+    parts: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
 
@@ -59,7 +59,8 @@ def pass_over(
             watcher.warn(f"{name} was measured with {how}; without --resume it is run again")
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
-    return Passed(frozenset(done), tuple(failures))
+    parts = {index: each.cell.experiments for index, each in done.items()}
+    return Passed(parts, tuple(failures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Carries out the steps of a plan, and judges what the script claims."""
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from netesto.controller.controller import Controller, Processed
+from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
 from netesto.language import ports
 from netesto.language.plan import Part
@@ -23,22 +24,43 @@ class _Open:
     failures: int
 
 
+class Hosts(Protocol):
+    """What carries out single steps (see controller.Controller)."""
+
+    @property
+    def open_experiments(self) -> Sequence[int]: ...
+
+    def remote(self, command: ports.RemoteCommand) -> None: ...
+
+    def wait(self, seconds: float) -> None: ...
+
+    def wait_flows(self, exp: int, timeout_s: float | None) -> None: ...
+
+    def start_flows(self, lead_s: float) -> None: ...
+
+    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed: ...
+
+    def interrupt(
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+    ) -> Iterator[Processed]: ...
+
+
 class Executor:
-    """Carries out the plan of a session, but for the parts with the indices `passed`. `failures`
-    tells in words what failed."""
+    """Carries out the plan of a session, but for the parts with the indices `passed`, which earlier
+    runs have finished with these experiments. `failures` tells in words what failed."""
 
     def __init__(
         self,
         session: Session,
-        controller: Controller,
+        hosts: Hosts,
         results: Store,
         *,
-        passed: Collection[int] = (),
+        passed: Mapping[int, Sequence[int]],
     ) -> None:
         self.failures: list[str] = []
         self._session = session
         self._plan = session.plan
-        self._controller = controller
+        self._hosts = hosts
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
@@ -70,7 +92,7 @@ class Executor:
     def interrupt(self, reason: str) -> None:
         """End everything now and keep what was measured: each open experiment stays partial."""
         notes = {}
-        left = set(self._controller.open_experiments)
+        left = set(self._hosts.open_experiments)
         while left:
             step = next(self._steps, None)
             if step is None:
@@ -78,22 +100,22 @@ class Executor:
             if isinstance(step, ports.ProcessExperiment) and step.exp in left:
                 notes[step.exp] = step.notes
                 left.discard(step.exp)
-        for processed in self._controller.interrupt(reason, notes):
+        for processed in self._hosts.interrupt(reason, notes):
             self._add(processed)
 
     def _carry_out(self, step: ports.Step) -> None:
         match step:
             case ports.RemoteCommand():
                 self._take(step.exp)
-                self._controller.remote(step)
+                self._hosts.remote(step)
             case ports.Wait(seconds=seconds):
-                self._controller.wait(seconds)
+                self._hosts.wait(seconds)
             case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
-                self._controller.wait_flows(exp, timeout_s)
+                self._hosts.wait_flows(exp, timeout_s)
             case ports.StartFlows(lead_s=lead_s):
-                self._controller.start_flows(lead_s)
+                self._hosts.start_flows(lead_s)
             case ports.ProcessExperiment(exp=exp, notes=notes):
-                self._add(self._controller.process_experiment(exp, notes))
+                self._add(self._hosts.process_experiment(exp, notes))
                 self._stop_at_failure()
             case ports.Claim():
                 self._judge(step)
@@ -139,6 +161,8 @@ class Executor:
         if index not in self._passed:
             self._open.append(_Open(part, len(self._processed), len(self.failures)))
             return
+        # They belong to the part around it, too.
+        self._processed += [Processed(exp, OK, {}) for exp in self._passed[index]]
         for step in self._steps:
             if isinstance(step, ports.LeavePart) and step.index == index:
                 return

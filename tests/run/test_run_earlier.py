@@ -77,7 +77,7 @@ def passed_over(
 def test_a_finished_cell_is_passed_over_and_said_so(store):
     finish(store, planned(SWEEP), 1, 1)
     assert passed_over(store, planned(SWEEP)) == (
-        Passed(frozenset({1})),
+        Passed({1: (1,)}),
         ["passed over ca=bbr rep=1: finished by an earlier run"],
     )
 
@@ -85,7 +85,7 @@ def test_a_finished_cell_is_passed_over_and_said_so(store):
 def test_a_changed_comment_changes_nothing(store):
     finish(store, planned(SWEEP), 1, 1)
     changed = SWEEP.replace("PROCESS_EXP", "PROCESS_EXP  # now")
-    assert passed_over(store, planned(changed))[0] == Passed(frozenset({1}))
+    assert passed_over(store, planned(changed))[0] == Passed({1: (1,)})
 
 
 def test_a_changed_cell_is_run_again(store):
@@ -93,7 +93,7 @@ def test_a_changed_cell_is_run_again(store):
     assert passed_over(store, planned(SWEEP.replace("dur=24", "dur=60"))) == (Passed(), [])
 
 
-@pytest.mark.parametrize(("nested", "parts"), [(True, {1}), (False, set())])
+@pytest.mark.parametrize(("nested", "parts"), [(True, {1: (1,)}), (False, {})])
 def test_a_cell_within_another_that_was_not_finished(store, nested, parts):
     plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
     finish(store, plan, 1, 1)
@@ -104,7 +104,7 @@ def test_a_cell_within_one_that_is_passed_over_belongs_to_that(store):
     plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
     finish(store, plan, 0, 1)
     finish(store, plan, 1, 2)
-    assert passed_over(store, plan)[0].parts == {0}
+    assert passed_over(store, plan)[0].parts == {0: (1,)}
 
 
 @pytest.mark.parametrize(("before", "line"), [("PROCESS_EXP\n", 5), ("DONE\n", 6)])
@@ -143,7 +143,7 @@ def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(stor
 def test_a_cell_that_was_noted_without_a_hash_is_passed_over(store):
     finish_long_ago(store, 1)
     assert passed_over(store, planned(SWEEP)) == (
-        Passed(frozenset({0})),
+        Passed({0: (1,)}),
         ["passed over ca=cubic rep=1: finished by an earlier run"],
     )
 
@@ -158,7 +158,7 @@ def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(s
         " without --resume it is run again"
     )
     assert passed_over(store, planned(changed)) == (
-        Passed(frozenset({0})),
+        Passed({0: (1,)}),
         [
             "passed over ca=cubic rep=1: finished by an earlier run",
             warning,

@@ -1,0 +1,260 @@
+"""How a plan is carried out, by hosts that do everything at once and keep what they were asked."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from watched import Watched
+
+from netesto.controller.controller import Processed
+from netesto.errors import StoppedError
+from netesto.language import ports
+from netesto.language.plan import Plan
+from netesto.results import fields
+from netesto.results.runs import RunRecord
+from netesto.results.store import Store
+from netesto.run.executor import Executor
+from netesto.run.onfailure import CONTINUE, OnFailure
+from netesto.run.request import Request
+from netesto.run.session import Session
+from netesto.run.settings import Script, Settings
+
+FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
+SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+RUN = RunRecord(
+    name="2026-11-20T121500.250Z",
+    argv=(),
+    script_path="a.nts",
+    script="",
+    resolved="",
+    seed=7,
+    started="",
+)
+ONE = "DO_CLIENT host=a server=b exp=COUNTER ca=$ca\nPROCESS_EXP\n"
+SWEEP = f"SWEEP ca=reno,cubic DO\n{ONE}DONE\n"
+
+
+class Hosts:
+    """Says what it is asked for. Experiments of `failing` fail; the rate of others is 9."""
+
+    def __init__(self, *, failing: Sequence[int] = ()) -> None:
+        self.asked: list[str] = []
+        self.failing = failing
+        self.open_experiments: list[int] = []
+        # Ctrl-C comes while the script waits.
+        self.interrupted = False
+
+    def remote(self, command: ports.RemoteCommand) -> None:
+        self.asked.append(f"{command.name} {command.exp}")
+        if isinstance(command, ports.DoClient):
+            self.open_experiments.append(command.exp)
+
+    def wait(self, seconds: float) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.asked.append(f"wait {seconds:.3g}")
+
+    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+        self.asked.append(f"flows {exp} {timeout_s}")
+
+    def start_flows(self, lead_s: float) -> None:
+        self.asked.append(f"start {lead_s}")
+
+    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed:
+        self.asked.append(f"process {exp} {notes.exp_name}")
+        self.open_experiments.remove(exp)
+        status = "failed" if exp in self.failing else "ok"
+        return Processed(exp, status, {"exp": f"{exp}.0", "rate": "9"})
+
+    def interrupt(
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+    ) -> Iterator[Processed]:
+        for exp in self.open_experiments:
+            name = notes[exp].exp_name
+            self.asked.append(f"{reason}: {exp} {name}")
+            yield Processed(exp, "partial", {})
+
+
+@dataclass
+class World:
+    """A results folder, and what happened in it."""
+
+    results: Store
+    hosts: Hosts = field(default_factory=Hosts)
+    watched: Watched = field(default_factory=Watched)
+
+    def plan(self, text: str) -> Plan:
+        script = Script("a", "a.nts", text, None)
+        return SETTINGS.plan(script, FIELDS, counter=self.results.counter())
+
+    def executor(
+        self,
+        text: str,
+        *,
+        on_failure: OnFailure = CONTINUE,
+        passed: Mapping[int, Sequence[int]] | None = None,
+    ) -> Executor:
+        session = Session(
+            request=Request(script="a.nts", settings=SETTINGS, on_failure=on_failure),
+            plan=self.plan(text),
+            record=RUN,
+            fields=FIELDS,
+            ground="lab",
+            out=self.results.folder,
+            watcher=self.watched,
+        )
+        return Executor(session, self.hosts, self.results, passed=passed or {})
+
+    def run(
+        self,
+        text: str,
+        *,
+        on_failure: OnFailure = CONTINUE,
+        passed: Mapping[int, Sequence[int]] | None = None,
+    ) -> list[str]:
+        """What failed."""
+        executor = self.executor(text, on_failure=on_failure, passed=passed)
+        executor.run()
+        return executor.failures
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Store(tmp_path / "out") as opened:
+        yield World(opened)
+
+
+def test_steps_are_carried_out_in_their_order(world):
+    failures = world.run("WAIT 2\nSET ca=reno\n" + ONE.replace("\n", "\nWAIT_FLOWS\n", 1))
+    assert (failures, world.hosts.asked) == (
+        [],
+        ["wait 2", "DO_CLIENT 1", "flows 1 None", "process 1 Exp"],
+    )
+
+
+def test_what_the_script_prints_is_printed(world):
+    world.run("ECHO one\nECHO two\n")
+    assert world.watched.echoed == ["one", "two"]
+
+
+def test_an_experiment_that_failed_is_a_failure(world):
+    world.hosts.failing = [2]
+    assert world.run(SWEEP) == ["experiment 2: failed"]
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+
+def test_numbers_are_taken_when_experiments_begin(world):
+    text = SWEEP.replace("PROCESS_EXP\n", "PROCESS_EXP\nASSERT rate > 10\n")
+    with pytest.raises(StoppedError):
+        world.run(text, on_failure=OnFailure(stops=True))
+    assert world.results.counter() == 1
+
+
+def test_a_number_that_the_script_gives_takes_none(world):
+    world.run("SET ca=reno\n" + ONE.replace("COUNTER", "40"))
+    assert world.results.counter() == 0
+
+
+def test_end_begins_a_new_ten(world):
+    world.run(f"SET ca=reno\n{ONE}END\n")
+    assert world.results.counter() == 9
+
+
+# ---- claims --------------------------------------------------------------------------------------
+
+
+def test_a_false_claim_is_a_failure_with_its_place_and_what_was_seen(world):
+    failures = world.run(f"SET ca=reno\n{ONE}ASSERT rate > 10: slow\n")
+    text = "experiment 1: slow: rate > 10, but rate is 9 Mbit/s"
+    assert (failures, world.watched.said) == (
+        [f"a.nts:4: {text}"],
+        [f"warning: a.nts:4: assertion failed: {text}"],
+    )
+
+
+def test_a_claim_that_is_true_says_nothing(world):
+    assert (world.run(f"SET ca=reno\n{ONE}ASSERT rate > 8\n"), world.watched.said) == ([], [])
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def noted(world: World) -> list[str]:
+    """The finished cells, each with its experiments."""
+    path = world.results.folder / "cells.jsonl"
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return [f"{entry['cell']['ca']} {entry['experiments']}" for entry in entries]
+
+
+def test_cells_that_went_well_are_noted_with_their_experiments(world):
+    world.hosts.failing = [1]
+    world.run(SWEEP)
+    assert noted(world) == ["cubic [2]"]
+
+
+def test_a_cell_that_is_passed_over_asks_nothing(world):
+    world.run(SWEEP, passed={0: (7,)})
+    assert world.hosts.asked == ["DO_CLIENT 2", "process 2 Exp"]
+
+
+def test_a_cell_belongs_to_the_one_around_it_though_it_is_passed_over(world):
+    world.run(f"SWEEP outer=1 DO\n{SWEEP}DONE\n", passed={1: (7,)})
+    path = world.results.folder / "cells.jsonl"
+    assert '"experiments": [7, 2]' in path.read_text().splitlines()[-1]
+
+
+def test_a_claim_about_a_cell_that_is_passed_over_is_not_judged_again(world):
+    one = SWEEP.replace("reno,cubic", "reno")
+    assert world.run(f"{one}ASSERT rate > 10\n", passed={0: (7,)}) == []
+
+
+def test_a_part_that_failed_is_run_again_under_numbers_behind_all_others(world):
+    world.hosts.failing = [1]
+    failures = world.run(SWEEP, on_failure=OnFailure(retries=1))
+    assert (failures, world.hosts.asked[::2], world.results.counter()) == (
+        [],
+        ["DO_CLIENT 1", "DO_CLIENT 3", "DO_CLIENT 2"],
+        3,
+    )
+    assert world.watched.said == ["warning: ca=reno rep=1: experiment 1: failed; running it again"]
+
+
+def test_a_part_that_was_run_again_draws_other_waits_and_is_the_same_cell(world):
+    world.hosts.failing = [1]
+    text = f"SWEEP ca=reno DO\nRAND_WAIT 9\n{ONE}DONE\n"
+    world.run(text, on_failure=OnFailure(retries=1))
+    waits = {asked for asked in world.hosts.asked if asked.startswith("wait")}
+    part = world.executor(text)._plan.part(0)
+    found = world.results.finished_cell("a", part.cell, part_hash=part.hash)
+    assert (len(waits), found is not None) == (2, True)
+
+
+def test_retries_have_an_end(world):
+    world.hosts.failing = [1, 2, 3, 4]
+    one = SWEEP.replace("reno,cubic", "reno")
+    failures = world.run(one, on_failure=OnFailure(retries=2))
+    assert failures == ["experiment 3: failed"]
+
+
+def test_on_failure_stop_ends_at_the_first(world):
+    world.hosts.failing = [1]
+    with pytest.raises(StoppedError, match="the run ends here: experiment 1: failed"):
+        world.run(SWEEP, on_failure=OnFailure(stops=True))
+    assert world.hosts.asked == ["DO_CLIENT 1", "process 1 Exp"]
+
+
+def test_an_experiment_that_is_interrupted_is_called_as_it_would_have_been(world):
+    text = "DO_CLIENT host=a server=b exp=COUNTER expName=mine ca=reno\nWAIT 1\nPROCESS_EXP\n"
+    world.hosts.interrupted = True
+    executor = world.executor(text)
+    with pytest.raises(KeyboardInterrupt):
+        executor.run()
+    executor.interrupt("interrupted")
+    assert (world.hosts.asked[-1], executor.failures) == (
+        "interrupted: 1 mine",
+        ["experiment 1: partial"],
+    )
