@@ -340,7 +340,7 @@ def test_a_cell_that_was_noted_without_a_hash_and_later_with_one_is_known_by_tha
 
 def test_a_cell_whose_experiment_is_gone_says_so(store):
     store.note_cell("a", CELL, [7], part_hash="h1")
-    assert finished(store) == FinishedCell((7,), "h1", {7: "is not here any more"})
+    assert finished(store) == FinishedCell((7,), "h1", {7: "is missing"})
 
 
 @pytest.mark.parametrize(

@@ -193,5 +193,5 @@ def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
     shutil.rmtree(store.whole(1))
     assert passed_over(store, planned(SWEEP)) == (
         Passed(),
-        ["warning: ca=bbr rep=1 is run again: experiment 1 is not here any more"],
+        ["warning: ca=bbr rep=1 is run again: experiment 1 is missing"],
     )
