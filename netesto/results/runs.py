@@ -77,4 +77,4 @@ def read(folder: Path, name: str) -> RunRecord | None:
 
 def names(folder: Path) -> list[str]:
     """The names of the runs in a results folder."""
-    return [path.stem for path in (folder / "runs").glob("*Z.json")]
+    return [path.stem for path in (folder / "runs").glob("*.json")]

@@ -64,7 +64,7 @@ class Session:
 
     def keep_plan(self) -> Path:
         """Keep the plan with the record of the run; its path."""
-        path = self.out / "runs" / f"{self.record.name}.plan.json"
+        path = self.out / "runs" / f"{self.record.name}.plan"
         durable.make_folder(path.parent)
         with durable.writing(path), atomic.replaced(path) as file:
             self.plan.write(file)

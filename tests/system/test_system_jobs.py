@@ -35,7 +35,7 @@ def run_sweep(folder: Path, *options: str) -> Outcome:
 
 
 def run_record(outcome: Outcome) -> dict[str, object]:
-    [path] = (outcome.out / "runs").iterdir()
+    [path] = (outcome.out / "runs").glob("*.json")
     return json.loads(path.read_text())
 
 

@@ -145,7 +145,7 @@ def test_nine_graphs_are_kept_beside_the_page(two_flows: Outcome):
 
 
 def test_the_run_is_recorded_with_script_seed_and_exit_status(two_flows: Outcome):
-    (path,) = (two_flows.out / "runs").iterdir()
+    (path,) = (two_flows.out / "runs").glob("*.json")
     record = json.loads(path.read_text())
     script = (two_flows.out.parent / "script.nts").read_text()
     assert (record["script"], record["exit_status"], record["experiments"]) == (script, 0, [1])
