@@ -10,7 +10,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.language.finding import Finding
-from netesto.model import Endpoint, HostInfo
+from netesto.model import Endpoint, HostInfo, Sysctl
 
 
 def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
@@ -113,7 +113,7 @@ def missing(
     qdisc = requests.needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
         yield finding(_not_in_kernel(info, f"qdisc {qdisc}"))
-    if isinstance(command, ports.SetSysctl):
+    if isinstance(command, ports.Configure):
         for what in _missing_names(command, info):
             yield finding(_not_in_kernel(info, what))
     if not isinstance(command, ports.DoClient):
@@ -145,12 +145,13 @@ def _not_in_kernel(info: HostInfo, what: str) -> str:
     return f"{info.host}: {what}: not in this kernel ({info.kernel})"
 
 
-def _missing_names(command: ports.SetSysctl, info: HostInfo) -> list[str]:
+def _missing_names(command: ports.Configure, info: HostInfo) -> list[str]:
     """The qdiscs and congestion controls that sysctls name and a host does not have."""
     return [
         f"{kind} {name}"
-        for sysctl, kind in allowed.NAMING_SYSCTLS.items()
-        for name in command.values.get(sysctl, "").split()
+        for setting in command.settings
+        if isinstance(setting, Sysctl) and (kind := allowed.NAMING_SYSCTLS.get(setting.name))
+        for name in setting.value.split()
         if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
     ]
 

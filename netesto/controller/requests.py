@@ -10,11 +10,8 @@ from netesto.model import (
     Endpoint,
     GroupRequest,
     HostInfo,
-    ModuleParameter,
     Netem,
     Qdisc,
-    Setting,
-    Sysctl,
 )
 
 
@@ -83,27 +80,12 @@ def address(endpoint: Endpoint, family: int) -> Address:
     )
 
 
-def settings(command: ports.RemoteCommand) -> list[Setting]:
-    """The settings of a SET_ command; none of any other command."""
-    match command:
-        case ports.SetSysctl(values=values):
-            return [Sysctl(name, value) for name, value in values.items()]
-        case ports.SetModuleParams(module=module, values=values):
-            return [ModuleParameter(module, name, value) for name, value in values.items()]
-        case ports.SetQdisc(qdisc=kind, options=options, action=action):
-            return [Qdisc(kind, options, action)]
-        case ports.SetNetem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
-            return [Netem(delay_ms, limit, loss)]
-        case _:
-            return []
-
-
 def needed_qdisc(command: ports.RemoteCommand) -> str:
     """The kind of qdisc that a command needs; "" if it needs none."""
     match command:
-        case ports.SetQdisc(qdisc=kind, action=action) if action not in {"del", "delete"}:
-            return kind
-        case ports.SetNetem(delay_ms=delay_ms, loss_percent=loss) if delay_ms or loss:
-            return "netem"
+        case ports.Configure(settings=(Qdisc(kind=kind, action=action),)):
+            return kind if action != "delete" else ""
+        case ports.Configure(settings=(Netem(delay_ms=delay_ms, loss_percent=loss),)):
+            return "netem" if delay_ms or loss else ""
         case _:
             return ""

@@ -144,12 +144,14 @@ class Run:
             case ports.Exit():
                 await (await self.host(command.host)).agent.shut_down()
                 await self.close(command.host)
-            case _:
+            case ports.Configure():
                 await self._configure(command)
+            case _:
+                raise AssertionError(f"{command.name}: an unknown command")
 
-    async def _configure(self, command: ports.RemoteCommand) -> None:
+    async def _configure(self, command: ports.Configure) -> None:
         host = await self.host(command.host)
-        for setting in requests.settings(command):
+        for setting in command.settings:
             host.settings.append(await host.agent.configure(setting))
 
     async def _do_server(self, command: ports.DoServer) -> None:

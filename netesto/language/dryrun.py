@@ -14,7 +14,7 @@ from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.plan import Totals, Warned
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
-from netesto.model import FlowSpec
+from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Setting, Sysctl
 from netesto.units import format_time
 
 Form: TypeAlias = Literal["plain", "json", "quiet"]
@@ -371,14 +371,19 @@ def demands(command: ports.RemoteCommand) -> Hashable:
             return (command.name, command.host, command.server, flow)
         case ports.DoTcpdump():
             return (command.name, command.host, command.server)
-        case ports.SetQdisc():
-            return (command.name, command.host, command.qdisc, command.action)
-        case ports.SetNetem():
-            return (command.name, command.host, bool(command.delay_ms or command.loss_percent))
-        case ports.SetSysctl():
-            named = (command.values.get(name) for name in NAMING_SYSCTLS)
-            return (command.name, command.host, *command.values, *named)
-        case ports.SetModuleParams():
-            return (command.name, command.host, command.module, tuple(command.values))
+        case ports.Configure():
+            return (command.name, command.host, *map(_demand, command.settings))
         case _:
             return (command.name, command.host)
+
+
+def _demand(setting: Setting) -> Hashable:
+    match setting:
+        case Qdisc():
+            return setting.kind, setting.action
+        case Netem():
+            return bool(setting.delay_ms or setting.loss_percent)
+        case Sysctl():
+            return setting.name, setting.value if setting.name in NAMING_SYSCTLS else ""
+        case ModuleParameter():
+            return setting.module, setting.name

@@ -166,22 +166,11 @@ class OnePart(ExperimentCounter):
 
     def _keep(self, command: ports.RemoteCommand) -> None:
         """Remember what is set on a host; what it replaces is forgotten."""
-        match command:
-            case ports.SetQdisc(action="") | ports.SetNetem():
-                self._pending.pop(("qdisc", command.host), None)
-                self._pending["qdisc", command.host] = [command]
-            case ports.SetQdisc():
-                self._pending.setdefault(("qdisc", command.host), []).append(command)
-            case ports.SetSysctl():
-                key = ("sysctl", command.host, *command.values)
-                self._pending.pop(key, None)
-                self._pending[key] = [command]
-            case ports.SetModuleParams():
-                key = ("module", command.host, command.module, *command.values)
-                self._pending.pop(key, None)
-                self._pending[key] = [command]
-            case _:
-                """It belongs to an experiment of another part."""
+        if not isinstance(command, ports.Configure):
+            return  # it belongs to an experiment of another part
+        if not command.is_change:
+            self._pending.pop(command.target, None)
+        self._pending.setdefault(command.target, []).append(command)
 
     # ---- what only this part does --------------------------------------------------------
 

@@ -11,6 +11,7 @@ from netesto import allowed
 from netesto.errors import NotAllowedError
 from netesto.language import ports
 from netesto.language.scope import MisuseError
+from netesto.model import ModuleParameter, Netem, Qdisc, Sysctl
 from netesto.nearest import hint
 
 Check: TypeAlias = Callable[[], None]
@@ -34,26 +35,23 @@ def misuses(command: ports.RemoteCommand) -> Iterator[MisuseError]:
 
 def _checks(command: ports.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
     """What agents check of a command, and the error of a script for theirs."""
-    match command:
-        case ports.SetNetem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
-            yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line
-        case ports.SetQdisc(qdisc=kind, options=options, action=action):
-            yield partial(allowed.check_qdisc, kind, options, action), _of_line
-        case ports.SetSysctl(values=values):
-            for name, value in values.items():
+    for setting in command.settings if isinstance(command, ports.Configure) else ():
+        match setting:
+            case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
+                yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line
+            case Qdisc(kind=kind, options=options, action=action):
+                yield partial(allowed.check_qdisc, kind, options, action), _of_line
+            case Sysctl(name=name, value=value):
                 misuse = partial(_of_name, name, allowed.SYSCTLS)
                 yield partial(allowed.check_sysctl, name, value), misuse
-        case ports.SetModuleParams(module=module, values=values):
-            known = allowed.MODULE_PARAMETERS.get(module)
-            for name, value in values.items():
+            case ModuleParameter(module=module, name=name, value=value):
+                known = allowed.MODULE_PARAMETERS.get(module)
                 misuse = partial(_of_module, module)
                 if known is not None:
                     misuse = partial(_of_name, name, known)
                 yield partial(allowed.check_module_parameter, module, name, value), misuse
                 if known is None:
                     return
-        case _:
-            pass
 
 
 def _of_line(error: NotAllowedError) -> MisuseError:

@@ -31,7 +31,6 @@ SHADOW = 10**9
 
 # What a step says beside what it does.
 _LEFT_OUT = frozenset({"arguments", "place", "chain", "suffix", "mean_s"})
-_SETTINGS = (ports.SetQdisc, ports.SetNetem, ports.SetSysctl, ports.SetModuleParams)
 
 
 def no_text(_: ports.LabRequest) -> str:
@@ -128,21 +127,12 @@ class _Settings:
         for steps in self._steps.values():
             yield from steps
 
-    def add(self, command: ports.RemoteCommand, number: int, hashed: bytes) -> None:
+    def add(self, command: ports.Configure, number: int, hashed: bytes) -> None:
         """Remember it; what it replaces is forgotten."""
-        match command:
-            case ports.SetQdisc() | ports.SetNetem():
-                key: Hashable = ("qdisc", command.host)
-            case ports.SetSysctl():
-                key = ("sysctl", command.host, *command.values)
-            case ports.SetModuleParams():
-                key = ("module", command.host, command.module, *command.values)
-            case _:
-                raise AssertionError(f"{command.name} sets nothing")
-        # Any other action changes the qdisc that is there.
-        is_change = isinstance(command, ports.SetQdisc) and command.action != ""
-        before = self._steps.pop(key, []) if not is_change else self._steps.get(key, [])
-        self._steps[key] = [*before, (number, hashed)] if is_change else [(number, hashed)]
+        steps = self._steps.get(command.target, []) if command.is_change else []
+        if not command.is_change:
+            self._steps.pop(command.target, None)
+        self._steps[command.target] = [*steps, (number, hashed)]
 
 
 @dataclass(slots=True)
@@ -427,9 +417,9 @@ class Planner:
         for part in self._open or [self._rest]:
             hashed = self._hashed(step, record, part)
             part.digest.update(hashed)
-            if isinstance(step, _SETTINGS):
+            if isinstance(step, ports.Configure):
                 part.settings.add(step, number, hashed)
-        if isinstance(step, _SETTINGS):
+        if isinstance(step, ports.Configure):
             self._settings.add(step, number, hashed)
         for timeline in self._timelines:
             timeline.take(step)
@@ -444,7 +434,7 @@ class Planner:
         decisive = _without_words(record)
         if isinstance(step, ports.ProcessExperiment):
             decisive["notes"] = _without_words(record["notes"])
-        if isinstance(step, _SETTINGS):
+        if isinstance(step, ports.Configure):
             del decisive["exp"], decisive["exp_name"]
         elif "exp" in decisive:
             exp = decisive["exp"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
-from netesto.model import FlowSpec
+from netesto.model import FlowSpec, ModuleParameter, Qdisc, Setting, Sysctl
 
 # The name that a SWEEP cell has its repetition under.
 REPETITION = "rep"
@@ -64,32 +64,31 @@ class GetData(RemoteCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetNetem(RemoteCommand):
-    delay_ms: float
-    limit_packets: int
-    loss_percent: float
+class Configure(RemoteCommand):
+    """A SET_ command; only SET_SYSCTL and SET_MODULE_PARAMS can have several settings."""
+
+    settings: tuple[Setting, ...]
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """What it sets: a later command with the same target replaces this one, unless it
+        `is_change`."""
+        return (self.host, *map(_target, self.settings))
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes the qdisc that is there: a SET_QDISC with an action."""
+        return any(isinstance(each, Qdisc) and each.action != "" for each in self.settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetQdisc(RemoteCommand):
-    """`options` are tc's words after the kind: rate, burst, limit, then `other`."""
-
-    qdisc: str
-    action: str
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetSysctl(RemoteCommand):
-    """Values have their fields separated by blanks, as sysctl(8) reads them."""
-
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetModuleParams(RemoteCommand):
-    module: str
-    values: Mapping[str, str]
+def _target(setting: Setting) -> str:
+    match setting:
+        case Sysctl(name=name):
+            return name
+        case ModuleParameter(module=module, name=name):
+            return f"{module}/{name}"
+        case _:
+            return "qdisc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Remote commands: sticky host, exp and expName, group numbers, defaults; then to the port."""
 
+import itertools
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -9,6 +10,7 @@ from netesto.language import permitted, ports
 from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
+from netesto.model import ModuleParameter, Netem, Qdisc, Setting, Sysctl
 
 CLASSIC_NAME = "Exp"
 # What a stream shows where request tests have their size.
@@ -346,42 +348,33 @@ class Remote:
         )
 
 
-def setting(given: Given, texts: dict[str, str], common: Common) -> ports.RemoteCommand:
+def setting(given: Given, texts: dict[str, str], common: Common) -> ports.Configure:
     """A SET_ command."""
+    settings: tuple[Setting, ...]
     match common["name"]:
         case "SET_NETEM":
-            return ports.SetNetem(
-                **common,
-                arguments=texts,
-                delay_ms=given.number("netem_delay"),
-                limit_packets=given.integer("limit"),
-                loss_percent=given.number("loss"),
-            )
+            limit = given.integer("limit")
+            settings = (Netem(given.number("netem_delay"), limit, given.number("loss")),)
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
             options = (*[word for pair in named for word in pair], *given.words("other"))
-            return ports.SetQdisc(
-                **common,
-                arguments=texts,
-                qdisc=texts["qdisc"],
-                action=texts["action"],
-                options=options,
-            )
+            settings = (Qdisc(texts["qdisc"], options, texts["action"]),)
         case "SET_SYSCTL":
             _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
             values = {
                 name: " ".join(text.replace(",", " ").split())
                 for name, text in given.others.items()
             }
-            return ports.SetSysctl(**common, arguments=texts | values, values=values)
+            texts |= values
+            settings = tuple(itertools.starmap(Sysctl, values.items()))
         case _:
             _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
-            return ports.SetModuleParams(
-                **common,
-                arguments=texts | dict(given.others),
-                module=texts["module"],
-                values=given.others,
+            texts |= given.others
+            settings = tuple(
+                ModuleParameter(texts["module"], name, value)
+                for name, value in given.others.items()
             )
+    return ports.Configure(**common, arguments=texts, settings=settings)
 
 
 def _need_others(given: Given, what: str, example: str) -> None:

@@ -9,6 +9,7 @@ from netesto.errors import WorldError
 from netesto.lab.graph import Link, Topology
 from netesto.language import ports
 from netesto.language.plan import Warned
+from netesto.model import Qdisc
 
 # How the qdiscs that can shape are told the rate.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
@@ -29,23 +30,24 @@ def _warnings(
     network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
     for command in commands:
-        if not isinstance(command, ports.SetQdisc) or command.action in {"del", "delete"}:
-            continue
-        try:
-            host = inventory.find(command.host).host
-        except WorldError:
-            continue  # told elsewhere, as an error
-        link = network.tested(host)
-        if _is_idle(command, link, forwards=network.node(host).forwards):
-            yield Warned(_sentence(command, link, host), command.place)
+        for setting in command.settings if isinstance(command, ports.Configure) else ():
+            if not isinstance(setting, Qdisc) or setting.action == "delete":
+                continue
+            try:
+                host = inventory.find(command.host).host
+            except WorldError:
+                continue  # told elsewhere, as an error
+            link = network.tested(host)
+            if _is_idle(setting, link, forwards=network.node(host).forwards):
+                yield Warned(_sentence(command.host, setting, link, host), command.place)
 
 
-def _is_idle(command: ports.SetQdisc, link: Link, *, forwards: bool) -> bool:
+def _is_idle(qdisc: Qdisc, link: Link, *, forwards: bool) -> bool:
     """Whether what the command makes lets packets through faster than they leave the link."""
     link_bps = link.settings.rate_bps
-    if link_bps is None or command.qdisc == "netem":
+    if link_bps is None or qdisc.kind == "netem":
         return False
-    own_bps = _rate_bps(command.options)
+    own_bps = _rate_bps(qdisc.options)
     return forwards if own_bps is None else own_bps > link_bps
 
 
@@ -59,9 +61,9 @@ def _rate_bps(options: Sequence[str]) -> float | None:
     return None
 
 
-def _sentence(command: ports.SetQdisc, link: Link, host: str) -> str:
+def _sentence(name: str, qdisc: Qdisc, link: Link, host: str) -> str:
     return (
-        f"SET_QDISC host={command.host} qdisc={command.qdisc}: the bottleneck stays the link "
+        f"SET_QDISC host={name} qdisc={qdisc.kind}: the bottleneck stays the link "
         f"{host} - {link.other(host)} behind it ({link.settings.describe()}). LAB sets the queue "
         "of a link (qdisc=, limit=); with LAB … rate=none a router's own tbf is the bottleneck"
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto import interrupts, report, units
-from netesto.controller import preflight, requests
+from netesto.controller import preflight
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
@@ -124,7 +124,7 @@ class _Whole:
         changed = {
             inventory.find(command.host).host: None
             for command in self._head.commands
-            if requests.settings(command)
+            if isinstance(command, ports.Configure)
         }
         if not changed:
             return

@@ -8,7 +8,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError
 from netesto.language import ports
 from netesto.language.ports import Requirement
-from netesto.model import Endpoint, HostInfo
+from netesto.model import Endpoint, HostInfo, Qdisc
 
 A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
 B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})
@@ -131,9 +131,9 @@ def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
 
 
 def test_a_qdisc_that_is_not_there_is_missing():
-    command = ports.SetQdisc(
+    command = ports.Configure(
         name="SET_QDISC", host="a", exp=0, exp_name="", arguments={}, place=HERE,
-        qdisc="fq", action="", options=(),
+        settings=(Qdisc("fq"),),
     )  # fmt: skip
     assert missing(command) == [("a: qdisc fq: not in this kernel (6.18.44)", "")]
 

@@ -8,7 +8,7 @@ from netesto.errors import Place
 from netesto.language import ports
 from netesto.language.dryrun import DryRun
 from netesto.language.interpreter import SourceFile
-from netesto.model import FlowSpec
+from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Sysctl
 
 
 def client(**changes):
@@ -235,9 +235,9 @@ def test_netem_is_read_in_milliseconds_and_percent(asked):
     SET_NETEM host=a netem_delay=0.5 loss=0.01
     SET_NETEM host=a netem_delay=200us limit=20000
     """
-    assert [(each.delay_ms, each.limit_packets, each.loss_percent) for each in asked.commands] == [
-        (0.5, 1000, 0.01),
-        (0.2, 20000, 0.0),
+    assert [each.settings for each in asked.commands] == [
+        (Netem(0.5, 1000, 0.01),),
+        (Netem(0.2, 20000, 0.0),),
     ]
 
 
@@ -246,30 +246,30 @@ def test_qdisc_options_keep_tc_order(asked):
     SET_QDISC host=r qdisc=tbf limit=100kb rate=10mbit burst=15k other="peakrate 20mbit",mtu,1500
     SET_QDISC host=r qdisc=fq action=replace
     """
-    assert [(each.qdisc, each.action, each.options) for each in asked.commands] == [
-        ("tbf", "", ("rate", "10mbit", "burst", "15k", "limit", "100kb",
-                     "peakrate", "20mbit", "mtu", "1500")),
-        ("fq", "replace", ()),
-    ]  # fmt: skip
+    words = "rate 10mbit burst 15k limit 100kb peakrate 20mbit mtu 1500"
+    assert [each.settings for each in asked.commands] == [
+        (Qdisc("tbf", tuple(words.split())),),
+        (Qdisc("fq", (), "replace"),),
+    ]
 
 
 def test_sysctl_fields_are_separated_by_blanks(asked):
     """
     SET_SYSCTL host=a net.ipv4.tcp_wmem=10000,262144,33554432 net.ipv4.tcp_ecn=1
     """
-    assert asked.commands[0].values == {
-        "net.ipv4.tcp_wmem": "10000 262144 33554432",
-        "net.ipv4.tcp_ecn": "1",
-    }
+    assert asked.commands[0].settings == (
+        Sysctl("net.ipv4.tcp_wmem", "10000 262144 33554432"),
+        Sysctl("net.ipv4.tcp_ecn", "1"),
+    )
 
 
 def test_module_parameters(asked):
     """
     SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0 tcp_friendliness=1
     """
-    assert (asked.commands[0].module, asked.commands[0].values) == (
-        "tcp_cubic",
-        {"hystart": "0", "tcp_friendliness": "1"},
+    assert asked.commands[0].settings == (
+        ModuleParameter("tcp_cubic", "hystart", "0"),
+        ModuleParameter("tcp_cubic", "tcp_friendliness", "1"),
     )
 
 

@@ -196,7 +196,7 @@ def test_the_rest_alone_finds_hosts_as_parts_have_set_them():
     steps = [
         f"{step.host} {step.arguments['netem_delay']}"
         for step in plan.slice(plan.head.rest).steps()
-        if isinstance(step, ports.SetNetem)
+        if isinstance(step, ports.Configure) and step.name == "SET_NETEM"
     ]
     assert steps == ["a 10", "b 10", "a 20", "b 20"]
 
