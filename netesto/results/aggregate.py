@@ -12,7 +12,7 @@ from netesto.results.groups import same
 
 
 def group_row(fields: Fields, values: Values, *, columns: Values | None = None) -> dict[str, str]:
-    """The row of one group, N.1, N.2 …: every operation on one value. `values` is from `groups`."""
+    """The row of one group, N.1, N.2 …: each operation on one value. `values` is from `groups`."""
     row = _cells(fields, [values], columns or {})
     return row | _special(fields, {"exp": values["exp"], "status": values.get("status", "")})
 
@@ -28,13 +28,13 @@ def row(
 ) -> dict[str, str]:
     """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
 
-    `columns` are OTHER and SWEEP, written as they are. `least_status`: what the experiment is even
-    if all its flows are well (data of a host may be missing, or damaged). `damaged`: the keys that
-    a group lacks because its data are damaged; over the other groups they would mean another thing.
+    `columns` are OTHER and SWEEP, written as they are. `least_status`: of an experiment whose flows
+    are all ok (data of a host may be missing, or damaged). `damaged`: the keys that are unknown
+    because data of a group are damaged: over the other groups they would mean something else.
     """
     cells = _cells(fields, groups, columns or {})
-    lacking = {canonical(key) for key in damaged}
-    cells |= {name: "" for name in cells if canonical(name) in lacking}
+    unknown = {canonical(key) for key in damaged}
+    cells |= {name: "" for name in cells if canonical(name) in unknown}
     found = status(groups)
     overall = least_status if found == OK or least_status == DAMAGED else found
     whole = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": overall}
@@ -42,7 +42,7 @@ def row(
 
 
 def status(groups: Sequence[Values]) -> str:
-    """ok if all groups are; failed if no flow of any ended well; else partial."""
+    """ok if all groups are; failed if all flows of all groups failed; else partial."""
     states = [values.get("status", OK) for values in groups]
     if all(state == OK for state in states):
         return OK
@@ -74,10 +74,9 @@ def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
 
 
 def combine(field: Field, texts: Sequence[str]) -> str:
-    """The operation of `field` on the texts of its groups, those that are not empty.
+    """The operation of `field` on the texts of its groups; empty ones are skipped.
 
-    An operation on numbers that meets a text gives the distinct values, as `all` does: nothing is
-    lost, and nothing is invented.
+    A numeric operation that meets a text gives the distinct values, as `all` does.
     """
     texts = [text for text in texts if text.strip()]
     if not texts:

@@ -1,4 +1,4 @@
-"""Everything that is derived from an experiment's evidence; deriving again gives the same bytes."""
+"""All files that are derived from an experiment's evidence: the same bytes each time."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +18,8 @@ def derive(
 ) -> list[Mapping[str, str]]:
     """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
 
-    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. `known` is what
-    all.exp.out tells, for those who need more than the columns of exp.csv (None: no more).
-    ResultsError if they cannot be written.
+    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. `known` are the keys
+    of all.exp.out (None: the columns of exp.csv). ResultsError if they cannot be written.
     """
     found = _groups(evidence, manifest)
     for values in found:
@@ -38,7 +37,7 @@ def derive(
 def aggregate_row(
     evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
 ) -> Mapping[str, str]:
-    """What row N.0 would be with these columns."""
+    """Row N.0 with these columns."""
     return _aggregate(_groups(evidence, manifest), evidence, manifest, fields)
 
 
@@ -66,9 +65,9 @@ def _aggregate(
 
 
 def experiment_columns(manifest: Manifest) -> dict[str, str]:
-    """What holds for the whole experiment, also for one without a group."""
-    told = {"expName": manifest.exp_name, "desc": manifest.description}
-    return {key: text for key, text in told.items() if text} | dict(manifest.columns)
+    """The columns that the script sets, also of an experiment without a group."""
+    names = {"expName": manifest.exp_name, "desc": manifest.description}
+    return {key: text for key, text in names.items() if text} | dict(manifest.columns)
 
 
 def group_file(values: Mapping[str, str]) -> str:

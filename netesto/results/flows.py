@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from netesto.model import SocketSample
+from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
 # Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
@@ -76,12 +77,10 @@ def total(
 
     For counts that only grow.
     """
-    lasts = []
-    for connection in connections(samples):
-        known = [value for each in connection if (value := count(each)) is not None]
-        lasts.append(max(known, default=None))
-    found = [last for last in lasts if last is not None]
-    return sum(found) if found and len(found) == len(lasts) else None
+    found = numbers.total(
+        numbers.greatest(map(count, connection)) for connection in connections(samples)
+    )
+    return None if found is None else int(found)
 
 
 def is_seen_whole(test: str) -> bool:

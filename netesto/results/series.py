@@ -1,4 +1,4 @@
-"""series.json: what happened over time in an experiment, as the page's graphs need it.
+"""series.json: the time series of an experiment, for the graphs of its page.
 
 Times are seconds since the experiment began. A series is columns of equal length; null is unknown.
 """
@@ -20,8 +20,8 @@ from netesto.results.evidence import ExperimentEvidence, GroupEvidence, Instance
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
 
-# More connections in one flow than this are one request each (TCP_CRR): no line can be drawn of
-# each, so they are put in one row, without what only differences within a connection tell.
+# More connections in one flow than this are one for each request (TCP_CRR): they make one line,
+# without the values that are differences within a connection.
 MAX_CONNECTIONS = 16
 
 Column = tuple[float | None, ...]
@@ -29,7 +29,7 @@ Column = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSeries:
-    """Mbit/s, each at the middle of the time it is the mean of.
+    """Mbit/s: means over intervals, at the middle of each.
 
     `source`: "bytes received" by the receiver's socket; else the "tool"; else "bytes acked" at the
     sender's; "" if nothing is known.
@@ -42,8 +42,8 @@ class RateSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketSeries:
-    """One connection, seen at the end that sends. `acked_mbit_per_s` and `retransmits` are of the
-    time since the sample before, so their first value is unknown."""
+    """One connection, at the end that sends. `acked_mbit_per_s` and `retransmits` are since the
+    previous sample, so their first value is unknown."""
 
     time_s: tuple[float, ...]
     acked_mbit_per_s: Column
@@ -56,10 +56,9 @@ class SocketSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeries:
-    """One flow. `ca` is what its sender really used where that is known.
+    """One flow. `ca` is what its sender really used, if that is known.
 
-    `number` tells it from others: the instance, or `group.instance` where another group is the same
-    in all else that a label tells.
+    `number` is the instance, or `group.instance` if the rest of the label is that of another group.
     """
 
     group: int
@@ -117,13 +116,13 @@ class Series:
 def write(series: Series, path: Path) -> None:
     """Write `path`; the same series gives the same bytes."""
     text = json.dumps(asdict(series), ensure_ascii=False, separators=(",", ":"))
-    # A line for each flow, so that the file can be looked at and compared.
+    # A line for each flow, so that the file can be read and compared.
     text = text.replace('{"group":', '\n{"group":') + "\n"
     durable.replace(path, text, lasting=False)
 
 
 def read(path: Path) -> Series:
-    """Read `path`. ResultsError if it holds no series."""
+    """Read `path`. ResultsError if it is not a series."""
     try:
         return cattrs.structure(json.loads(path.read_text(encoding="utf-8")), Series)
     except (OSError, ValueError, TypeError, KeyError, cattrs.BaseValidationError) as error:
@@ -145,15 +144,14 @@ def build(evidence: ExperimentEvidence) -> Series:
 
 
 def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
-    """The flows, with their group in the number where a label would else name two of them."""
+    """The flows, with their group in the number if flows of two groups had the same label."""
     groups: dict[tuple[str, str, str], set[int]] = {}
     for flow in each:
         groups.setdefault((flow.ca, flow.host, flow.server), set()).add(flow.group)
+    are_alike = [len(groups[flow.ca, flow.host, flow.server]) > 1 for flow in each]
     return tuple(
-        replace(flow, number=f"{flow.group}.{flow.number}")
-        if len(groups[flow.ca, flow.host, flow.server]) > 1
-        else flow
-        for flow in each
+        replace(flow, number=f"{flow.group}.{flow.number}") if is_alike else flow
+        for flow, is_alike in zip(each, are_alike, strict=True)
     )
 
 
@@ -185,15 +183,14 @@ def _since(time_s: float | None, zero_s: float) -> float | None:
 def _goodput(
     test: str, flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float
 ) -> RateSeries:
-    """What the receiver got, where its socket was seen; a tool at the sender counts what it handed
-    to TCP, which runs ahead by the socket's buffer. Requests are only counted by the tool."""
+    """What the receiver got, if its socket was sampled; a tool at the sender counts what it handed
+    to TCP, which is ahead by the socket's buffer. Only the tool counts requests."""
     if test in STREAM_TESTS:
         received = flows.connections(flows.connected(flows.receiver_samples(test, flow)))
         if len(received) == 1:
             rates = _rates(received[0], lambda sample: sample.bytes_received)
-            times = tuple(sample.time_s - zero_s for sample in received[0])
-            found = _between("bytes received", times, rates)
-            if found.time_s:
+            times = [sample.time_s - zero_s for sample in received[0]]
+            if (found := _between("bytes received", times, rates)).time_s:
                 return found
     intervals = flow.result.intervals if flow.result is not None else ()
     if intervals:
@@ -208,7 +205,7 @@ def _goodput(
 
 
 def _between(source: str, times: Sequence[float], rates: Column) -> RateSeries:
-    """Rates that belong to the time between two samples, at its middle; empty if none is known."""
+    """Rates between two samples, at the middle of their times; empty if none is known."""
     known = [
         (round((times[i - 1] + times[i]) / 2, 3), rate)
         for i, rate in enumerate(rates)
@@ -223,18 +220,16 @@ def _between(source: str, times: Sequence[float], rates: Column) -> RateSeries:
 
 def _sockets(samples: Sequence[SocketSample], zero_s: float) -> Iterable[SocketSeries]:
     each = flows.connections(samples)
-    if len(each) > MAX_CONNECTIONS:
-        yield _socket(sorted(samples, key=lambda sample: sample.time_s), zero_s, differences=False)
-        return
-    for connection in each:
-        yield _socket(connection, zero_s, differences=True)
+    are_many = len(each) > MAX_CONNECTIONS
+    lines = [sorted(samples, key=lambda sample: sample.time_s)] if are_many else each
+    return (_socket(line, zero_s, differences=not are_many) for line in lines)
 
 
 def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool) -> SocketSeries:
     none: Column = (None,) * len(samples)
     return SocketSeries(
         time_s=tuple(round(sample.time_s - zero_s, 3) for sample in samples),
-        acked_mbit_per_s=_acked_rates(samples) if differences else none,
+        acked_mbit_per_s=_rates(samples, lambda s: s.bytes_acked) if differences else none,
         cwnd=tuple(sample.cwnd for sample in samples),
         unacked=tuple(sample.unacked for sample in samples),
         rtt_ms=tuple(_known(sample.rtt_ms) for sample in samples),
@@ -243,27 +238,23 @@ def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool
     )
 
 
-def _acked_rates(samples: Sequence[SocketSample]) -> Column:
-    return _rates(samples, lambda sample: sample.bytes_acked)
-
-
 def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
-    """Mbit/s of a counter of bytes, between each sample and the one before."""
-    column: list[float | None] = [None] if samples else []
-    steps = _steps(samples, get)[1:]
-    for size, (before, after) in zip(steps, itertools.pairwise(samples), strict=True):
-        gap_s = after.time_s - before.time_s
-        column.append(_figures(size * 8e-6 / gap_s) if size is not None and gap_s > 0 else None)
-    return tuple(column)
+    """Mbit/s of a counter of bytes, since the previous sample."""
+    gaps_s = [after.time_s - before.time_s for before, after in itertools.pairwise(samples)]
+    rates = [
+        _figures(size * 8e-6 / gap_s) if size is not None and gap_s > 0 else None
+        for size, gap_s in zip(_steps(samples, get)[1:], gaps_s, strict=True)
+    ]
+    return (*([None] if samples else []), *rates)
 
 
 def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
-    """What a counter grew by since the sample before. One that shrank was another socket's."""
-    column: list[float | None] = [None] if samples else []
-    for before, after in itertools.pairwise(samples):
-        old, new = get(before), get(after)
-        column.append(new - old if old is not None and new is not None and new >= old else None)
-    return tuple(column)
+    """The growth of a counter since the previous sample. One that shrank was another socket's."""
+    steps = [
+        new - old if old is not None and new is not None and new >= old else None
+        for old, new in itertools.pairwise(map(get, samples))
+    ]
+    return (*([None] if samples else []), *steps)
 
 
 def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
@@ -277,24 +268,22 @@ def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
 
 
 def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
-    """Each host once: groups that share a host have samples of it in common."""
+    """Each host once: groups that share a host have its samples in common."""
     by_host: dict[str, dict[float, tuple[float, ...]]] = {}
     for group in evidence.groups:
-        for host, samples in (
-            (group.request.client, group.client_cpu),
-            (group.request.server, group.server_cpu),
-        ):
-            seen = by_host.setdefault(host, {})
-            seen.update({s.time_s: s.busy_percent for s in samples if s.busy_percent})
+        request = group.request
+        sides = (request.client, group.client_cpu), (request.server, group.server_cpu)
+        for host, each in ((host, each) for host, samples in sides for each in samples):
+            if each.busy_percent:
+                by_host.setdefault(host, {})[each.time_s] = each.busy_percent
     for host, seen in sorted(by_host.items()):
-        if seen:
-            times = sorted(seen)
-            yield CpuSeries(
-                host=host,
-                time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in times),
-                mean_percent=tuple(round(statistics.fmean(seen[time_s]), 1) for time_s in times),
-                busiest_percent=tuple(round(max(seen[time_s]), 1) for time_s in times),
-            )
+        times = sorted(seen)
+        yield CpuSeries(
+            host=host,
+            time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in times),
+            mean_percent=tuple(round(statistics.fmean(seen[time_s]), 1) for time_s in times),
+            busiest_percent=tuple(round(max(seen[time_s]), 1) for time_s in times),
+        )
 
 
 def _known(value: float | None) -> float | None:
