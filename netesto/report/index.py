@@ -1,4 +1,4 @@
-"""The index of a results folder: every row of exp.csv, to be sorted and filtered in the browser."""
+"""The index of a results folder: all rows of exp.csv, sortable and filterable in the browser."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from netesto.results import csvfile, durable, numbers, store
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 
-# Shown at first, with whatever differs from experiment to experiment; a button shows the others.
+# Shown at first, with all that differs between experiments; a button shows the others.
 MAIN_COLUMNS: tuple[str, ...] = (
     "exp", "expName", "status", "test", "ca", "instances", "dur", "rate", "rateMin", "rateMax",
     "fairness", "rtt", "pingRtt", "retransSegs%",
 )  # fmt: skip
 
-# Of these, what a telephone has no room for.
+# Of these, hidden on narrow screens.
 _WIDE = frozenset(
     {"expName", "test", "instances", "dur", "rateMin", "rateMax", "fairness", "pingRtt"}
 )  # fmt: skip
@@ -40,7 +40,7 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """What its numbers count, "" for a plain number or a name."""
+        """Of its numbers; "" for a plain number or a name."""
         return column(self.name).shown_unit
 
     @property
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment's rows; `page` is the link to its page, "" if it has none."""
+    """An experiment's rows; `page` is the link to its page, "" without one."""
 
     number: str
     page: str
@@ -66,7 +66,7 @@ class Experiment:
 
 
 def write(folder: Path) -> None:
-    """Write exp.html beside exp.csv, and link the experiments' pages to their neighbours.
+    """Write exp.html beside exp.csv, and update the links between the experiments' pages.
 
     ResultsError if exp.csv cannot be read or the page cannot be written.
     """
@@ -90,12 +90,12 @@ def write(folder: Path) -> None:
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns that hold anything; exp and status first, then what tells rows apart."""
+    """The columns that hold anything; exp and status first, then what distinguishes rows."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
-    whole = [row for row in rows if _is_aggregate(row) and _tells_of_flows(row)]
+    whole = [row for row in rows if _is_aggregate(row) and _has_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
     factors = {name for name in filled if _is_factor(name, whole)}
-    # Behind all the measurements nobody would see them.
+    # After all the measurements nobody would see them.
     own = [name for name in filled if name in factors and name not in MAIN_COLUMNS]
     first = [*(name for name in ("exp", "status") if name in filled), *own]
     return [
@@ -108,14 +108,14 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _tells_of_flows(row: Row) -> bool:
-    """False for an experiment that was interrupted before its first flow, or lost its manifest:
-    what was asked of it is not there, and differs from all others."""
+def _has_flows(row: Row) -> bool:
+    """False for an experiment that was interrupted before its first flow, or whose manifest is
+    damaged: its requested values are missing, and so differ from all others."""
     return row.get("test") != "" and not store.is_damaged_row(row)
 
 
 def _is_factor(name: str, whole: Sequence[Row]) -> bool:
-    """True for what was set, and set differently from experiment to experiment."""
+    """True for what the script sets, with different values between experiments."""
     known = column(name)
     if known.is_measured or not known.is_factor or name == _NO_FACTOR:
         return False
@@ -123,7 +123,7 @@ def _is_factor(name: str, whole: Sequence[Row]) -> bool:
 
 
 def _looks_like_number(text: str) -> bool:
-    """True also for nothing, and for the first of several numbers: "60+..."."""
+    """True also for an empty cell, and for the first of several numbers: "60+..."."""
     return not text or numbers.parse(text.removesuffix("+...")) is not None
 
 
@@ -137,7 +137,7 @@ def shown(text: str, name: str = "") -> str:
 
 class _Cells:
     """Rows of the index as HTML. Not in the template: a study has some hundred thousand cells, the
-    index is written after each experiment, and most texts come again and again."""
+    index is written after each experiment, and most texts recur."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = [
@@ -158,11 +158,8 @@ class _Cells:
 
     def of(self, row: Row) -> Markup:
         """The cells of a row but for its number and its status."""
-        parts = []
-        for name, opening in self._columns:
-            shown_text = self.text(name, row[name])
-            parts.append(f"{opening}{shown_text}</td>")
-        return Markup("".join(parts))  # noqa: S704 - every text in it is escaped
+        cells = (f"{opening}{self.text(name, row[name])}</td>" for name, opening in self._columns)
+        return Markup("".join(cells))  # noqa: S704 - every text in it is escaped
 
 
 def _one_line(text: str) -> Markup:
@@ -171,7 +168,7 @@ def _one_line(text: str) -> Markup:
 
 
 def _widest(columns: Sequence[Column], experiments: Sequence[Experiment], cells: "_Cells") -> str:
-    """For each column the row with its longest text, which keeps the column as wide as it needs."""
+    """For each column the row with its longest text, which sets the width of the column."""
     rows = [row for one in experiments for row in (one.whole, *one.groups)]
     places = range(len(rows))
     return " ".join(

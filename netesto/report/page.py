@@ -10,7 +10,7 @@ from netesto.report.context import Context
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
-from netesto.results.manifest import GroupRecord, Manifest
+from netesto.results.manifest import Manifest
 
 # A list longer than this is folded: most readers want what is below it.
 UNFOLDED_MAX = 8
@@ -18,7 +18,7 @@ UNFOLDED_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A flow that failed, as the page tells it."""
+    """A flow that failed."""
 
     flow: str
     reason: str
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number that says how the experiment went."""
+    """One number that characterises the experiment."""
 
     name: str
     value: str
@@ -43,22 +43,14 @@ class Picture:
     caption: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileLink:
-    """A file, relative to the page."""
-
-    href: str
-    name: str
-
-
 def write(folder: Path, told: Manifest | None = None) -> None:
-    """Write exp.html and plots/ into an experiment's folder, whole or still N.partial.
+    """Write exp.html and plots/ into an experiment's folder, complete or still N.partial.
 
-    `told` is the manifest where it is to tell more than the file (damage that was found later).
-    ResultsError if a file it needs is not there, not readable, or the page cannot be written.
+    `told` is the manifest if it says more than the file (damage that was found later). ResultsError
+    if a file is missing or not readable, or the page cannot be written.
     """
     told = told or manifest.read(folder / manifest.NAME)
-    groups = [keyvalue.read(folder / _group_file(group)) for group in told.groups]
+    groups = [keyvalue.read(folder / derive.group_file(group.request)) for group in told.groups]
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
@@ -75,7 +67,7 @@ def write(folder: Path, told: Manifest | None = None) -> None:
         pictures=pictures,
         entries=entries,
         color=embed.variable,
-        files=_files(folder, told, groups, list(pictures)),
+        files=_files(folder, told, list(pictures)),
         neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
         words=words,
         named=not graphs.is_crowded(entries),
@@ -89,7 +81,7 @@ def write(folder: Path, told: Manifest | None = None) -> None:
 
 
 def write_damaged(folder: Path, fault: str) -> None:
-    """Write exp.html of an experiment whose manifest is damaged: that it is, and nothing else."""
+    """Write exp.html of an experiment whose manifest is damaged, which is all that it says."""
     exp = int(folder.name)
     html = rendering.render(
         "damaged.html.j2",
@@ -100,15 +92,8 @@ def write_damaged(folder: Path, fault: str) -> None:
     durable.replace(folder / PAGE, html, lasting=False)
 
 
-def _group_file(group: GroupRecord) -> str:
-    request = group.request
-    return derive.group_file(
-        {"host": request.client, "server": request.server, "group": str(request.group)}
-    )
-
-
 def failures(told: Manifest, found: series.Series) -> list[Failure]:
-    """Every flow that failed, in order, under the name that its line would have."""
+    """Every flow that failed, in order, with the label that its line would have."""
     labels = {(flow.group, flow.instance): flow.label for flow in found.flows}
     return [
         Failure(labels[group.request.group, flow.instance], flow.status, flow.last_lines.strip())
@@ -161,27 +146,20 @@ def _pictures(folder: Path, found: series.Series, around: Context) -> dict[str, 
 
 
 def _files(
-    folder: Path, told: Manifest, groups: Sequence[Mapping[str, str]], pictures: Sequence[str]
-) -> dict[str, list[FileLink]]:
-    """The files of the experiment, by what they are; those that were lost are told as damage."""
-    derived = ["manifest.json", "all.exp.out", *map(derive.group_file, groups), "series.json"]
-    kinds: dict[str, list[str]] = {
-        "Results": derived,
+    folder: Path, told: Manifest, pictures: Sequence[str]
+) -> dict[str, list[tuple[str, str]]]:
+    """Address and name of the experiment's files, by their kind; lost ones are under damage."""
+    groups = [derive.group_file(group.request) for group in told.groups]
+    kinds = {
+        "Results": ["manifest.json", "all.exp.out", *groups, "series.json"],
         "Graphs": [f"plots/{name}.svg" for name in pictures],
     }
     for path in sorted(path for path in told.files if (folder / path).exists()):
-        first, _, rest = path.partition("/")
-        match first:
-            case "raw":
-                kinds.setdefault(f"Raw data of {rest.partition('/')[0]}", []).append(path)
-            case "0":
-                kinds.setdefault("Hosts before", []).append(path)
-            case "1":
-                kinds.setdefault("Hosts after", []).append(path)
-            case _:
-                kinds.setdefault("Others", []).append(path)
+        first, second = (*path.split("/"), "")[:2]
+        kind = {"raw": f"Raw data of {second}", "0": "Hosts before", "1": "Hosts after"}
+        kinds.setdefault(kind.get(first, "Others"), []).append(path)
     return {
-        kind: [FileLink(quote(path), path.rpartition("/")[2]) for path in paths]
+        kind: [(quote(path), path.rpartition("/")[2]) for path in paths]
         for kind, paths in kinds.items()
         if paths
     }

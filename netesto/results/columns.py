@@ -1,4 +1,4 @@
-"""The table of columns: all that netesto knows of each value of a group or an experiment.
+"""The table of columns: everything about each value of a group or an experiment.
 
 fields.txt chooses columns of exp.csv from it, their order and how groups are aggregated; OTHER,
 SWEEP and a user's own fields.txt can add others.
@@ -32,9 +32,9 @@ class Column:
     computed from: if one is damaged, the value is unknown. `overall` computes the value of an
     experiment from its groups, instead of the operation of fields.txt.
 
-    `unit` is that of headings; `page_unit` says more, in the table of a page. Values `in_ms` are µs
-    that people see in ms; `show` writes a value for people. `better` says which values are, of
-    columns that `compare` can judge. `is_factor`: differs between experiments by intention.
+    `unit` is that of headings; `page_unit` says more, in the table of a page. `show` writes a value
+    for people. `better` says which values are, of columns that `compare` can judge. `is_factor`: it
+    may differ between experiments by intention.
     """
 
     name: str
@@ -49,12 +49,16 @@ class Column:
     is_factor: bool = True
     page_unit: str = ""
     show: Callable[[str], str] = numbers.text
-    in_ms: bool = False
 
     @property
     def is_measured(self) -> bool:
         """Whether the script cannot set it: what the flows did, and what became of them."""
         return self.by in {"flows", "outcome"}
+
+    @property
+    def in_ms(self) -> bool:
+        """Whether people see ms where the value is in µs."""
+        return self.show is numbers.milliseconds
 
     @property
     def shown_unit(self) -> str:
@@ -163,7 +167,7 @@ _TABLE: tuple[Column, ...] = (
     # ---- what tcp_info reports at the end that sends the data
     _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
     _socket("unacked", "", lambda g: g.mean(lambda s: s.unacked), 3),
-    _socket("rtt", "µs", lambda g: g.rtt_us, 3, better="less", in_ms=True,
+    _socket("rtt", "µs", lambda g: g.rtt_us, 3, better="less",
             show=numbers.milliseconds),
     _socket("lost", "segments", lambda g: g.peak(lambda s: s.lost),
             page_unit="segments, at worst", show=numbers.count),
@@ -172,8 +176,10 @@ _TABLE: tuple[Column, ...] = (
     _socket("retrans_total", "segments", lambda g: g.retransmitted, better="less",
             show=numbers.count),
     _socket("data_segs_out", "segments", lambda g: g.data_segments),
-    _socket("effCa", fill=lambda g: g.congestion_controls, holds="text"),
-    _socket("effMss", "bytes", lambda g: g.segment_sizes),
+    _socket("effCa", holds="text", fill=lambda g: formulas.distinct(
+        each.congestion_control for samples in g.samples for each in samples)),
+    _socket("effMss", "bytes", lambda g: formulas.distinct(
+        str(size) for size in map(flows.last_mss_bytes, g.samples) if size)),
     _socket("sampleInterval", "ms", lambda g: numbers.mean(map(flows.median_gap_ms, g.samples)), 3,
             show=numbers.figure),
     # ---- other sources
@@ -181,7 +187,7 @@ _TABLE: tuple[Column, ...] = (
               show=numbers.hundredths),
     _measured("remoteCpu", "%", lambda g: g.cpu[1], 3, ("tool", "server cpu"), better="less",
               show=numbers.hundredths),
-    _measured("pingRtt", "µs", lambda g: g.ping_rtt_us, 3, ("ping",), better="less", in_ms=True,
+    _measured("pingRtt", "µs", lambda g: g.ping_rtt_us, 3, ("ping",), better="less",
               show=numbers.milliseconds),
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
     _measured("tcpRmem", "bytes", _feature("tcpRmem"), sources=("sysctl",)),

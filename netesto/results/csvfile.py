@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -44,24 +45,12 @@ def difference(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 def read_header(path: Path) -> list[str] | None:
     """The names of the columns; None if the file is missing or empty."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return next(csv.reader(file), None)
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
+    return next(iter(_lines(path, 1)), None)
 
 
 def read(path: Path) -> list[dict[str, str]]:
     """All rows, in order; none without a file. ResultsError if one is incomplete."""
-    header = read_header(path)
-    if header is None:
-        return []
-    try:
-        rows = _rows(path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
+    header, *rows = _lines(path) or [[]]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise ResultsError(
@@ -74,17 +63,21 @@ def read(path: Path) -> list[dict[str, str]]:
 def salvage(path: Path) -> list[dict[str, str]]:
     """The complete rows of a file that may be damaged."""
     try:
-        header = read_header(path)
-        rows = [] if header is None else _rows(path)
-    except (ResultsError, OSError, UnicodeDecodeError, csv.Error):
+        header, *rows = _lines(path) or [[]]
+    except ResultsError:
         return []
-    names = header or []
-    return [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    return [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
 
 
-def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))[1:]
+def _lines(path: Path, count: int | None = None) -> list[list[str]]:
+    """The cells of the first lines, or of all; none without a file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(itertools.islice(csv.reader(file), count))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
 
 
 def _remedy(path: Path) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from netesto.model import GroupRequest
 from netesto.results import aggregate, groups, keyvalue, series, store
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
@@ -22,8 +23,8 @@ def derive(
     of all.exp.out (None: the columns of exp.csv). ResultsError if they cannot be written.
     """
     found = _groups(evidence, manifest)
-    for values in found:
-        keyvalue.write(folder / group_file(values), values)
+    for group, values in zip(evidence.groups, found, strict=True):
+        keyvalue.write(folder / group_file(group.request), values)
     rows = [
         _aggregate(found, evidence, manifest, fields),
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
@@ -70,6 +71,6 @@ def experiment_columns(manifest: Manifest) -> dict[str, str]:
     return {key: text for key, text in names.items() if text} | dict(manifest.columns)
 
 
-def group_file(values: Mapping[str, str]) -> str:
+def group_file(request: GroupRequest) -> str:
     """`client1-server1-2.exp.out`"""
-    return f"{values['host']}-{values['server']}-{values['group']}.exp.out"
+    return f"{request.client}-{request.server}-{request.group}.exp.out"

@@ -1,4 +1,4 @@
-"""Writing that is whole or did not happen, and says in words why it could not."""
+"""Writes that are complete or did not happen, with a ResultsError that says why."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ _REMEDIES: Mapping[int, str] = {
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system says while `path` is written into a ResultsError with a remedy."""
+    """Turn an error of the system while `path` is written into a ResultsError with a remedy."""
     try:
         yield
     except OSError as error:
@@ -33,7 +33,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_folder(path: Path) -> None:
-    """ResultsError if a file is where this folder, or one above it, should be; nothing is made."""
+    """ResultsError if this path, or one above it, is a file; nothing is created."""
     there = next((each for each in (path, *path.parents) if each.exists()), path)
     if there.exists() and not there.is_dir():
         raise ResultsError(
@@ -42,7 +42,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; one that exists is fine."""
+    """Create a folder and those above it; one that exists is fine."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -69,7 +69,7 @@ def append(path: Path, text: str) -> None:
             if size == 0:
                 atomic.sync_folder(path.parent)
         except OSError:
-            # What stopped the write is what the user must know, not that this failed too.
+            # The user must know the first error, not that this failed, too.
             with contextlib.suppress(OSError):
                 file.truncate(size)
             raise

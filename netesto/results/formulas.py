@@ -28,7 +28,7 @@ PACKETS_TOLERANCE = 0.10
 OTHER_PACKETS = 50
 
 Values: TypeAlias = Mapping[str, str]
-"""A group's keys and texts."""
+"""The texts of a group, by key."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,11 @@ class Group:
         """The damaged sources that values depend on: not the sockets of the end that receives, nor
         the samples of a CPU whose load the tool reports."""
         local, remote = self._cpu_of_tool
-        needless: dict[Source, bool] = {
-            "client sockets": flows.is_reverse(self.request.test),
-            "server sockets": not flows.is_reverse(self.request.test),
-            "client cpu": local is not None,
-            "server cpu": remote is not None,
-        }
-        return frozenset(each for each in self.evidence.damaged if not needless.get(each))
+        is_reverse = flows.is_reverse(self.request.test)
+        unused: list[Source] = ["client sockets" if is_reverse else "server sockets"]
+        unused += ["client cpu"] if local is not None else []
+        unused += ["server cpu"] if remote is not None else []
+        return self.evidence.damaged.difference(unused)
 
     # ---- sockets ---------------------------------------------------------------------------
 
@@ -140,17 +138,6 @@ class Group:
     @property
     def retransmitted_segments_percent(self) -> str:
         return percent([(self.retransmitted, self.data_segments)], decimals=3)
-
-    @property
-    def congestion_controls(self) -> str:
-        """What the sender's kernel used."""
-        return _distinct(each.congestion_control for samples in self.samples for each in samples)
-
-    @property
-    def segment_sizes(self) -> str:
-        """Bytes, of each flow at last."""
-        sizes = map(flows.last_mss_bytes, self.samples)
-        return _distinct(str(size) for size in sizes if size)
 
     # ---- other sources ---------------------------------------------------------------------
 
@@ -205,7 +192,7 @@ class Group:
 
     @property
     def packets(self) -> int | None:
-        """Packets that the client's interface counted in the direction of the data."""
+        """Packets of the client's interface in the direction of the data."""
         return self.counter("rx_packets" if flows.is_reverse(self.request.test) else "tx_packets")
 
     @property
@@ -235,7 +222,8 @@ class Group:
         return percent([(self.retransmitted, self.packets)], decimals=2)
 
 
-def _distinct(texts: Iterable[str]) -> str:
+def distinct(texts: Iterable[str | None]) -> str:
+    """The different texts, joined by `/`."""
     return "/".join(dict.fromkeys(text for text in texts if text))
 
 

@@ -1,4 +1,4 @@
-"""Are the raw files of an experiment those that were measured? The manifest holds their SHA-256."""
+"""Whether the raw files of an experiment are unchanged: the manifest holds their SHA-256."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Damage:
 
 
 def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
-    """What is not as it was measured: files that are damaged, missing, or were not there."""
+    """Files that are damaged, missing, or were not there when the experiment ended."""
     found = [
         Damage(path, fault)
         for path, sha256 in sorted(manifest.files.items())
@@ -41,9 +41,9 @@ def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
 
 
 def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] = ()) -> Manifest:
-    """The manifest as the experiment's page shall tell of it. The file stays what it was.
+    """The manifest for the experiment's page; the file is not changed.
 
-    `doubts`: what is worth a warning now, and may not have been when it was measured.
+    `doubts`: warnings about the data, which an older netesto may not have given.
     """
     new = tuple(text for text in doubts if text not in manifest.warnings)
     told = replace(manifest, warnings=(*manifest.warnings, *new))
@@ -55,7 +55,7 @@ def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] =
 
 def _fault(path: Path, sha256: str) -> str:
     try:
-        # Of a device or a pipe there is no end.
+        # A device or a pipe has no end.
         if path.exists() and not path.is_file():
             return "is not a file"
         with path.open("rb") as file:

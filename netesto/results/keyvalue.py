@@ -8,13 +8,13 @@ from netesto.results import durable
 
 
 def write(path: Path, values: Mapping[str, str]) -> None:
-    """Write `values` in their order. White space in a value becomes single blanks."""
+    """Write `values` in their order. White space in a value becomes single spaces."""
     lines = [f"{key}:{' '.join(value.split())}\n" for key, value in values.items()]
     durable.replace(path, "".join(lines), lasting=False)
 
 
 def read(path: Path) -> dict[str, str]:
-    """What `write` wrote. ResultsError names the line that is no key:value."""
+    """What `write` wrote. ResultsError names a line that is not key:value."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""runs/<UTC>.json: one run of a script, whatever became of it."""
+"""runs/<UTC>.json: one run of a script, whatever its outcome."""
 
 import json
 from collections.abc import Mapping
