@@ -88,12 +88,12 @@ class Session:
             own = replace(self, fields=results.take_fields(self.fields))
             stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
             results.write_run(self.record)
-            if not self.request.run:
-                self.keep_plan()
             if not (self.is_part or settings.are_ours(self.fields)):
                 self.watcher.say(f"columns of exp.csv: {self.fields.source}")
             self.watcher.start()
             try:
+                if not self.request.run:
+                    self.keep_plan()
                 end = carry_out(own, results)
             except KeyboardInterrupt:
                 end = End(status.INTERRUPTED)

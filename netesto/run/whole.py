@@ -48,10 +48,21 @@ class _Whole:
     """The ground, the agents, the plan, and the results as they come."""
 
     def __init__(self, session: Session, results: Store, starter: Starter | None) -> None:
+        head = session.plan.head
+        if not session.is_part:
+            results.check_free(head.counter, head.last_number)
+        self._passed = session.pass_over(results, nested=True)
+        if self._passed.parts:
+            # They take no numbers.
+            from netesto.language import planner
+
+            passed = self._passed.parts
+            plan = planner.renumbered(session.plan, counter=head.counter, passed=passed)
+            session = replace(session, plan=plan)
         self._session = session
         self._request = session.request
         self._watcher = session.watcher
-        self._head = session.plan.head
+        self._head = head
         self._results = results
         self._starter = starter
 
@@ -179,15 +190,7 @@ class _Whole:
         failures: tuple[str, ...] = ()
         self._watcher.say(f"seed {self._head.seed}")
         self._session.tell_warnings()
-        passed = self._session.pass_over(self._results, nested=True)
-        session = self._session
-        if passed.parts:
-            # They take no numbers.
-            from netesto.language import planner
-
-            plan = planner.renumbered(session.plan, counter=self._head.counter, passed=passed.parts)
-            session = replace(session, plan=plan)
-        executor = Executor(session, controller, self._results, passed=passed.parts)
+        executor = Executor(self._session, controller, self._results, passed=self._passed.parts)
         try:
             executor.run()
         except StoppedError as error:
@@ -218,7 +221,7 @@ class _Whole:
             failures=(*failures, *executor.failures),
             ground=ground.kind,
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
-        ).with_failures(passed.failures)
+        ).with_failures(self._passed.failures)
 
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:

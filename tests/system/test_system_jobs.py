@@ -64,6 +64,15 @@ def test_results_do_not_change_with_the_number_of_guests(
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_a_plan_gives_what_its_script_gives(one_by_one: Outcome, tmp_path: Path):
+    script = str(one_by_one.out.parent / "script.nts")
+    netesto(tmp_path, "plan", "--seed", "7", "-o", "plan.json", script)
+    words = ("run", "--plain", "--ground", "sim", "--out", "out", "plan.json")
+    done = netesto(tmp_path, *words, timeout=TIMEOUT_S)
+    first, second = (folder / "exp.csv" for folder in (one_by_one.out, tmp_path / "out"))
+    assert (done.status, second.read_bytes()) == (0, first.read_bytes())
+
+
 def test_what_the_script_prints_comes_once_and_in_order(side_by_side: Outcome):
     assert side_by_side.stdout.splitlines()[:3] == ["two cells", "cell reno", "cell cubic"]
 
