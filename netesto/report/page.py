@@ -12,7 +12,7 @@ from netesto.results import derive, durable, keyvalue, manifest, numbers, series
 from netesto.results.evidence import OK
 from netesto.results.manifest import Manifest
 
-# A list longer than this is folded: most readers want what is below it.
+# A longer list is folded: most readers want what is below it.
 UNFOLDED_MAX = 8
 
 

@@ -42,17 +42,15 @@ def simulated(manifest: Manifest) -> str:
 
 
 def verdict(manifest: Manifest) -> str:
-    """What became of the experiment's flows: "2 of 3 flows ended well, 1 failed"."""
+    """The outcome of the experiment's flows: "2 of 3 flows ended well, 1 failed"."""
     flows = [flow for group in manifest.groups for flow in group.instances]
     failed = sum(flow.status != OK for flow in flows)
     if not flows:
         return "no flow was requested"
-    if not failed:
-        which = {1: "the flow", 2: "both flows"}.get(len(flows), f"all {len(flows)} flows")
-        return f"{which} ended well"
-    if failed == len(flows):
-        return {1: "the flow", 2: "both flows"}.get(failed, f"all {failed} flows") + " failed"
-    return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
+    if 0 < failed < len(flows):
+        return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
+    which = {1: "the flow", 2: "both flows"}.get(len(flows), f"all {len(flows)} flows")
+    return f"{which} {'failed' if failed else 'ended well'}"
 
 
 def together(found: Together) -> str:
@@ -122,7 +120,7 @@ def _options(request: GroupRequest) -> list[str]:
 
 
 def happened(group: GroupRecord) -> str:
-    """What became of a group."""
+    """The outcome of a group."""
     flows = group.instances
     good = [flow for flow in flows if flow.status == OK]
     versions = sorted({flow.tool_version for flow in flows if flow.tool_version})

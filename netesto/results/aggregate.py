@@ -1,4 +1,4 @@
-"""Groups to rows of exp.csv: the seven operations of fields.txt, and how numbers are written."""
+"""Rows of exp.csv from groups: the seven operations of fields.txt, and how numbers are written."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -110,7 +110,7 @@ def _one(name: str, texts: Sequence[str]) -> str:
 def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
     """Σ(rate·dur) / max(dur) over the groups that have a rate.
 
-    Total goodput when flows run for different times: bits of all, over the time of the longest.
+    The total goodput of flows with different durations: all bits, over the longest duration.
     """
     pairs = []
     for values in groups:

@@ -326,7 +326,7 @@ def _fault(folder: Path) -> str:
 
 
 def is_experiment(folder: Path) -> bool:
-    """Whether a folder is that of one experiment, whose 0/ and 1/ are no experiments."""
+    """Whether a folder is that of one experiment, whose 0/ and 1/ are not experiments."""
     return (folder / manifest.NAME).is_file() or (folder / DERIVED).is_file()
 
 
