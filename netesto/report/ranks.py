@@ -56,8 +56,7 @@ def unpaired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     """The change between two groups of at least one run each, none of them negative."""
     ranks = _doubled_ranks(np.concatenate((base, new)))
     result = _of_sum(ranks, len(new)).result(int(ranks[len(base) :].sum()))
-    untied = _of_sum(2 * np.arange(1, len(ranks) + 1), len(new))
-    return _change(_Ratios(base, new), result, untied.below((1 - confidence) / 2))
+    return _change(_Ratios(base, new), result, _below(len(ranks), len(new), (1 - confidence) / 2))
 
 
 def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
@@ -71,8 +70,7 @@ def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     with np.errstate(invalid="ignore"):
         means = (ratios[first] + ratios[second]) / 2
     means = np.sort(np.where(np.isnan(means), 0.0, means))
-    untied = _of_signs(2 * np.arange(1, len(ratios) + 1))
-    return _change(means, result, untied.below((1 - confidence) / 2))
+    return _change(means, result, _below(len(ratios), None, (1 - confidence) / 2))
 
 
 def _change(ordered: "Floats | _Ratios", result: tuple[float, float, int], below: int) -> Change:
@@ -218,6 +216,13 @@ def _of_signs(ranks: _Ranks) -> _Null:
         return _Null(total / 2, _signed_sums(tuple(sorted(ranks.tolist()))))
     squares = float((ranks.astype(np.float64) ** 2).sum())
     return _Null(total / 2, variance=squares / 4, greatest=total)
+
+
+@lru_cache(maxsize=1024)
+def _below(count: int, chosen: int | None, tail: float) -> int:
+    """`_Null.below` of the sum of `chosen` of so many untied ranks; None: of those with a plus."""
+    ranks = 2 * np.arange(1, count + 1)
+    return (_of_signs(ranks) if chosen is None else _of_sum(ranks, chosen)).below(tail)
 
 
 @lru_cache(maxsize=1024)

@@ -119,12 +119,12 @@ class Group:
             return None
         return numbers.total(flows.total(samples, count) for samples in self.samples)
 
-    @property
+    @cached_property
     def retransmitted(self) -> float | None:
         """Segments (tcpi_total_retrans)."""
         return self.total(lambda sample: sample.total_retransmits)
 
-    @property
+    @cached_property
     def data_segments(self) -> float | None:
         """Segments with data, retransmissions included (tcpi_data_segs_out: RFC 4898,
         tcpEStatsPerfDataSegsOut; Linux 4.6)."""
@@ -141,14 +141,14 @@ class Group:
 
     # ---- other sources ---------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _cpu_of_tool(self) -> tuple[float | None, float | None]:
         return (
             numbers.mean(result.local_cpu_percent for result in self.results),
             numbers.mean(result.remote_cpu_percent for result in self.results),
         )
 
-    @property
+    @cached_property
     def cpu(self) -> tuple[float | None, float | None]:
         """% of the CPUs of client and server: as the tool reports, mean over flows; else the mean
         of the samples over time and cores while the flows ran."""
@@ -195,7 +195,7 @@ class Group:
         """Packets of the client's interface in the direction of the data."""
         return self.counter("rx_packets" if flows.is_reverse(self.request.test) else "tx_packets")
 
-    @property
+    @cached_property
     def packets_fault(self) -> str | None:
         """Why these packets are not those of the flows; "" if they are, None if it is not known.
 
