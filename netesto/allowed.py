@@ -1,7 +1,7 @@
-"""Which settings a script may make on a host, and which values they take. Nothing here runs.
+"""The settings that a script may make on a host, and the values they take. Nothing here runs.
 
-A script can only do what these tables say; that is what lets people run each other's scripts. The
-agent refuses the rest, whoever asks; the language knows the same tables, and says so before a run.
+A script can do only what these tables allow, so that people can run each other's scripts. The agent
+refuses the rest, and the language checks the same tables before a run.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from netesto.errors import NotAllowedError
 
 Check = Callable[[str], None]
-"""Takes a value with its fields separated by single blanks; ValueError says what it should be."""
+"""Takes a value with its fields separated by single spaces; ValueError says what it should be."""
 
 _INT_MAX = 2**31 - 1
 _UINT_MAX = 2**32 - 1
@@ -34,10 +34,10 @@ _TAKEN: Mapping[str, frozenset[str]] = {
 _IN_PACKETS = frozenset({"fq", "fq_codel", "codel", "pie", "sfq"})
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?[A-Za-z]*(/[0-9]+)?")
 
-# What tc cannot make a token bucket without: one of each.
+# What tc needs for a token bucket: one of each.
 _BUCKET = (("rate",), ("burst", "buffer", "maxburst"), ("limit", "latency"))
 
-# netem counts loss in 32 bits, and delay in nanoseconds: less than one of these is none.
+# netem counts loss in 32 bits and delay in nanoseconds; less than one of these would be none.
 LEAST_LOSS_PERCENT = 100 / 2**32
 LEAST_DELAY_MS = 1e-6
 
@@ -113,7 +113,7 @@ SYSCTLS: Mapping[str, Check] = {
     "net.ipv4.tcp_wmem": _BUFFERS,
 }
 
-# Those whose values the kernel looks up among its modules.
+# The kernel looks their values up among its modules.
 NAMING_SYSCTLS: Mapping[str, str] = {
     "net.core.default_qdisc": "qdisc",
     "net.ipv4.tcp_allowed_congestion_control": "congestion control",
@@ -153,17 +153,12 @@ def check_sysctl(name: str, value: str) -> None:
     _check(f"sysctl {name}", value, check)
 
 
-def check_module(module: str) -> None:
-    """NotAllowedError unless a script may set parameters of it."""
-    if module not in MODULE_PARAMETERS:
-        remedy = _list("allowed are those of", MODULE_PARAMETERS)
-        raise NotAllowedError(f"parameters of module {module} are not allowed", remedy=remedy)
-
-
 def check_module_parameter(module: str, name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""
-    check_module(module)
-    parameters = MODULE_PARAMETERS[module]
+    parameters = MODULE_PARAMETERS.get(module)
+    if parameters is None:
+        remedy = _list("allowed are those of", MODULE_PARAMETERS)
+        raise NotAllowedError(f"parameters of module {module} are not allowed", remedy=remedy)
     check = parameters.get(name)
     if check is None:
         remedy = _list(f"allowed for {module} are", parameters)
@@ -172,12 +167,12 @@ def check_module_parameter(module: str, name: str, value: str) -> None:
 
 
 def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
-    """NotAllowedError unless these words can mean nothing but a qdisc to tc(8)."""
+    """NotAllowedError unless tc(8) can only take these words for a qdisc."""
     if action not in QDISC_ACTIONS:
         remedy = _list("actions are", QDISC_ACTIONS[1:])
         raise NotAllowedError(f"qdisc action {action!r} is not allowed", remedy=remedy)
     if not _NAME.fullmatch(kind) and not (action == "delete" and not kind):
-        raise NotAllowedError(f"{kind!r} is no name of a qdisc")
+        raise NotAllowedError(f"invalid name of a qdisc {kind!r}")
     for word in options:
         if not _TC_WORD.fullmatch(word):
             raise NotAllowedError(f"qdisc {kind}: the word {word!r} is not allowed")
@@ -212,13 +207,13 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
 
 def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
     """NotAllowedError unless netem takes these numbers."""
-    # tc counts the delay in 64 bits of nanoseconds, but nobody tests with more than an hour.
+    # tc takes more, but nobody tests with more than an hour.
     if not 0 <= delay_ms <= 3_600_000:
         raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
     if 0 < delay_ms < LEAST_DELAY_MS:
-        raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms is none: below a nanosecond")
+        raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms is less than a nanosecond")
     if 0 < loss_percent < LEAST_LOSS_PERCENT:
-        raise NotAllowedError(f"netem: a loss of {loss_percent:g} % is none: below 1 in 2^32")
+        raise NotAllowedError(f"netem: a loss of {loss_percent:g} % is less than 1 in 2^32")
     if not 0 <= loss_percent <= 100:
         raise NotAllowedError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
     if not 1 <= limit_packets <= _INT_MAX:
@@ -226,9 +221,9 @@ def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> Non
 
 
 def check_device(device: str) -> None:
-    """NotAllowedError unless it can be the name of an interface."""
+    """NotAllowedError unless it is a valid interface name."""
     if not _DEVICE.fullmatch(device):
-        raise NotAllowedError(f"{device!r} is no name of an interface")
+        raise NotAllowedError(f"invalid interface name {device!r}")
 
 
 def _check(what: str, value: str, check: Check) -> None:

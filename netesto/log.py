@@ -1,11 +1,11 @@
-"""Logging: one formatter, one event one line, values as keys and never baked into the text."""
+"""Logging: one formatter, one line per event, values as keys outside of the text."""
 
 import logging
 from typing import TextIO
 
 from netesto.printable import printable
 
-# What a LogRecord holds of its own; anything else was given as `extra` and is printed as key=value.
+# The attributes of every LogRecord; others were given as `extra` and are printed as key=value.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -31,7 +31,7 @@ class KeyFormatter(logging.Formatter):
 
 
 def configure(*, level: int, stream: TextIO) -> None:
-    """Send this process's log to `stream`. Only the `main` functions call it."""
+    """Write this process's log to `stream`. Only the `main` functions call it."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(KeyFormatter())
     root = logging.getLogger("netesto")

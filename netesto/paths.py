@@ -1,4 +1,4 @@
-"""Where Netesto's own data files are: lib/, scripts/, fields.txt; in a checkout or installed."""
+"""The places of Netesto's data files: lib/, scripts/, fields.txt; in a checkout or installed."""
 
 import sys
 import sysconfig

@@ -13,43 +13,9 @@ from pathlib import Path
 KILL_GRACE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """A process that no other of this PID namespace can be mistaken for: its number, its start in
-    clock ticks since boot, and the boot."""
-
-    pid: int
-    start_ticks: int
-    boot: str
-
-    @property
-    def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
-        return self == identity_of(self.pid)
-
-
 def boot_id() -> str:
     """The identity of the running boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-
-
-def identity_of(pid: int) -> ProcessIdentity | None:
-    """The identity of a running process; None if there is none of that number."""
-    fields = stat(pid)
-    # proc(5): state and start are fields 3 and 22.
-    if not fields or fields[0] in {"Z", "X"}:
-        return None
-    return ProcessIdentity(pid, int(fields[19]), boot_id())
-
-
-def stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat (proc(5)) from the third, the state, on; [] if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    # The second field, the name in parentheses, may hold anything.
-    return text.rpartition(")")[2].split()
 
 
 def numbers() -> list[int]:

@@ -18,9 +18,9 @@ from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
 from netesto.agent.access import Clients
 from netesto.agent.config import Config
+from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
-from netesto.agent.session import Premises
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock

@@ -3,45 +3,50 @@
 import asyncio
 import json
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from netesto.agent import routes, spool
 from netesto.agent.group import PREPARATION_S, Group
 from netesto.agent.jobs import Emit, Start
+from netesto.agent.journal import Journal
 from netesto.agent.observation import Observation
+from netesto.agent.spool import Spool
+from netesto.agent.tools import Tools
 from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError
 from netesto.model import Address, CaptureRequest, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
+from netesto.traffic.ports import PortRange
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """What an agent works with in every hold. `device` is the interface it tests through; `links`
+    the network namespace of a lab's links, "" outside of a lab."""
+
+    host: str
+    device: str
+    folder: Path
+    spool: Spool
+    journal: Journal
+    clock: Clock
+    tools: Tools
+    ports: PortRange
+    links: str = ""
+
+
 class Experiment:
-    """Experiment `exp` of `host`, whose device for tests is `device`; its files are in `folder`.
+    """Experiment `exp`, with its files in `folder`."""
 
-    `links` is the namespace of the lab's links, "" if there is none.
-    """
-
-    def __init__(
-        self,
-        exp: int,
-        folder: Path,
-        *,
-        host: str,
-        device: str,
-        links: str,
-        clock: Clock,
-        emit: Emit,
-    ) -> None:
+    def __init__(self, exp: int, folder: Path, premises: Premises, *, emit: Emit) -> None:
         self.exp = exp
         self.folder = folder
-        self._host = host
-        self._device = device
-        self._links = links
-        self._clock = clock
+        self._premises = premises
+        self._clock = premises.clock
         self._emit = emit
         # Groups until they are complete, and those of them whose flows still run.
         self._groups: dict[int, asyncio.Task[None]] = {}
@@ -52,7 +57,7 @@ class Experiment:
         self._reason = ""
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
-        self.observation = Observation(folder, clock, on_warning=self.warn)
+        self.observation = Observation(folder, self._clock, on_warning=self.warn)
 
     def keep(self, event: Event) -> None:
         """Add an event to the experiment's own."""
@@ -80,7 +85,8 @@ class Experiment:
         place = self.folder / str(order)
         if order == 1:
             spool.set_aside(place)
-        await hostfacts.take(place, self._host, self._device, links=self._links)
+        of = self._premises
+        await hostfacts.take(place, of.host, of.device, links=of.links)
 
     async def start(
         self,
@@ -136,7 +142,7 @@ class Experiment:
 
     async def add_capture(self, request: CaptureRequest) -> None:
         """Capture from the first flow on."""
-        device = self._device
+        device = self._premises.device
         if request.peer is not None:
             device = await self._device_to(request.peer)
         await self.observation.add_capture(request, device)
@@ -144,7 +150,7 @@ class Experiment:
     async def _device_to(self, address: Address) -> str:
         """The interface that leads to `address`, asked once: groups come one after the other."""
         if address not in self._devices:
-            self._devices[address] = await routes.device_to(address, default=self._device)
+            self._devices[address] = await routes.device_to(address, default=self._premises.device)
         return self._devices[address]
 
     async def abort(self, reason: str) -> None:

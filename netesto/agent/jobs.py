@@ -101,7 +101,8 @@ class Flow:
             return Outcome(reason=f"its output cannot be kept: {error.strerror}")
         finally:
             await job.end()
-        return await self._judge(status)
+        # In a thread: other flows go on meanwhile.
+        return await asyncio.to_thread(self._judge, status)
 
     async def _follow(self, job: process.Job) -> None:
         with self._out.open("xb", buffering=0) as copy:
@@ -111,11 +112,8 @@ class Flow:
                     now_s = self._start.clock.now()
                     self._emit(Event(time_s=now_s, kind="progress", rate_bps=rate_bps))
 
-    async def _judge(self, status: int) -> Outcome:
-        """What exit status and output say, read in a thread: other flows go on meanwhile."""
-        return await asyncio.to_thread(self._read_outcome, status)
-
-    def _read_outcome(self, status: int) -> Outcome:
+    def _judge(self, status: int) -> Outcome:
+        """What exit status and output say."""
         output = self._out.read_text(errors="replace")
         # Some exit with 0 when they fail, so what they print counts, too.
         said = self._tool.failure(output + self._err.read_text(errors="replace"))

@@ -15,7 +15,8 @@ import psutil
 
 import netesto
 from netesto.agent import spool
-from netesto.agent.session import Premises, Session
+from netesto.agent.experiment import Premises
+from netesto.agent.session import Session
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import AgentError
@@ -80,7 +81,7 @@ class Service:
 
     async def configure(self, setting: Setting) -> Applied:
         with self._acting() as session:
-            return await session.configure(setting)
+            return await session.settings.apply(setting)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         with self._acting() as session:
@@ -88,7 +89,7 @@ class Service:
 
     async def take_stats(self, exp: int, order: int) -> None:
         with self._acting() as session:
-            await session.take_stats(exp, order)
+            await session.experiment(exp).take_stats(order)
 
     async def expect(self, request: GroupRequest) -> Ports:
         with self._acting() as session:
@@ -104,7 +105,7 @@ class Service:
 
     async def start_capture(self, request: CaptureRequest) -> None:
         with self._acting() as session:
-            await session.start_capture(request)
+            await session.experiment(request.exp).add_capture(request)
 
     async def finish(self, exp: int) -> None:
         with self._acting() as session:

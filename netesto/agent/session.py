@@ -3,50 +3,25 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from netesto.agent import congestion
-from netesto.agent.experiment import Experiment
-from netesto.agent.journal import Journal
+from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
-from netesto.agent.spool import Spool
-from netesto.agent.tools import Tools
-from netesto.collectors.clock import Clock
 from netesto.errors import AgentError
 from netesto.model import (
     TESTS,
-    Applied,
-    CaptureRequest,
     Event,
     GroupRequest,
     Ports,
-    Setting,
 )
-from netesto.traffic.ports import PortRange
 
 # Faster sampling would measure itself.
 _INTERVAL_MIN_S = 0.01
 
 # PortRange has ports for so many.
 _INSTANCES_MAX = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Premises:
-    """What an agent works with in every hold. `device` is the interface it tests through; `links`
-    the network namespace of a lab's links, "" outside of a lab."""
-
-    host: str
-    device: str
-    folder: Path
-    spool: Spool
-    journal: Journal
-    clock: Clock
-    tools: Tools
-    ports: PortRange
-    links: str = ""
 
 
 class Session:
@@ -64,7 +39,7 @@ class Session:
         self._idle.set()
         self._experiments: dict[int, Experiment] = {}
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
-        self._settings = Settings(
+        self.settings = Settings(
             premises.journal,
             device=premises.device,
             on_warning=lambda text: self.emit(
@@ -101,22 +76,11 @@ class Session:
             folder = self._premises.spool.experiment(self.run, exp)
             if folder.exists():
                 raise AgentError(f"experiment {exp} of this run was finished before")
-            self._experiments[exp] = Experiment(
-                exp,
-                folder,
-                host=self._premises.host,
-                device=self._premises.device,
-                links=self._premises.links,
-                clock=self._premises.clock,
-                emit=self.emit,
-            )
+            self._experiments[exp] = Experiment(exp, folder, self._premises, emit=self.emit)
         experiment = self._experiments[exp]
         if experiment.is_finished:
             raise AgentError(f"experiment {exp} is finished")
         return experiment
-
-    async def configure(self, setting: Setting) -> Applied:
-        return await self._settings.apply(setting)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         """Start the lasting servers of these tools that the tests need."""
@@ -151,12 +115,6 @@ class Session:
         experiment = self.experiment(request.exp)
         await experiment.start(request, ports, start_at_s, tool=tool, version=version)
 
-    async def start_capture(self, request: CaptureRequest) -> None:
-        await self.experiment(request.exp).add_capture(request)
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        await self.experiment(exp).take_stats(order)
-
     async def finish(self, exp: int) -> None:
         """Complete an experiment; one that did not begin here is complete."""
         experiment = self._experiments.get(exp)
@@ -190,7 +148,7 @@ class Session:
             await self._servers.close()
         finally:
             # Whatever failed above, the host is put back.
-            await self._settings.restore()
+            await self.settings.restore()
 
 
 def check(request: GroupRequest) -> None:

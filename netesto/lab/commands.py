@@ -20,7 +20,7 @@ def cable_lines(plan: Plan) -> list[str]:
 
 
 def ip_lines(namespace: Namespace) -> list[str]:
-    """Lines for `ip -netns NAME -batch`: bridge, addresses, everything up, routes of one way."""
+    """Lines for `ip -netns NAME -batch`: bridge, addresses, links up, routes with one gateway."""
     lines = ["link set dev lo up"]
     if namespace.node.kind == "switch":
         mtu = max((end.settings.mtu for end in namespace.interfaces), default=DEFAULT_MTU)
@@ -45,23 +45,23 @@ def ip_lines(namespace: Namespace) -> list[str]:
 
 
 def choice_lines(namespace: Namespace) -> list[str]:
-    """Lines for `ip -netns NAME -batch`: the routes of several ways.
+    """Lines for `ip -netns NAME -batch`: the routes with several gateways.
 
-    They are for when all interfaces carry packets; before, the kernel takes no such way.
+    They come when all interfaces carry packets; before that the kernel does not use such routes.
     """
     routes = [route for route in namespace.routes if len(route.gateways) > 1]
     groups = list(dict.fromkeys(route.gateways for route in routes))
-    ways = list(dict.fromkeys(gateway for group in groups for gateway in group))
-    way_id = {gateway: place + 1 for place, gateway in enumerate(ways)}
-    group_id = {group: len(ways) + place + 1 for place, group in enumerate(groups)}
+    gateways = list(dict.fromkeys(gateway for group in groups for gateway in group))
+    gateway_id = {gateway: place + 1 for place, gateway in enumerate(gateways)}
+    group_id = {group: len(gateways) + place + 1 for place, group in enumerate(groups)}
     return [
         *(
-            f"nexthop add id {way_id[gateway]} via {gateway} dev {_towards(namespace, gateway)}"
-            for gateway in ways
+            f"nexthop add id {gateway_id[gateway]} via {gateway} dev {_towards(namespace, gateway)}"
+            for gateway in gateways
         ),
         *(
             f"nexthop add id {group_id[group]} "
-            f"group {'/'.join(str(way_id[gateway]) for gateway in group)} "
+            f"group {'/'.join(str(gateway_id[gateway]) for gateway in group)} "
             f"type resilient buckets {namespace.buckets}"
             for group in groups
         ),
@@ -70,17 +70,16 @@ def choice_lines(namespace: Namespace) -> list[str]:
 
 
 def _towards(namespace: Namespace, gateway: Address) -> str:
-    """The interface that is in the gateway's network."""
-    ends = (
+    """The interface in the gateway's network."""
+    return next(
         end.name
         for end in namespace.interfaces
         if any(gateway in address.network for address in end.addresses)
     )
-    return next(ends)
 
 
 def tc_lines(namespace: Namespace) -> list[str]:
-    """Lines for `tc -netns NAME -batch`: qdiscs, and what comes in by one end out by another."""
+    """Lines for `tc -netns NAME -batch`: qdiscs, and the redirection from one end to another."""
     lines = []
     for end in namespace.interfaces:
         lines += [f"qdisc add dev {end.name} {' '.join(words)}" for words in end.qdiscs]
@@ -118,10 +117,10 @@ def render(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Segmentation by the sender, and merging by the receiver, of what is sent and received in one go.
+# Segmentation of super-packets by the sender, and merging by the receiver.
 OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
 
 
 def without_offload(namespace: Namespace) -> list[str]:
-    """The interfaces of the namespace that `offload=off` is asked for."""
+    """The interfaces of the namespace whose link has `offload=off`."""
     return [end.name for end in namespace.interfaces if not end.settings.offload]

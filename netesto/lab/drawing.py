@@ -7,7 +7,7 @@ from netesto.lab.graph import Link, Topology
 
 
 def draw(topology: Topology) -> str:
-    """The drawing, without a line end. Rows of links that are all alike are named once, below."""
+    """The drawing, without a final line end. The limits of links are below it."""
     drawing = DRAWINGS.get(topology.name, _outline)(topology)
     limits = _limits(topology)
     return "\n".join([*drawing, "", *limits]) if limits else "\n".join(drawing)
@@ -18,7 +18,7 @@ def _line(link: Link) -> str:
 
 
 def _limits(topology: Topology) -> list[str]:
-    """What the links allow: "router ══ right  100 Mbit/s, queue 625K", links alike on one line."""
+    """The limits: "router ══ right: 100 Mbit/s, queue 625K"; links with the same ones together."""
     alike: dict[str, list[Link]] = {}
     for link in topology.links:
         if words := link.settings.describe():
@@ -73,25 +73,14 @@ def _fork(names: Sequence[str], height: int, row: int, *, mirrored: bool) -> lis
 
 
 def _joint(place: int, count: int, *, at_row: bool, mirrored: bool) -> str:
-    """The corner, tee or cross where a name's line meets the upright one."""
-    above, below = place > 0, place < count - 1
-    joints = {
-        (False, False): "──",
-        (True, False): "┘└",
-        (False, True): "┐┌",
-        (True, True): "┤├",
-    }
-    crossings = {
-        (False, False): "──",
-        (True, False): "┴┴",
-        (False, True): "┬┬",
-        (True, True): "┼┼",
-    }
-    return (crossings if at_row else joints)[above, below][int(mirrored)]
+    """The corner, tee or cross where a name's line meets the vertical one."""
+    # Neither a line above nor one below, only above, only below, both.
+    joints = ("──", "┴┴", "┬┬", "┼┼") if at_row else ("──", "┘└", "┐┌", "┤├")
+    return joints[(place > 0) + 2 * (place < count - 1)][mirrored]
 
 
 def _outline(topology: Topology) -> list[str]:
-    """Any topology: each node once, under the one that leads to it; the other links below."""
+    """Any topology: each node once, under the node that leads to it; other links below."""
     kinds = {node.kind: node.name for node in reversed(topology.nodes)}
     root = kinds.get("switch") or kinds.get("router") or topology.nodes[0].name
     branches = _spanning_tree(topology, root)
@@ -105,7 +94,7 @@ def _outline(topology: Topology) -> list[str]:
 
 
 def _spanning_tree(topology: Topology, root: str) -> dict[str, list[Link]]:
-    """For each node the links that lead on from it, so that every node is led to once."""
+    """For each node the links to its children in a spanning tree."""
     branches: dict[str, list[Link]] = {}
     seen = {root}
     queue = deque([root])
@@ -128,7 +117,7 @@ def _branch_lines(branches: Mapping[str, list[Link]], node: str, indent: str) ->
 
 
 def _fattree(topology: Topology) -> list[str]:
-    """The rows of a fat tree: how many there are of each, and who is linked to whom."""
+    """The rows of a fat tree: the number of nodes in each, and their links."""
     counts: dict[str, int] = {}
     for node in topology.nodes:
         counts[node.name[0]] = counts.get(node.name[0], 0) + 1

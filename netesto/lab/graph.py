@@ -10,7 +10,7 @@ from netesto.lab.links import LinkSettings
 
 Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
 
-# A node's name is also the name of its neighbours' interfaces towards it, and of a folder.
+# A node's name is also that of its neighbours' interfaces to it, and of a folder.
 NODE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 
 # IFNAMSIZ is 16 with its NUL.
@@ -22,10 +22,10 @@ RESERVED_NAMES = frozenset({"all", "bridge", "default", "lo"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A namespace to be. With an `agent`, scripts may name it.
+    """A future namespace. With an `agent`, scripts may name it.
 
-    It tests through its link to `faces` ("": its first link). An `idle` router is wired but
-    forwards nothing.
+    It tests through its link to `faces` ("": its first link). An `idle` router has links but does
+    not forward.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes and links. `asked` are the settings as they were written."""
+    """Nodes and links. `asked` are the settings as written in the script."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -67,7 +67,7 @@ class Topology:
         return tuple(node.name for node in self.nodes if node.agent)
 
     def node(self, name: str) -> Node:
-        """The node of that name; KeyError if there is none."""
+        """The node of that name; KeyError if it does not exist."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -78,7 +78,7 @@ class Topology:
         return tuple(link for link in self.links if name in {link.a, link.b})
 
     def tested(self, name: str) -> Link:
-        """The link that a node tests through. KeyError if there is no such node."""
+        """The link that a node tests through. KeyError if the node does not exist."""
         own = self.links_of(name)
         faces = self.node(name).faces
         return next((link for link in own if link.other(name) == faces), own[0])

@@ -24,27 +24,26 @@ from netesto.lab import inside, owned
 from netesto.lab.kernels import Kernel
 from netesto.lab.watch import STALL_S, Guest, Output, Watch, last_lines, size
 
-# The environment mark by which a command knows that it runs in a guest, and on which ground.
+# The environment variable by which a command knows that it runs in a guest, and on which ground.
 GROUND_MARK = "NETESTO_GROUND"
 
-# A lab of sixteen hosts, their agents and tools take about 600 MB; pages are taken when used.
+# A lab of sixteen hosts with agents and tools takes about 600 MB. Pages are allocated when used.
 MEMORY_MB = 1024
 
-# Simulated paths may hold more than any real one: 10 Gbit/s over 100 ms, with as much again in the
-# queue and at the receiver, needs more than 2 GB; with less, TCP throttles itself.
+# Simulated paths may hold more than real ones: 10 Gbit/s over 100 ms, with as much again in the
+# queue and at the receiver, needs more than 2 GB; with less, TCP is throttled.
 MOST_MEMORY_MB = 4096
 
-# In the guest's own time. A second of real time costs nothing; simulated time passes in bursts, so
-# there it is asked more often.
+# In guest time. Simulated time passes in bursts, so the interval is shorter there.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
 
-# They name things of the machine that the guest does not have.
+# They name things outside that the guest does not have.
 FOREIGN_VARIABLES = frozenset(
     {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "TMPDIR", "NOTIFY_SOCKET"}
 )
 
-# What a lab may ask for and the distribution's kernel has as modules; what is built in, or missing
-# in a version, is passed over. overlay is first: it makes the guest's root.
+# Modules of the distribution's kernel that a lab may need; those that are built in, or missing in a
+# version, are skipped. overlay is first: the guest's root needs it.
 MODULES = (
     "overlay",
     *("veth", "bridge", "ifb", "dummy", "tun", "8021q", "macvlan", "ipvlan", "vrf"),
@@ -59,30 +58,30 @@ MODULES = (
 )
 
 
-# What the distribution's kernel tries out for RAID while it boots takes it most of a second.
+# Benchmarks for RAID, which take most of a second of the distribution kernel's boot.
 SLOW_INITCALLS = ("raid6_select_algo", "calibrate_xor_blocks")
 
-# Long enough to tell a processor at work from an idle one.
+# Long enough to distinguish a busy processor from an idle one.
 CPU_LOOK_S = 0.1
 
-# The kernel's memory ends where this machine puts its heap. At a random place, two guests differ in
-# size by some MB, and with it in tcp_mem and the sizes of tables.
+# The kernel's memory ends where this machine puts its heap. With a random place, guests differ in
+# memory by some MB, and so in tcp_mem and the sizes of tables.
 FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
-    """A command line that runs a `netesto run` inside a guest."""
+    """A command that runs `netesto run` inside a guest."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
 
 
 def command_for_run(words: Sequence[str], *, kernel: Kernel) -> Rerun:
-    """How `netesto WORDS…` is run again inside: the same words, and a mark in the environment.
+    """The command that runs `netesto WORDS…` inside: the same words, and GROUND_MARK.
 
-    Inside, GROUND_MARK wins over --ground: the run builds its lab there, and the manifest says
-    the mark's ground.
+    Inside, the mark wins over --ground: the run builds its lab there, and the manifest has the
+    mark's ground.
     """
     return Rerun(
         argv=tuple(process.python("netesto", *words)),
@@ -91,7 +90,7 @@ def command_for_run(words: Sequence[str], *, kernel: Kernel) -> Rerun:
 
 
 def ground_inside() -> str | None:
-    """The ground of the guest this process runs in, None outside of one."""
+    """The ground of the guest that this process runs in, None outside of guests."""
     return os.environ.get(GROUND_MARK)
 
 
@@ -113,22 +112,21 @@ def run(
 ) -> int:
     """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
 
-    The guest reads all files of the machine but those below /run, /dev, /proc and /sys, which are
-    its own; of what it writes, only that within the folders `writable` (they exist) remains.
-    `stdout` and `stderr` are file descriptors; a terminal there is one inside, too. `seed` sets
-    every random number of a guest in simulated time. `memory_mb` is the guest's memory; pages are
-    taken from the machine when they are used. `meanwhile` is called again and again while the guest
-    runs, some times a second; it must not raise. `warn` is told when a program was ended that
-    computed for `stall_s` in simulated time and never waited; without it, or if it is the command
-    itself, the guest is ended.
+    The guest reads all files of the machine except those below /run, /dev, /proc and /sys, which
+    are its own. Only what it writes in the existing folders `writable` remains. `stdout` and
+    `stderr` are file descriptors; if one is a terminal, it is one inside, too. `seed` sets every
+    random number of a guest in simulated time. `memory_mb` is the guest's memory (default:
+    `default_memory_mb`). `meanwhile` is called several times a second while the guest runs; it must
+    not raise. A program that computes for `stall_s` in simulated time and never waits is ended, and
+    `warn` called; without `warn`, or if it is the command itself, the guest is ended.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second
-    Ctrl-C ends the guest and is raised as one. LabError if the guest cannot start, crashes (with
-    the kernel's last lines), gives no sign of life for `stall_s` of its processor time, or runs
-    longer than `max_wall_s` of wall time. Call it from a thread that lives at least as long: the
-    guest ends with it.
+    Ctrl-C ends the guest and is raised. LabError if the guest cannot start, crashes (with the
+    kernel's last lines), shows no sign of life for `stall_s` of processor time, or runs longer than
+    `max_wall_s` of wall time. The guest ends with the calling thread.
     """
-    _check_folders(writable)
+    if missing := [path for path in writable if not path.is_dir()]:
+        raise UsageError(f"{missing[0]}: no such folder")
     if memory_mb is None:
         memory_mb = default_memory_mb(
             kernel, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
@@ -168,25 +166,20 @@ def run(
 
 
 def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
-    """A guest's memory. In simulated time a quarter of the machine's, within bounds: what is free
-    at the moment must not matter, or two runs would not be alike."""
+    """A guest's memory. In simulated time a quarter of the machine's, within bounds; it does not
+    depend on what is free at the moment, so that runs repeat."""
     if kernel.kind != "sim":
         return MEMORY_MB
     return max(MEMORY_MB, min(MOST_MEMORY_MB, machine_bytes // 4 // 2**20))
 
 
-def leftovers() -> list[Path]:
-    """Folders of guests whose starter was killed. The next `run` removes them, too."""
-    return owned.abandoned(base_folder())
-
-
 def remove_leftovers() -> list[Path]:
-    """Remove exactly these; what was removed."""
+    """Remove folders of guests whose starter was killed, as the next `run` does; the folders."""
     return owned.remove_abandoned(base_folder())
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The command's environment: the given one, without what names things outside."""
+    """The command's environment: the given one without FOREIGN_VARIABLES."""
     return {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
 
 
@@ -201,10 +194,9 @@ def command(
 ) -> list[str]:
     """The command line of a guest kernel; `orders` is the file descriptor it gets orders from.
 
-    It holds nothing that changes from run to run but the date; it is started in a folder of its
-    own. The signal is sent by the kernel of this machine when the starter is gone, and a user-mode
-    kernel ends its processes when it gets it (killed, it would leave them behind).
-    `launcher` comes before the kernel: FIXED_ADDRESSES, or nothing.
+    Only the date in it changes from run to run; the working folder is the guest's. The kernel of
+    this machine sends the signal when the starter ends; a user-mode kernel then ends its processes
+    (killed, it would leave them behind). `launcher` comes before the kernel.
     """
     distributed = (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)
     simulated = (
@@ -221,8 +213,7 @@ def command(
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
         *("uml_dir=./", "umid=guest"),
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{orders},null"),
-        # A crash ends the guest instead of waiting for somebody to look at it.
-        # Everything the kernel says is kept, for the report of a crash.
+        # A crash ends the guest at once; its report needs all of the kernel's messages.
         *("quiet", "loglevel=7", "panic=1"),
         *(simulated if kernel.kind == "sim" else distributed),
         # A plain interpreter: a virtual environment's needs its site packages to be found.
@@ -271,11 +262,11 @@ def _booted(
             )
         except ProcessError as error:
             raise LabError(f"the guest kernel does not start: {error}") from error
-        # A crash is told by its last lines; nobody looks at its memory.
+        # Reports of crashes use the last lines, not a core dump.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-            # hostfs keeps a file open for every one the guest has looked at; importing a Python
-            # program looks at more than the usual limit of 1024.
+            # hostfs keeps every file open that the guest has looked at, and the imports of a Python
+            # program are more than the usual limit of 1024.
             _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (most, most))
         end = os.pidfd_open(child.pid)
@@ -286,32 +277,32 @@ def _booted(
 def _launcher(kernel: Kernel) -> Sequence[str]:
     """What comes before the kernel's command.
 
-    A guest's processes take turns, some ten thousand times a second, and never run at once. On one
-    processor a turn costs a fifth of what it does when the next has to be woken on another one.
+    A guest's processes never run at the same time, and switch some ten thousand times a second. On
+    one processor a switch costs a fifth of waking a process on another one.
     """
     pinned = ("taskset", "--cpu-list", str(_idlest_cpu()))
     if kernel.kind != "sim":
         return pinned
-    # What makes two guests alike, where it is allowed (in some containers it is not).
+    # Some containers do not allow it.
     tried = process.run([*FIXED_ADDRESSES, "true"], timeout=5, check=False)
     return (*pinned, *FIXED_ADDRESSES) if tried.status == 0 else pinned
 
 
 def _idlest_cpu() -> int:
-    """Of the processors that we may use, the one that has least to do now."""
+    """The least busy of the processors that we may use."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) == 1:
         return allowed[0]
     before = _idle_ticks()
-    # Not a wait for anything: what is measured is this very time.
+    # The interval of the measurement, not a wait.
     time.sleep(CPU_LOOK_S)
     after = _idle_ticks()
     return max(allowed, key=lambda cpu: after.get(cpu, 0) - before.get(cpu, 0))
 
 
 def _idle_ticks() -> dict[int, int]:
-    """How long each processor has been idle since boot: the 4th number of its line in
-    /proc/stat, proc(5)."""
+    """The idle time of each processor since boot: the 4th number of its line in /proc/stat
+    (proc(5))."""
     lines = [line.split() for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()]
     return {
         int(words[0].removeprefix("cpu")): int(words[4])
@@ -321,26 +312,26 @@ def _idle_ticks() -> dict[int, int]:
 
 
 def _now_s() -> int:
-    # A whole second: so no fraction of one differs between two runs. Time that passes before the
-    # command begins is taken off.
+    # A whole second, so that runs have no fraction that differs, minus the guest's uptime when the
+    # command begins.
     return int(time.time()) - inside.UPTIME_S
 
 
 def _memory_folder(memory_mb: int, folder: Path) -> Path:
-    """Where the guest's memory is a (nameless) file. Where there is none in memory, on the disk."""
+    """The folder for the (nameless) file of the guest's memory: in memory, or else on disk."""
     needed = memory_mb * 2**20
     for place in (Path("/dev/shm"), folder):  # noqa: S108 - the kernel's own file has no name
         try:
             facts = os.statvfs(place)
         except OSError:
             continue
-        # The guest's programs are run from there.
+        # The guest's programs run from there.
         runs = not facts.f_flag & os.ST_NOEXEC
         if runs and os.access(place, os.W_OK) and facts.f_bavail * facts.f_frsize >= needed:
             return place
     raise LabError(
-        f"no room for a guest's memory of {memory_mb} MB: neither /dev/shm nor {folder.parent} "
-        "has as much free, and may run programs"
+        f"no space for a guest's memory of {memory_mb} MB: neither /dev/shm nor {folder.parent} "
+        "has so much free space and allows running programs"
     )
 
 
@@ -349,26 +340,20 @@ def base_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _check_folders(writable: Sequence[Path]) -> None:
-    for path in writable:
-        if not path.is_dir():
-            raise UsageError(f"{path}: no such folder")
-
-
 def _status(folder: Path, child: process.Child) -> int:
-    """What process 1 wrote before it powered off; LabError if it did not come to that."""
+    """The status that process 1 wrote before it powered off; LabError if it did not."""
     try:
         result = json.loads((folder / "status").read_text(encoding="utf-8"))
     except ValueError:
         if child.wait() == -signal.SIGKILL:
             raise LabError(
                 "the guest kernel was killed (SIGKILL)",
-                remedy="If nobody did it, this machine had no memory left: dmesg says so.",
+                remedy="If nobody did it, this machine was out of memory; see dmesg.",
             ) from None
         if os.statvfs(folder).f_bavail == 0:
             raise LabError(
                 f"the guest kernel crashed: no space left in {folder.parent}",
-                remedy="Make room there, or name another folder: TMPDIR=FOLDER.",
+                remedy="Free space there, or name another folder: TMPDIR=FOLDER.",
             ) from None
         raise LabError(f"the guest kernel crashed:\n{last_lines(folder)}") from None
     if "status" not in result:

@@ -8,13 +8,13 @@ written, but only what is written under `Job.writable` reaches the machine.
     outside                                 inside (this file)
     job.json, stdin          ──────────►    read once, before anything else
     stdout, stderr (files)   ◄──────────    what the command writes, as it writes it
-    clock (a file)           ◄──────────    guest time, and how much of it nobody computed
+    clock (a file)           ◄──────────    guest time, and idle time
     orders (a pipe)          ──────────►    `signal N`, `size R C`, `close X`
     status (a file)          ◄──────────    the exit status, last of all
 
-What goes out goes through files, because a write to a file takes no guest time and answers nothing.
-A pipe that fills or empties interrupts the guest at a moment of the machine's own time, and then no
-two runs in simulated time are alike: the interrupt stirs the kernel's random numbers.
+Output goes through files, because writing to a file takes no guest time and causes no interrupt. A
+pipe that fills or empties interrupts the guest at a moment of the machine's own time, and then no
+two runs in simulated time are equal: the interrupt stirs the kernel's random numbers.
 """
 
 import ctypes
@@ -45,11 +45,11 @@ SYS_FINIT_MODULE = 313
 IFF_UP = 0x1
 PR_SET_TIMERSLACK = 29
 
-# A hostfs mount with this source shows the folder the kernel process was started in. So no
-# changing path stands on the kernel's command line.
+# A hostfs mount with this source shows the working folder of the kernel process, whose command line
+# so contains no changing path.
 PRIVATE = "/proc/self/cwd"
 
-# What a command could not be started with, as shells say it.
+# Exit statuses of shells for a command that cannot be started.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 CHUNK_BYTES = 65536
@@ -58,20 +58,20 @@ CHUNK_BYTES = 65536
 UPTIME_S = 10
 
 # A processor counts its cycles in real time, also in a guest. gRPC (Abseil's sysinfo.cc) measures
-# against the clock how fast it counts, again and again until two measures agree: in simulated time
-# that is chance. It believes what stands here; what it counts it only uses for statistics.
+# their frequency against the clock until two measurements agree, which in simulated time is chance.
+# It takes the frequency from here if it can, and uses it only for statistics.
 CPU_FOLDER = "/sys/devices/system/cpu/cpu0"
 CPU_FACTS: Mapping[str, str] = {"tsc_freq_khz": "1000000\n"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the guest is to do.
+    """The guest's task.
 
-    `terminals` gives rows and columns of those of stdout and stderr that are a terminal outside.
-    `modules` are loaded from `modules_folder` in order, with what they depend on. `seed` sets every
-    random number of the guest, None leaves them random. `beat_s` is how often, in guest time, the
-    guest says that it lives.
+    `terminals` has rows and columns of those of stdout and stderr that are terminals outside.
+    `modules` are loaded from `modules_folder` in order, with their dependencies. `seed` sets every
+    random number of the guest; None leaves them random. `beat_s` is the interval, in guest time,
+    between signs of life.
     """
 
     argv: Sequence[str]
@@ -108,13 +108,13 @@ def _libc() -> ctypes.CDLL:
 def load_order(names: Sequence[str], dependencies: str) -> list[str]:
     """Files to load, in order, for module names; `dependencies` is the text of modules.dep.
 
-    A name that is not there is left out: it is built in, or this kernel does not have it.
+    Unknown names are left out: they are built in, or not in this kernel.
     """
     needs: dict[str, list[str]] = {}
     for line in dependencies.splitlines():
         file, _, others = line.partition(":")
         needs[Path(file).name.split(".")[0]] = [file, *others.split()]
-    # modules.dep lists what must be loaded first last.
+    # A line of modules.dep has the module to load first at its end.
     files = (file for name in names for file in reversed(needs.get(name, [])))
     return list(dict.fromkeys(files))
 
@@ -126,12 +126,12 @@ def _load_modules(folder: Path, names: Sequence[str]) -> None:
             if libc.syscall(SYS_FINIT_MODULE, module.fileno(), b"", 0) != 0:
                 number = ctypes.get_errno()
                 if number != errno.EEXIST:
-                    # Not fatal: the lab's own probe names what is missing for an experiment.
+                    # Not fatal: before a run the lab names what the kernel lacks.
                     _say(f"module {file}: {os.strerror(number)}")
 
 
 def _say(text: str) -> None:
-    """Among the kernel's own lines, which are shown if the guest fails."""
+    """Write to the kernel's console, whose last lines are shown if the guest fails."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -170,7 +170,7 @@ def _set_up(job: Job) -> None:
     ):
         Path(folder).mkdir(exist_ok=True)
         mount(kind, folder, kind, data=data)
-    # A shorter path first, so that a folder within another is not covered by it.
+    # Shorter paths first, so that no folder covers one within it.
     for writable in sorted(job.writable, key=len):
         Path(writable).mkdir(parents=True, exist_ok=True)
         mount("none", writable, "hostfs", data=writable)
@@ -182,9 +182,9 @@ def _set_up(job: Job) -> None:
     if job.seed is not None:
         _say_cpu_facts()
         _seed(job.seed)
-        # Or the kernel wakes sleepers together, up to 50 us late. All processes inherit it.
+        # Otherwise the kernel wakes sleepers together, up to 50 us late. All processes inherit it.
         _libc().prctl(PR_SET_TIMERSLACK, 1)
-        # Programs take a clock that says 0 s for one that was never set: ping then floods.
+        # Programs take a clock at 0 s for one that was never set; ping would flood.
         time.sleep(max(UPTIME_S - time.monotonic(), 0))
 
 
@@ -196,10 +196,10 @@ def _bring_up_loopback() -> None:
 
 
 def _give_tcp_memory() -> None:
-    """Let TCP have as much of the guest's memory as an experiment may need; nothing else runs.
+    """Let TCP use as much of the guest's memory as an experiment may need.
 
-    By default all connections together begin to be throttled at a sixteenth of it, half of what is
-    under way on a path of 10 Gbit/s and 100 ms.
+    By default TCP is throttled from a sixteenth of it on, half of what is in flight on a path of
+    10 Gbit/s and 100 ms.
     """
     pages = os.sysconf("SC_PHYS_PAGES")
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(
@@ -208,7 +208,7 @@ def _give_tcp_memory() -> None:
 
 
 def _say_cpu_facts() -> None:
-    """Lay CPU_FACTS over what sysfs says of the processor."""
+    """Add CPU_FACTS to the processor's folder in sysfs."""
     layer = Path("/run/cpu0")
     layer.mkdir()
     for name, text in CPU_FACTS.items():
@@ -217,7 +217,7 @@ def _say_cpu_facts() -> None:
 
 
 def _seed(seed: int) -> None:
-    """Stir the seed into the kernel's random numbers, and start them anew from there."""
+    """Stir the seed into the kernel's random numbers, and restart them from there."""
     with Path("/dev/urandom").open("wb", buffering=0) as pool:
         pool.write(f"netesto seed {seed}".encode())
         fcntl.ioctl(pool, RNDRESEEDCRNG)
@@ -228,7 +228,7 @@ def _seed(seed: int) -> None:
 
 @dataclass(slots=True)
 class _Stream:
-    """One output of the command: where the command writes, where we read, the file outside."""
+    """An output of the command: the end it writes to, the end we read, the file outside."""
 
     name: str
     command_end: int
@@ -237,13 +237,13 @@ class _Stream:
     is_terminal: bool
 
     def relay(self) -> bool:
-        """Pass on what there is now; False once there will be no more."""
+        """Pass on what was written; False if no more will come."""
         try:
             chunk = os.read(self.our_end, CHUNK_BYTES)
         except BlockingIOError:
             return True
         except OSError as error:
-            # A terminal says so when its last writer has gone.
+            # EIO: the last writer has closed the terminal.
             if error.errno != errno.EIO:
                 raise
             return False
@@ -264,7 +264,7 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
         our_end, command_end = os.pipe()
     else:
         our_end, command_end = pty.openpty()
-        # Bytes pass unchanged; the terminal outside does what terminals do.
+        # Bytes pass unchanged; the terminal outside processes them.
         tty.setraw(command_end)
     os.set_blocking(our_end, False)
     stream = _Stream(name, command_end, our_end, file, size is not None)
@@ -274,8 +274,8 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
 
 
 def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
-    """Start the command in a session of its own; its process id, once it can be signalled."""
-    # Its own program closes it; then the session is there, and our handlers are not any more.
+    """Start the command in a new session; its process id, once it can be signalled."""
+    # exec closes it; by then the session exists, and our signal handlers are gone.
     begun, before = os.pipe()
     pid = os.fork()
     if pid:
@@ -290,12 +290,12 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
         os.dup2(stdin, 0)
         os.dup2(streams[0].command_end, 1)
         os.dup2(streams[1].command_end, 2)
-        # Python ignores these; a command expects them as they are everywhere.
+        # Python ignores these; commands expect the defaults.
         for sign in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(sign, signal.SIG_DFL)
         os.chdir(job.cwd)
         culprit = job.argv[0]
-        # process.py cannot be imported here, and process 1 must fork for itself anyway.
+        # process.py cannot be imported here, and process 1 has to fork anyway.
         os.execvpe(job.argv[0], list(job.argv), dict(job.env))  # noqa: S606
     except OSError as error:
         os.write(2, f"{culprit}: {error.strerror}\n".encode())
@@ -305,7 +305,7 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
 
 
 class _Guest:
-    """The command while it runs: its output passed out, orders passed in, orphans reaped."""
+    """The command while it runs: passes output out and orders in, and reaps orphans."""
 
     def __init__(
         self, job: Job, pid: int, streams: Sequence[_Stream], *, orders: int, clock: int
@@ -327,7 +327,7 @@ class _Guest:
             self._poll.register(number, select.POLLIN)
 
     def run(self) -> int:
-        """Until the command has ended; its exit status, as a shell would give it."""
+        """Wait for the end of the command; its exit status, as of a shell."""
         self._say_time()
         while True:
             for number, _ in self._poll.poll(self._beat_ms):
@@ -354,7 +354,7 @@ class _Guest:
         return goes_on
 
     def _drain(self, number: int) -> None:
-        """What the command had written when it ended; others may hold its streams still."""
+        """Pass on what the command had written when it ended; others may still have its streams."""
         ready = select.poll()
         ready.register(number, select.POLLIN)
         while ready.poll(0) and self._relay(number):
@@ -392,7 +392,7 @@ class _Guest:
                     if stream.name == name:
                         self._close(number)
             case _:
-                _say(f"an order that is none: {words}")
+                _say(f"unknown order: {words}")
 
     def _signal(self, number: int) -> None:
         try:
@@ -401,7 +401,7 @@ class _Guest:
             return
 
     def _reap(self) -> int | None:
-        """Collect every process that ended; the command's status if it is among them."""
+        """Reap every process that has ended; the command's status if it is one of them."""
         while True:
             try:
                 pid, raw = os.waitpid(-1, os.WNOHANG)
@@ -416,7 +416,7 @@ class _Guest:
 
 def _open_orders() -> int:
     orders = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    # What came before stays; the usual way to set it would throw it away.
+    # TCSANOW keeps orders that have arrived; the default would discard them.
     tty.setraw(orders, termios.TCSANOW)
     return orders
 
@@ -426,7 +426,7 @@ def _append(path: Path) -> int:
 
 
 def main() -> None:
-    """Everything; whatever happens, the guest says how it ended and powers off."""
+    """Run the job; whatever happens, write the status and power off."""
     result: dict[str, object] = {"error": "the guest ended before its command"}
     folder = _enter_private_folder()
     status = (folder / "status").open("w")

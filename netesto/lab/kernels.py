@@ -21,10 +21,10 @@ MODULES = Path("/usr/lib/uml/modules")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel that runs as a process. `modules` is None where everything is built in.
+    """A kernel that runs as a process. `modules` is None if everything is built in.
 
-    `config_hash` names its whole configuration; `recipe` what this build was made of, "" for the
-    distribution's.
+    `config_hash` is that of its configuration; `recipe` that of the build (kernelconfig), "" for
+    the distribution's.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Kernel:
 
     @property
     def is_own(self) -> bool:
-        """True if it was built from a tree of the user's: used only where it is named."""
+        """Whether it was built from a tree of the user's; then it is used only by name."""
         return self.kind == "sim" and ".tar." not in Path(self.source).name
 
 
 def find(ground: Kind) -> Kernel | None:
-    """The kernel for a ground, None if this machine has none yet (`missing` says what to do).
+    """The kernel for a ground, None if this machine has none yet (see `missing`).
 
-    One that was built from a tree of the user's is taken only by name: see kernelbuild.choose.
+    A kernel built from a tree of the user's is chosen only by name (kernelbuild.choose).
     """
     if ground == "uml":
         return _distribution()
@@ -55,7 +55,7 @@ def find(ground: Kind) -> Kernel | None:
 
 
 def need(ground: Kind) -> Kernel:
-    """`find`, or MissingError with the command that brings it."""
+    """`find`, or MissingError with the command that installs or builds the kernel."""
     kernel = find(ground)
     if kernel is None:
         raise missing(ground)
@@ -63,14 +63,14 @@ def need(ground: Kind) -> Kernel:
 
 
 def missing(ground: Kind) -> MissingError:
-    """What to do about a ground without a kernel."""
+    """The error for a ground without a kernel, with its remedy."""
     if ground == "uml":
         return MissingError(
             "ground uml: no user-mode kernel on this machine",
             remedy="sudo apt-get install user-mode-linux",
         )
     built = _cached()
-    # Own kernels are all there is: that one of them would do must be said.
+    # Say so if a kernel of the user's would do.
     own = [kernel.name for kernel in built if kernel.is_own]
     choice = f" (or, of your own tree: --kernel {own[0]})" if own else ""
     stale = "of this version " if len(built) > len(own) else ""
@@ -81,7 +81,7 @@ def missing(ground: Kind) -> MissingError:
 
 
 def installed() -> list[Kernel]:
-    """Every kernel this machine has: the distribution's, then those built, newest first."""
+    """Every kernel of this machine: the distribution's, then those built, newest first."""
     distribution = _distribution()
     return [*([distribution] if distribution else []), *_cached()]
 
@@ -89,7 +89,7 @@ def installed() -> list[Kernel]:
 def cache_folder() -> Path:
     """Where built kernels are kept."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative path there is invalid, says the standard that names the variable.
+    # A relative path is invalid by the XDG base directory specification.
     base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
     return base / "netesto" / "kernels"
 
@@ -116,7 +116,7 @@ def _distribution() -> Kernel | None:
 
 
 def _cached() -> list[Kernel]:
-    """What was built, newest first. A folder that cannot be read is not a kernel."""
+    """The kernels that were built, newest first. Folders with invalid records are skipped."""
     records = sorted(
         cache_folder().glob("*/kernel.json"), key=lambda path: path.stat().st_mtime, reverse=True
     )
@@ -128,16 +128,10 @@ def _cached() -> list[Kernel]:
 
 
 def read_record(path: Path) -> Kernel:
-    """A built kernel from its kernel.json. OutputError if that is not one."""
+    """A built kernel from its kernel.json. OutputError if that is invalid."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        return Kernel(
-            **{
-                **value,
-                "path": path.parent / "linux",
-                "modules": None,
-            }
-        )
+        return Kernel(**{**value, "path": path.parent / "linux", "modules": None})
     except (OSError, ValueError, TypeError) as error:
         raise OutputError(f"{path}: not a record of a kernel: {error}") from error
 
@@ -145,11 +139,11 @@ def read_record(path: Path) -> Kernel:
 def write_record(kernel: Kernel, path: Path) -> None:
     """Write a built kernel's kernel.json, for `read_record`."""
     value = dataclasses.asdict(kernel)
-    # The binary lies beside its record, wherever the folder is moved.
+    # The binary is beside its record, wherever the folder is moved.
     del value["path"], value["modules"]
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def short_hash(text: str) -> str:
-    """A name for a configuration's text."""
+    """A short hash of a configuration."""
     return sha256(text.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What dead labs left on this machine: found by their records, removed by name."""
+"""Remains of labs whose process is gone: found by their records, removed by name."""
 
 import contextlib
 import fcntl
@@ -14,8 +14,8 @@ from netesto.lab import records, teardown
 def clean(state: Path = records.STATE_FOLDER) -> list[str]:
     """Take down every lab whose owner is gone; what was removed, in words.
 
-    A lab whose owner lives, one that was brought up to stay, and anything that no record names
-    are left alone. LabError if something resists, after all else was tried.
+    Labs of living owners, labs that stay, and anything that no record names are left alone.
+    LabError if something cannot be removed, after everything else was tried.
     """
     removed: list[str] = []
     resisting: list[LabError] = []
@@ -25,14 +25,16 @@ def clean(state: Path = records.STATE_FOLDER) -> list[str]:
     with _alone(state):
         for record in _abandoned(state):
             try:
-                removed += [f"lab {record.lab}: {thing}" for thing in _removed(state, record)]
+                with interrupts.undisturbed():
+                    things = [*teardown.take_down(state, record), "its record"]
+                removed += [f"lab {record.lab}: {thing}" for thing in things]
             except LabError as error:
                 resisting.append(error)
     if resisting:
         raise LabError(
             "; ".join(error.message for error in resisting),
-            remedy="netesto clean tries again; where the lab was made in another PID namespace, "
-            "call it there.",
+            remedy="netesto clean tries again. If a lab was made in another PID namespace, call it "
+            "there.",
         )
     return removed
 
@@ -43,15 +45,10 @@ def _abandoned(state: Path) -> list[records.Record]:
 
 @contextlib.contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Two that clean would get into each other's way: the second waits, and finds nothing left."""
+    """Wait until no other process cleans; then it finds nothing left."""
     descriptor = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-
-
-def _removed(state: Path, record: records.Record) -> list[str]:
-    with interrupts.undisturbed():
-        return [*teardown.take_down(state, record), "its record"]

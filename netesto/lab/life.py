@@ -1,10 +1,9 @@
-"""Whether somebody still lives, told by a lock that the living hold; never by a process number.
+"""Whether a process is alive: it holds a lock; process numbers do not count.
 
-A number means something else in another PID namespace, and a container may share the folder where
-it stands. A lock is the kernel's: it ends with the process that holds it, however that ends, and
-counts for all who reach the file. It is not inherited by programs that the process starts, so none
-of them keeps up what is dead. On another machine it counts as far as the file system carries locks
-there: NFS does, unless it is mounted with `nolock` or `local_lock`.
+A number means something else in another PID namespace, and a container may share the folder. A lock
+belongs to the kernel: it ends with the process that holds it, however that ends, and counts for all
+who reach the file. Programs that the process starts do not inherit it. Other machines see the lock
+if the file system carries locks: NFS does, unless it is mounted with `nolock` or `local_lock`.
 """
 
 import contextlib
@@ -16,15 +15,15 @@ from pathlib import Path
 from netesto import process
 from netesto.errors import LabError
 
-# Who looks whether a lock is held has it for an instant.
+# `is_held` takes the lock for an instant.
 LOOK_S = 5.0
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Live for as long as the body runs; `path`, a file made if need be, tells it.
+    """Hold the lock of the file `path`, which is created if necessary, while the body runs.
 
-    LabError if another has the lock, or none can be had there.
+    LabError if another process has it, or the file cannot be locked.
     """
     taken: list[int] = []
 
@@ -42,8 +41,8 @@ def held(path: Path) -> Iterator[None]:
 
 
 def take(path: Path) -> int | None:
-    """The lock of a file, made if need be, as a descriptor to close; None if another has it, also
-    another user, or the file is gone meanwhile. LabError if no lock can be had there."""
+    """Lock a file, which is created if necessary; a descriptor to close. None if another process or
+    user has it, or the file was removed meanwhile. LabError if it cannot be locked."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except (FileNotFoundError, PermissionError):
@@ -52,7 +51,7 @@ def take(path: Path) -> int | None:
         raise LabError(f"{path}: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Who removed the file before may have had the lock of the one that we opened.
+        # The file that we opened may have been removed by the process that had its lock.
         if os.path.samestat(os.fstat(lock), path.stat(follow_symlinks=False)):
             return lock
     except (BlockingIOError, FileNotFoundError):
@@ -61,14 +60,14 @@ def take(path: Path) -> int | None:
         os.close(lock)
         raise LabError(
             f"{path}: cannot be locked: {error.strerror}",
-            remedy="Its file system must know locks; TMPDIR names another temporary folder.",
+            remedy="Its file system must support locks; TMPDIR names another temporary folder.",
         ) from error
     os.close(lock)
     return None
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody lives by this file; a file that is not there is nobody's."""
+    """Whether a process holds the lock of this file; nobody does if it does not exist."""
     if not path.exists():
         return False
     lock = take(path)

@@ -1,4 +1,4 @@
-"""A link's limits: rate, delay, loss, queue; from text to values, with every mistake named."""
+"""A link's limits: rate, delay, loss, queue; from text to values, with clear errors."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,23 +15,23 @@ Value = TypeVar("Value")
 # length.
 SMALLEST_MTU, DEFAULT_MTU, LARGEST_MTU = 1280, 1500, 65535
 
-# What a queue counts of a packet beside the IP packet itself: the Ethernet header.
+# Queues count the Ethernet header, too.
 FRAME_HEADER_BYTES = 14
 
-# Slower than this a full-sized packet takes longer than the timeouts of neighbour discovery.
+# At lower rates a full-sized packet takes longer than the timeouts of neighbour discovery.
 SLOWEST_RATE_BPS = 8000.0
 
-# A queue that nobody chose holds one BDP, so that one Reno flow keeps the link busy after halving
-# its window; on a shorter path, as much as a path of this RTT would need.
+# By default a queue holds one BDP, so that one Reno flow keeps the link busy after halving its
+# window; on shorter paths, the BDP of a path with this RTT.
 DEFAULT_QUEUE_RTT_MS = 50.0
 
 # tc counts the bytes of a queue in 32 bits.
 LARGEST_QUEUE_BYTES = 2**32 - 1
 
-# What such a queue must hold in any case: the initial window of RFC 6928.
+# At least the initial window of RFC 6928.
 SMALLEST_DEFAULT_QUEUE_PACKETS = 10
 
-# Queueing disciplines that a link may ask for, and what their limit counts.
+# The qdiscs of links, and what their limits count.
 QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
     "bfifo": "bytes",
     "cake": "bytes",
@@ -45,7 +45,7 @@ QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
     "sfq": "packets",
 }
 
-# Those that mark by how long a packet has queued (`ce_threshold`).
+# Those that mark packets by their time in the queue (`ce_threshold`).
 MARKING_QDISCS = frozenset({"codel", "fq_codel"})
 
 LINK_SETTINGS: Mapping[str, str] = {
@@ -64,8 +64,8 @@ LINK_SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """How much a queue holds. A packet is what the device takes at once: up to 64 kB, unless the
-    link has `offload=off`."""
+    """The capacity of a queue. Packets may be super-packets of up to 64 kB, unless the link has
+    `offload=off`."""
 
     amount: int
     unit: Literal["bytes", "packets"]
@@ -76,9 +76,9 @@ class QueueLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
-    """A link's limits, the same in each of its two directions. `delay_ms` is one way.
+    """A link's limits, the same in both directions. `delay_ms` is one way.
 
-    `limit` None: nobody chose one, see `queue`. `mark_ms` None: no marking of its own.
+    `limit` None: the default, see `queue`. `mark_ms` None: no marking by time.
     """
 
     rate_bps: float | None = None
@@ -93,7 +93,7 @@ class LinkSettings:
 
     @property
     def queue(self) -> QueueLimit | None:
-        """What the queue holds, chosen or not; None where there is none, or its own default."""
+        """The capacity of the queue; None if there is no queue, or the qdisc's default holds."""
         if self.limit is not None or self.rate_bps is None:
             return self.limit
         rtt_ms = max(DEFAULT_QUEUE_RTT_MS, 2 * self.delay_ms)
@@ -103,7 +103,7 @@ class LinkSettings:
 
     @property
     def emulates(self) -> tuple[str, ...]:
-        """The settings that only netem can do, as written in a script: ("delay=20", "loss=1")."""
+        """The settings that need netem, as written in a script: ("delay=20", "loss=1")."""
         asked = {"delay": self.delay_ms, "jitter": self.jitter_ms, "loss": self.loss_percent}
         return tuple(f"{name}={value:g}" for name, value in asked.items() if value)
 
@@ -126,7 +126,7 @@ class LinkSettings:
 def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
     """The settings written in `asked`, whose keys are all in LINK_SETTINGS.
 
-    UsageError, beginning with `what`, if one is wrong or two do not go together.
+    UsageError, beginning with `what`, if one is invalid or two contradict each other.
     """
     if "delay" in asked and "rtt" in asked:
         raise UsageError(f"{what}: give delay or rtt (which is twice the delay), not both")
@@ -157,8 +157,8 @@ def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
     if queue is not None and queue.unit == "bytes" and queue.amount > LARGEST_QUEUE_BYTES:
         asked_for = f"limit={asked['limit']}" if "limit" in asked else f"rate={asked['rate']}"
         raise UsageError(
-            f"{what}: {asked_for}: a queue of {queue}, and none can hold more than 4G",
-            remedy="limit= says how much the queue of a link holds: limit=100M",
+            f"{what}: {asked_for}: a queue of {queue}; the maximum is 4G",
+            remedy="limit= sets what the queue of a link holds: limit=100M",
         )
     return settings
 
@@ -183,14 +183,14 @@ def value(
 
 
 def whole_number(text: str, low: int, high: int) -> int:
-    """The whole number in `text`. ValueError if it is none or not from `low` to `high`."""
+    """The whole number in `text`. ValueError unless it is one from `low` to `high`."""
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
         raise ValueError(f"not a whole number from {low} to {high}")
     return int(text)
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean …?" where a known word is near, else ""."""
+    """ "; did you mean …?" if a known word is similar, else ""."""
     near = nearest(word, known)
     return f"; did you mean {near}?" if near else ""
 
@@ -241,7 +241,7 @@ _BDP = re.compile(r"bdp(?:\((?P<times>\d+(?:\.\d*)?|\.\d+)\))?", re.IGNORECASE)
 
 
 def _limit(text: str, link: LinkSettings) -> QueueLimit:
-    """The limit in what the link's qdisc counts: "100K" bytes, "50p" packets, "bdp(1.5)"."""
+    """The limit in the unit of the link's qdisc: "100K" bytes, "50p" packets, "bdp(1.5)"."""
     if match := _BDP.fullmatch(text):
         if link.rate_bps is None or not link.delay_ms:
             raise ValueError("the link has no rate or no delay to take the product of")
@@ -261,7 +261,7 @@ def _limit(text: str, link: LinkSettings) -> QueueLimit:
 
 
 def _as_counted(size: QueueLimit, link: LinkSettings) -> QueueLimit:
-    """A size in bytes, in full packets where the link's qdisc counts those."""
+    """A size in bytes, converted to full packets if the link's qdisc counts packets."""
     if QDISC_COUNTS.get(link.qdisc) == "packets":
         return QueueLimit(max(1, -(-size.amount // (link.mtu + FRAME_HEADER_BYTES))), "packets")
     return size

@@ -1,8 +1,7 @@
-"""Carries a plan out in this machine's kernel, and takes it back: a lab in network namespaces.
+"""Builds a plan in this machine's kernel, and takes it down: a lab in network namespaces.
 
-Everything goes through the netlink of ip(8) and tc(8) in batches: one process makes all
-namespaces, one all cables, one or two fill a namespace. This process itself never enters a
-namespace, so it may have threads of any kind.
+ip(8) and tc(8) run in batches: one process makes all namespaces, one all cables, one or two fill a
+namespace. This process itself never enters a namespace, so it may have threads.
 """
 
 import contextlib
@@ -11,14 +10,14 @@ import re
 import selectors
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
 
-from netesto import interrupts, proc, process
+from netesto import interrupts, process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
@@ -27,21 +26,18 @@ from netesto.lab.nursery import Starter
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, Record
 from netesto.model import Endpoint
-from netesto.proc import ProcessIdentity
+from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
-# Each is done in milliseconds; the deadline is for a kernel that hangs.
+# Commands take milliseconds; the timeout is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
 
-# Milliseconds; a second where the kernel puts it off.
+# Milliseconds, or a second if the kernel defers it.
 CARRIER_TIMEOUT_S = 10.0
 
-# An agent imports its libraries first, and on a small machine many do so at once.
+# Agents first import their libraries, many at once on a small machine.
 AGENT_TIMEOUT_S = 60.0
 
-# sun_path holds 108 bytes with its NUL; a longer name fails only at bind.
-SOCKET_PATH_MAX = 107
-
-# Namespaces are filled side by side: the kernel, not this process, does the work.
+# Namespaces are filled in parallel: the kernel does the work.
 BUILDERS = 4
 
 TOOLS: Mapping[str, str] = {
@@ -57,19 +53,19 @@ _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up. `record` is what was written down of it, in the folder `state`."""
+    """A lab that is up, and its record in the folder `state`."""
 
     record: Record
     state: Path
 
     @property
     def id(self) -> str:
-        """Its name on this machine, with which the names of its namespaces begin."""
+        """Its name on this machine, the prefix of its namespaces."""
         return self.record.lab
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Every host that scripts may name, as the controller reaches it."""
+        """Every host that scripts may name, with its addresses."""
         return {
             name: Endpoint(
                 host=name,
@@ -80,8 +76,8 @@ class Lab:
         }
 
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` at a host, router or switch. UsageError if there is none
-        of that name."""
+        """The command that runs `argv` at a host, router or switch. UsageError if the name is
+        unknown."""
         namespaces = {name.removeprefix(f"{self.id}-"): name for name in self.record.namespaces}
         if node not in namespaces:
             known = ", ".join(namespaces)
@@ -91,8 +87,8 @@ class Lab:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for as long as the body runs. It is among the lab's files: should nobody be left
-        to remove it, it goes with the lab."""
+        """A folder while the body runs. It is one of the lab's files, so it goes with the lab if it
+        is not removed before."""
         files = Path(self.record.files)
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=files) as folder:
@@ -113,12 +109,10 @@ def up(
     agents: bool = True,
     nursery: Starter | None = None,
 ) -> Iterator[Lab]:
-    """A lab for as long as the body runs; it goes away after an error and after Ctrl-C too.
+    """A lab while the body runs; it is taken down after an error and after Ctrl-C, too.
 
-    Its agents are started by `nursery`; without one, by a new one.
-
-    MissingError if the kernel lacks what the plan asks for (nothing was built then), LabError if
-    it cannot be built.
+    `nursery` starts its agents (default: a new one). MissingError if the kernel lacks what the plan
+    needs (nothing was built then), LabError if it cannot be built.
     """
     check(plan)
     lab = Lab(_record(plan, state), state)
@@ -129,21 +123,24 @@ def up(
             with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
-            yield _brought_up(plan, lab, agents=agents, nursery=nursery)
+            _build(plan)
+            if agents:
+                _start_agents(lab, nursery, links=plan.links)
+            yield lab
         finally:
             if is_recorded and not records.is_to_stay(state, lab.id):
                 _take_down_whatever_comes(lab)
 
 
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
-    """A lab that stays, also after this process, until `take_down`. Errors as in `up`."""
-    # Until it is whole, it is one that goes away with us.
+    """A lab that stays after this process until `take_down`. Errors as in `up`."""
+    # Until it is complete, it goes away with this process.
     with up(plan, state=state, agents=agents) as lab:
         return replace(lab, record=records.let_stay(state, lab.record))
 
 
 def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
-    """A lab that was brought up before. UsageError if none of that name is recorded."""
+    """A lab that was brought up before. UsageError if the name is not recorded."""
     path = records.path_of(state, lab)
     if not path.exists():
         known = ", ".join(record.lab for record in records.read_all(state))
@@ -152,16 +149,13 @@ def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
 
 
 def take_down(lab: Lab) -> list[str]:
-    """Remove the lab; what was there, in words. One that is gone already is fine."""
-    path = records.path_of(lab.state, lab.id)
+    """Remove the lab; what was removed, in words. A lab that is gone is no error."""
     with interrupts.undisturbed():
-        # The record has grown since: agents were started.
-        record = records.read(path) if path.exists() else lab.record
-        return teardown.take_down(lab.state, record)
+        return teardown.take_down(lab.state, lab.record)
 
 
 def _take_down_whatever_comes(lab: Lab) -> None:
-    """Also where the request to end, of which there is one, comes as this begins."""
+    """Take it down even if the first request to end comes right now."""
     try:
         take_down(lab)
     except KeyboardInterrupt:
@@ -173,10 +167,8 @@ def _take_down_whatever_comes(lab: Lab) -> None:
 
 
 def check(plan: Plan) -> None:
-    """MissingError or LabError if this machine cannot carry the plan out, with what asked for it.
-
-    Looks, and changes nothing.
-    """
+    """MissingError or LabError if this machine cannot build the plan, with what needs it. Changes
+    nothing."""
     if os.geteuid() != 0:
         raise LabError(
             "a lab in this machine's kernel needs root: it makes network namespaces",
@@ -191,8 +183,8 @@ def check(plan: Plan) -> None:
 
 
 def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
-    """MissingError if the kernel lacks a qdisc of the plan. One that could not be asked passes:
-    then the building will tell."""
+    """MissingError if the kernel lacks a qdisc of the plan. If its qdiscs are unknown, building the
+    lab will tell."""
     if kernel.qdiscs is None:
         return
     for link in plan.topology.links:
@@ -221,12 +213,12 @@ def _record(plan: Plan, state: Path) -> Record:
         if namespace.node.agent
     }
     for host in hosts.values():
-        if len(os.fsencode(host.socket)) > SOCKET_PATH_MAX:
-            raise LabError(f"{host.socket}: longer than a socket's {SOCKET_PATH_MAX} bytes")
+        if len(os.fsencode(host.socket)) > SOCKET_PATH_MAX_BYTES:
+            raise LabError(f"{host.socket}: longer than a socket's {SOCKET_PATH_MAX_BYTES} bytes")
     return Record(
         lab=plan.prefix,
         topology=plan.topology.name,
-        owner=proc.identity_of(os.getpid()),
+        owner=os.getpid(),
         namespaces=tuple(namespace.name for namespace in plan.namespaces),
         sockets=str(sockets),
         files=str(state.resolve() / plan.prefix),
@@ -234,17 +226,8 @@ def _record(plan: Plan, state: Path) -> Record:
     )
 
 
-def _brought_up(plan: Plan, lab: Lab, *, agents: bool, nursery: Starter | None = None) -> Lab:
-    """Build a lab that is written down."""
-    _build(plan)
-    if not agents:
-        return lab
-    _start_agents(lab, nursery, links=plan.links)
-    return replace(lab, record=records.read(records.path_of(lab.state, lab.id)))
-
-
 def _refuse_taken(record: Record) -> None:
-    """LabError if something of that name is there: it is not ours, and we would remove it."""
+    """LabError if something has the lab's names: it is not ours, and we would remove it."""
     paths = [records.NAMESPACE_FOLDER / name for name in record.namespaces]
     for path in (*paths, Path(record.sockets), Path(record.files)):
         if path.exists():
@@ -254,41 +237,29 @@ def _refuse_taken(record: Record) -> None:
 def _build(plan: Plan) -> None:
     _batch(["ip"], [f"netns add {namespace.name}" for namespace in plan.namespaces])
     with ThreadPoolExecutor(BUILDERS) as builders:
-        # One processor has no use for threads; in simulated time they bring chance, too.
+        # Threads are useless on one processor; in simulated time they also bring chance.
         each = builders.map if len(os.sched_getaffinity(0)) > 1 else map
-        # Interfaces take their sysctls from `default` as they appear, so these come first.
-        _for_each(each, _set_sysctls, plan.namespaces)
+        # New interfaces take their sysctls from `default`, so these come first.
+        list(each(_set_sysctls, plan.namespaces))
         _batch(["ip"], commands.cable_lines(plan))
-        _for_each(each, _fill, plan.namespaces)
-        _for_each(each, _wait_until_up, plan.namespaces)
-        _for_each(each, _add_choices, plan.namespaces)
+        for build in (_fill, _wait_until_up, _add_choices):
+            list(each(build, plan.namespaces))
     ways.check(plan)
 
 
-def _for_each(
-    each: Callable[..., Iterable[None]],
-    build: Callable[[Namespace], None],
-    namespaces: Iterable[Namespace],
-) -> None:
-    for _ in each(build, namespaces):
-        pass
-
-
 def _set_sysctls(namespace: Namespace) -> None:
-    enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-    _run([*enter, process.program("sysctl"), "-q", "-w", *commands.sysctl_words(namespace)])
+    _run_in(namespace, "sysctl", "-q", "-w", *commands.sysctl_words(namespace))
 
 
 def _fill(namespace: Namespace) -> None:
     _batch(["ip", "-netns", namespace.name], commands.ip_lines(namespace))
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
     for device in commands.without_offload(namespace):
-        enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-        _run([*enter, process.program("ethtool"), "-K", device, *commands.OFFLOADS_OFF])
+        _run_in(namespace, "ethtool", "-K", device, *commands.OFFLOADS_OFF)
 
 
 def _wait_until_up(namespace: Namespace) -> None:
-    """Until every interface carries packets: the kernel sees to that some time after `up`."""
+    """Wait until every interface carries packets, some time after `up`."""
     names = {end.name for end in namespace.interfaces}
     if not process.wait_until(lambda: names <= _carrying(namespace), timeout=CARRIER_TIMEOUT_S):
         down = ", ".join(sorted(names - _carrying(namespace)))
@@ -306,6 +277,11 @@ def _carrying(namespace: Namespace) -> set[str]:
     return {name.partition("@")[0] for name, state, *_ in columns if state == "UP"}
 
 
+def _run_in(namespace: Namespace, tool: str, *words: str) -> None:
+    enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
+    _run([*enter, process.program(tool), *words])
+
+
 def _run(argv: Sequence[str]) -> process.Finished:
     try:
         return process.run(argv, timeout=COMMAND_TIMEOUT_S)
@@ -314,7 +290,7 @@ def _run(argv: Sequence[str]) -> process.Finished:
 
 
 def _batch(tool: Sequence[str], lines: Sequence[str]) -> None:
-    """Have ip or tc carry out `lines`; LabError with the line that failed and the reason."""
+    """Have ip or tc execute `lines`; LabError with the line that failed and the reason."""
     if not lines:
         return
     argv = [*tool, "-batch", "-"]
@@ -328,7 +304,7 @@ def _batch(tool: Sequence[str], lines: Sequence[str]) -> None:
 
 
 def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
-    """What failed, as a person would type it, and why."""
+    """The command that failed, as a person would type it, and the reason."""
     failed = _FAILED_LINE.search(stderr)
     line = f" {lines[int(failed[1]) - 1]}" if failed else ""
     reason = " ".join(_FAILED_LINE.sub("", stderr).split())
@@ -339,7 +315,7 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 
 
 def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
-    """Start all agents, write them down, and wait until each says that it is ready."""
+    """Start all agents, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
             folder.mkdir(mode=0o700, parents=True)
@@ -350,27 +326,23 @@ def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
             log = Path(lab.record.files) / "nursery.log"
             nursery = stack.enter_context(nurseries.spawned(log))
         selector = stack.enter_context(selectors.DefaultSelector())
-        agents: dict[str, ProcessIdentity] = {}
         for host in lab.record.hosts:
             reader, writer = os.pipe()
             stack.callback(os.close, reader)
             try:
-                pid = _start_agent(lab, host, nursery, writer, links=links)
+                _start_agent(lab, host, nursery, writer, links=links)
             finally:
                 os.close(writer)
-            if (identity := proc.identity_of(pid)) is not None:
-                agents[host] = identity
             selector.register(reader, selectors.EVENT_READ, host)
-        records.update(lab.state, replace(lab.record, agents=agents))
         _wait_for_agents(lab, selector)
 
 
-def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int, *, links: str) -> int:
+def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int, *, links: str) -> None:
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
     folder.mkdir()
     listen = ["--listen", f"unix:{record.socket}"]
-    return nursery.start(
+    nursery.start(
         [
             *listen,
             *("--state", str(folder)),
@@ -389,7 +361,7 @@ def _log(lab: Lab, host: str) -> Path:
 
 
 def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector) -> None:
-    """Until each agent has written to its pipe. LabError if one ends instead, or takes too long."""
+    """Wait until each agent has written to its pipe. LabError if one ends or takes too long."""
     waiting = set(lab.record.hosts)
     deadline = monotonic() + AGENT_TIMEOUT_S
     while waiting:

@@ -1,6 +1,6 @@
-"""Where a lab has its agents started: a process that imports once what all of them need.
+"""Starts a lab's agents through a process that imports what all of them need once.
 
-This is the lab's half; the other one is the agents' own (`netesto.agent.nursery`), a command to us.
+That process is `netesto.agent.nursery`, a command to the lab.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ class Starter(Protocol):
     """Starts the agents of a lab."""
 
     def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
-        """Start an agent in a network namespace; its process id. What it says is appended to `log`;
-        it writes to the descriptor `ready`. LabError if it cannot be started."""
+        """Start an agent in a network namespace; its process id. Its output is appended to `log`;
+        when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
 
 
 class Nursery:
@@ -41,14 +41,14 @@ class Nursery:
         except OSError as error:
             raise LabError(f"agents cannot be started: {error.strerror}") from error
         if not answer:
-            raise LabError("agents cannot be started: the process that should do it has ended")
+            raise LabError("agents cannot be started: the process that starts them has ended")
         return int(answer)
 
 
 @contextlib.contextmanager
 def spawned(log: Path) -> Iterator[Nursery]:
-    """A nursery of one's own, for as long as orders may come; its agents live on. What it has to
-    say is appended to `log`. LabError if it cannot be started."""
+    """A new nursery, which takes orders while the body runs; its agents live on. Its output is
+    appended to `log`. LabError if it cannot be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         argv = process.python(COMMAND, "--orders", str(theirs.fileno()))

@@ -1,14 +1,14 @@
 """A lab as data before it is action: namespaces, interfaces, addresses, routes, sysctls, qdiscs.
 
-A link without limits is a veth pair. One with limits is two, which meet in a namespace of their
-own, and there are its shaper, its delay and its queue, one for each direction:
+A link without limits is a veth pair. One with limits is two pairs, which meet in the namespace of
+the links; there are its shaper, its delay and its queue, one for each direction:
 
     host a ── b-a │ a-b ── host b       a-b has the qdiscs of what a sends, b-a of what b sends
 
-So an interface of a host is the host's alone, as on a real machine: whatever its agent puts there
-stands before the link, and nothing that it takes away is the link's.
+So the interfaces of a host are its own, as on a real machine: qdiscs that its agent sets are in
+front of the link, and those it deletes are not the link's.
 
-Nothing here touches the machine or needs root; `netns` carries a plan out.
+Nothing here touches the machine or needs root; `netns` builds a plan.
 """
 
 import itertools
@@ -32,8 +32,8 @@ from netesto.model import Address
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-# Every network of a lab is one /24 and one /64 of these. They exist inside namespaces only, so
-# they cannot clash with the machine's own; the second spells "Netes" in its ULA digits.
+# Every network of a lab is one /24 and one /64 of these. They exist only in namespaces, so they
+# cannot clash with the machine's own; the second has "Netes" in its ULA digits.
 IPV4_BASE = IPv4Network("10.0.0.0/8")
 IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
 
@@ -41,10 +41,10 @@ IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
 FIRST_ROUTER_NUMBER = 254
 MOST_NETWORKS = 65_535
 
-# What is said for the node in which the links with limits have their middles.
+# The node with the middles of the links that have limits.
 LINKS = "links"
 
-# The index of a lab's first interface; lo has 1, others are made later by the kernel's count.
+# The index of a lab's first interface; lo has 1, and the kernel counts those made later.
 FIRST_INDEX = 10
 
 EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
@@ -68,15 +68,15 @@ ROUTER_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.default.forwarding": "1",
 }
 
-# All nodes of a lab hash a flow alike. If they also chose alike, the next router in a row would
-# have no choice left: of 400 flows all 400 agreed. So each goes by the remainder of the hash by a
-# prime number of its own, which tells nothing about the remainder by another. With so many parts
-# the shares of equal ways differ by less than half a percent.
+# All nodes of a lab hash a flow alike. If they also chose alike, ECMP would be polarised: of 400
+# flows all 400 took the same path at the next router. So each uses the remainder of the hash by
+# another prime number, which is independent of the others. With so many buckets the shares of
+# equal paths differ by less than half a percent.
 SMALLEST_BUCKETS = 251
 
-# Several equal paths: a flow keeps to one of them, chosen by protocol, addresses and ports (the
-# bits of 55). Policy 1 would be that, were it not that between namespaces a packet keeps the hash
-# that its socket gave it: a random number, and another one after a timeout.
+# A flow keeps to one of several equal paths, chosen by protocol, addresses and ports (the bits of
+# 55). Policy 1 would do the same, but between namespaces a packet keeps the hash of its socket,
+# which is random and changes after a timeout.
 MULTIPATH_SYSCTLS: Mapping[str, str] = {
     "net.ipv4.fib_multipath_hash_policy": "3",
     "net.ipv4.fib_multipath_hash_fields": "55",
@@ -84,8 +84,7 @@ MULTIPATH_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.fib_multipath_hash_fields": "55",
 }
 
-# A switch, or a link, has no addresses of its own; without this it would join in neighbour
-# discovery.
+# Switches and links have no addresses; without this they would take part in neighbour discovery.
 SWITCH_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
@@ -94,14 +93,13 @@ SWITCH_SYSCTLS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One end of a cable, that leads to the node `peer`. A switch's ends have no addresses.
+    """One end of a cable. A switch's ends have no addresses.
 
     In the middle of a link everything that comes in by one end goes out by another, `onto`, through
     its `qdiscs` (words of tc(8)).
     """
 
     name: str
-    peer: str
     settings: LinkSettings
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
     onto: str = ""
@@ -110,7 +108,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to a network; several gateways are equally good."""
+    """The route to a network; several gateways are equally good."""
 
     network: Network
     gateways: tuple[Address, ...]
@@ -120,8 +118,8 @@ class Route:
 class Namespace:
     """One node: its name on this machine, and everything inside it.
 
-    `device` is the interface it tests through, "" for a switch. A node with equal ways to choose
-    among divides the flows into `buckets` parts, any other has 0.
+    `device` is the interface it tests through, "" for a switch. A node with several equal paths
+    divides the flows into `buckets` parts; others have 0.
     """
 
     name: str
@@ -143,9 +141,9 @@ class Namespace:
 class Cable:
     """A veth pair: the namespace and the interface of each end, and the first end's index.
 
-    The second has the index after it, and no two ends of a lab have the same. This is more than
-    tidiness: the kernel takes an interface whose peer, in another namespace, has its own index for
-    one without a peer, and lets it wait up to a second until it carries packets.
+    The second end has the next index, and no two ends of a lab have the same: the kernel takes an
+    interface whose peer in another namespace has the same index for one without a peer, and lets
+    it wait for up to a second until it carries packets.
     """
 
     namespace_a: str
@@ -158,9 +156,9 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that `netns` will make for one lab, under names that begin with `prefix`.
+    """Everything that `netns` makes for one lab, with names that begin with `prefix`.
 
-    The last of the namespaces is that of the links that have limits, if there are any.
+    The last namespace is that of the links with limits, if there are any.
     """
 
     prefix: str
@@ -169,7 +167,7 @@ class Plan:
     cables: tuple[Cable, ...]
 
     def namespace(self, node: str) -> Namespace:
-        """The namespace of a node; KeyError if there is none."""
+        """The namespace of a node; KeyError if it does not exist."""
         for namespace in self.namespaces:
             if namespace.node.name == node:
                 return namespace
@@ -177,7 +175,7 @@ class Plan:
 
     @property
     def links(self) -> str:
-        """The name of the namespace of the links that have limits, "" if there is none."""
+        """The name of the namespace of the links with limits, "" if there are none."""
         last = self.namespaces[-1]
         return last.name if last.node.kind == "wires" else ""
 
@@ -195,9 +193,8 @@ class _End:
 def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) -> Plan:
     """The plan of a lab. The same arguments always give the same plan.
 
-    `burst_s` is how much a shaper lets through at once, in seconds of its rate.
-
-    UsageError if the topology is too large for its addresses.
+    `burst_s` is the burst of shapers in seconds of their rates. UsageError if the topology has too
+    many nodes for its addresses.
     """
     ends = _ends(topology)
     numbers = _numbers(ends)
@@ -209,7 +206,7 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) 
         Namespace(
             name=f"{prefix}-{node.name}",
             node=node,
-            device=_device(node, ends),
+            device=_device(topology, node, ends),
             interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
             routes=routes[node.name],
             sysctls=_sysctls(node, chooses=node.name in buckets),
@@ -239,7 +236,7 @@ def _ends(topology: Topology) -> tuple[_End, ...]:
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
-    """An interface is called after the neighbour it leads to: `right`, a second one `right.2`."""
+    """An interface has the name of the neighbour: `right`, a second one `right.2`."""
     name, count = wanted, 1
     while name in taken:
         count += 1
@@ -274,7 +271,7 @@ def _networks(topology: Topology) -> list[int]:
 
 
 def _numbers(ends: Sequence[_End]) -> dict[tuple[str, str], int]:
-    """The number within its network of each (node, interface) that has addresses."""
+    """The number within its network of each (node, interface) with addresses."""
     numbers: dict[tuple[str, str], int] = {}
     last: dict[tuple[int, str], int] = {}
     for end in ends:
@@ -309,20 +306,19 @@ def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
     number = numbers.get((end.node.name, end.name))
     return Interface(
         name=end.name,
-        peer=end.link.other(end.node.name),
         settings=end.link.settings,
         addresses=() if number is None else _addresses(end.network, number),
     )
 
 
-# What a link with limits has in its middle: the end that leads to its `a`, the one to its `b`.
+# The middle of a link with limits: the end that leads to its `a`, and that to its `b`.
 _Middle: TypeAlias = tuple[Interface, Interface]
 
 
 def _middles(ends: Sequence[_End], burst_s: float) -> list[_Middle | None]:
-    """The middle of each link, None where it has no limits and needs none.
+    """The middle of each link, None for a link without limits.
 
-    The end by which what `a` sends goes on to `b` is called `a-b`, in short if that is too long.
+    The end by which packets of `a` leave for `b` is called `a-b`, shortened if that is too long.
     """
     taken: set[str] = set()
     middles: list[_Middle | None] = []
@@ -335,8 +331,8 @@ def _middles(ends: Sequence[_End], burst_s: float) -> list[_Middle | None]:
         to_a = _free_name(_between(link.b, link.a), taken)
         to_b = _free_name(_between(link.a, link.b), {*taken, to_a})
         taken |= {to_a, to_b}
-        here = Interface(name=to_a, peer=link.a, settings=link.settings, onto=to_b, qdiscs=qdiscs)
-        there = Interface(name=to_b, peer=link.b, settings=link.settings, onto=to_a, qdiscs=qdiscs)
+        here = Interface(name=to_a, settings=link.settings, onto=to_b, qdiscs=qdiscs)
+        there = Interface(name=to_b, settings=link.settings, onto=to_a, qdiscs=qdiscs)
         middles.append((here, there))
     return middles
 
@@ -345,7 +341,7 @@ def _between(source: str, destination: str) -> str:
     name = f"{source}-{destination}"
     if len(name) <= LONGEST_NODE_NAME:
         return name
-    # What tells long names apart is more often their end; tc would take a leading - for an option.
+    # Long names differ mostly at their ends; tc would take a leading - for an option.
     half = LONGEST_NODE_NAME // 2
     return f"{source[-half:].lstrip('-')}-{destination[-half:]}"
 
@@ -361,12 +357,11 @@ def _wires(prefix: str, middles: Iterable[_Middle | None], links: Node) -> Names
     )
 
 
-def _device(node: Node, ends: Sequence[_End]) -> str:
+def _device(topology: Topology, node: Node, ends: Sequence[_End]) -> str:
     if node.kind == "switch":
         return ""
-    own = [end for end in ends if end.node is node]
-    facing = [end.name for end in own if end.link.other(node.name) == node.faces]
-    return (facing or [end.name for end in own] or [""])[0]
+    link = topology.tested(node.name)
+    return next(end.name for end in ends if end.node is node and end.link is link)
 
 
 def _cables(
@@ -386,7 +381,7 @@ def _cables(
 
 
 def _sysctls(node: Node, *, chooses: bool) -> dict[str, str]:
-    """The node's sysctls; it `chooses` if it has equal ways to somewhere."""
+    """The node's sysctls; it `chooses` if it has several equal paths."""
     if node.kind == "switch":
         return dict(SWITCH_SYSCTLS)
     return {
@@ -404,7 +399,7 @@ def _primes() -> Iterator[int]:
 
 
 def notes(topology: Topology) -> list[str]:
-    """What a person should know of a lab before believing its results."""
+    """What users should know before they trust a lab's results."""
     return [
         f"link {link.a} - {link.b}: a queue of {link.settings.queue} counts super-packets of up to "
         "64 kB as one; offload=off makes them single packets"
@@ -450,7 +445,7 @@ class _Routes:
     def _gateways(self, node: Node, network: int) -> tuple[_End, ...]:
         distances = self._distances[network]
         if not distances.get(node.name):
-            return ()  # in the network itself, or no way there
+            return ()  # in the network itself, or no path to it
         return tuple(
             end
             for own in self._ends_of[node.name]

@@ -1,79 +1,71 @@
-"""Measures the paths of a lab before traffic: what was asked for against what is there.
+"""Measures the paths of a lab before traffic: requested against achieved.
 
-The base RTT of every path that a script uses is measured. A rate is measured once for each shaped
-link and direction, not once for each path over it, and only where that is cheap: a packet train
-must fit into half a second and this machine must be able to send it.
+The base RTT of every path that a script uses is measured. The rate is measured once for each shaped
+link and direction, and only where that is cheap: a packet train must fit into half a second, and
+this machine must be able to send it.
 """
 
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
+from typing import TypeAlias
 
 from netesto import process, units
 from netesto.errors import LabError, ProcessError
 from netesto.lab.graph import Link, Topology
 from netesto.lab.links import FRAME_HEADER_BYTES
 from netesto.lab.netns import Lab
+from netesto.results.manifest import PathRecord
 
-# Off by more than the first is worth a word, by more than the second the lab is not what was asked.
+# Larger relative errors are reported, or stop the run.
 WARNING_DEVIATION = 0.05
 ERROR_DEVIATION = 0.20
 
-# The first finds out the addresses on its way, which takes each hop a round trip of its own; the
-# least of the others, each sent when the one before is back, is the base RTT.
+# The first resolves the addresses on its path, which takes a round trip at each hop. Each of the
+# others is sent when the one before is back; their minimum is the base RTT.
 ECHOES = 6
 
-# A train shorter than this tells the scheduler's rate, not the link's.
+# A shorter train measures the scheduler's rate, not the link's.
 TRAIN_PACKETS = 40
 SHORTEST_TRAIN_S, LONGEST_TRAIN_S = 0.15, 0.5
 
-# The shaper must be offered more than it lets through, also when some of it is lost on the way.
+# The shaper must be offered more than its rate, also with loss on the path.
 OFFERED = 1.3
 
-# What it lets through at once, and what the machine is late at the beginning, is left out.
+# The beginning, with the shaper's burst and the machine's delays, is left out.
 SETTLING_SHARE = 0.3
 
-# On a small machine a Python program sends three times as much, so it is the link that is measured.
+# A Python program on a small machine sends three times as much, so the link is the bottleneck.
 FASTEST_TRAIN_BPS = 3e8
 
-# A sender that would have left even an ideal link idle for longer than the rest has told its own
-# rate: programs in a user-mode kernel, or on a busy machine, are kept waiting.
+# If an ideal link would have been busy for less, the sender was the bottleneck: programs in a
+# user-mode kernel, or on a busy machine, have to wait.
 LEAST_BUSY_SHARE = 0.97
 
-# A machine that was busy elsewhere for a moment is not a wrong lab: what is off is measured again.
+# A rate that is off is measured again: the machine may have been busy for a moment.
 TRAINS = 3
 
-# Pings and trains must not measure each other, nor one another's processes.
+# Pings must not measure each other's processes.
 PINGERS = 4
 
-# Each takes a second or less, but for the start of programs on a machine that does much else.
+# Each takes a second or less, plus the start of programs on a busy machine.
 DEADLINE_S = 60.0
 
 _MIN_RTT = re.compile(r"^(?:rtt|round-trip) min/avg/max/\w+ = (?P<min>[\d.]+)/", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathMeasurement:
-    """One path. Asked None: the script asked for nothing; measured None: it was not measured.
+class PathMeasurement(PathRecord):
+    """One path. Rates count whole Ethernet frames, as the shaper does."""
 
-    `asked_rate_bps` and `measured_rate_bps` count whole Ethernet frames, as the shaper does.
-    """
-
-    source: str
-    destination: str
-    asked_rtt_ms: float | None
-    measured_rtt_ms: float | None
-    asked_rate_bps: float | None = None
-    measured_rate_bps: float | None = None
+    __slots__ = ()
 
     @property
     def deviation(self) -> float:
-        """How far off the worse of the two is, as a share of what was asked; 0 if nothing was."""
+        """The larger relative error of RTT and rate; 0 if nothing was asked for."""
         pairs = (
             (self.asked_rtt_ms, self.measured_rtt_ms),
             (self.asked_rate_bps, self.measured_rate_bps),
@@ -100,12 +92,8 @@ class PathMeasurement:
         return f"{self.source} → {self.destination}: {', '.join(words)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Train:
-    """What was sent and what came: instants (seconds, each end's own clock), sizes (bytes)."""
-
-    departures: Sequence[tuple[float, int]]
-    arrivals: Sequence[tuple[float, int]]
+# The frames of a packet train at one of its ends: instants (seconds of its clock), sizes (bytes).
+Frames: TypeAlias = Sequence[tuple[float, int]]
 
 
 def measure(
@@ -113,7 +101,7 @@ def measure(
 ) -> list[PathMeasurement]:
     """Measure the path from the first to the second host of each pair, with IP version `family`.
 
-    Takes some RTTs, and half a second at most for each shaped link, three times that if its rate
+    Takes some RTTs, and at most half a second for each shaped link, three times that if its rate
     is off. LabError if a host cannot be reached or a train cannot be sent.
     """
     paths = {pair: topology.path(*pair) for pair in pairs}
@@ -139,7 +127,7 @@ def measure(
 
 
 def warnings(paths: Iterable[PathMeasurement]) -> list[str]:
-    """A sentence for each path that is not quite what was asked for."""
+    """A sentence for each path that is not quite as requested."""
     return [
         f"{path.describe()}: {path.deviation:.0%} off"
         for path in paths
@@ -148,7 +136,7 @@ def warnings(paths: Iterable[PathMeasurement]) -> list[str]:
 
 
 def refuse(paths: Iterable[PathMeasurement]) -> None:
-    """LabError if a path is not what was asked for. `--force` is: not calling this."""
+    """LabError if a path is not as requested. Not called with `--force`."""
     wrong = [path for path in paths if path.deviation > ERROR_DEVIATION]
     if wrong:
         raise LabError(
@@ -162,14 +150,14 @@ def _asked_rtt_ms(links: Sequence[Link]) -> float | None:
 
 
 def _slowest(source: str, links: Sequence[Link]) -> tuple[Link, str] | None:
-    """The first of the slowest shaped links on the way, and the node where it is entered."""
-    ways: list[tuple[Link, str]] = []
+    """The bottleneck (the first of several), and the node from which it is entered."""
+    shaped: list[tuple[Link, str]] = []
     here = source
     for link in links:
-        ways.append((link, here))
+        if link.settings.rate_bps is not None:
+            shaped.append((link, here))
         here = link.other(here)
-    shaped = [way for way in ways if way[0].settings.rate_bps is not None]
-    return min(shaped, key=lambda way: way[0].settings.rate_bps or 0.0, default=None)
+    return min(shaped, key=lambda entered: entered[0].settings.rate_bps or 0.0, default=None)
 
 
 def _ping(lab: Lab, pair: tuple[str, str], family: int) -> float:
@@ -188,8 +176,8 @@ def _ping(lab: Lab, pair: tuple[str, str], family: int) -> float:
 
 
 def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | None:
-    """The rate of one shaped link, in bit/s of frames; None where finding out is not cheap, or the
-    link was never kept busy. If the first train says that it is off, the middle of some counts."""
+    """The rate of a shaped link, in bit/s of frames; None if measuring it is not cheap, or the link
+    was never busy. If the first train says that it is off, the median of several counts."""
     rate_bps = link.settings.rate_bps
     assert rate_bps is not None, "only shaped links are asked for"
     frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
@@ -198,9 +186,10 @@ def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | N
         return None
     found: list[float] = []
     for _ in range(TRAINS):
-        train = _train(lab, pair, (rate_bps * OFFERED, seconds, frame_bytes), family)
-        busy = busy_share(train.departures, rate_bps=rate_bps, queue_bytes=_queue_bytes(link))
-        measured_bps = rate_of(train.arrivals)
+        offered = (rate_bps * OFFERED, seconds, frame_bytes)
+        departures, arrivals = _train(lab, pair, offered, family)
+        busy = busy_share(departures, rate_bps=rate_bps, queue_bytes=_queue_bytes(link))
+        measured_bps = rate_of(arrivals)
         if measured_bps is None or busy < LEAST_BUSY_SHARE:
             continue
         found.append(measured_bps)
@@ -218,8 +207,8 @@ def _queue_bytes(link: Link) -> int:
 
 def _train(
     lab: Lab, pair: tuple[str, str], offered: tuple[float, float, int], family: int
-) -> _Train:
-    """Send one train: its rate (bit/s), its length (s), the size of its frames."""
+) -> tuple[Frames, Frames]:
+    """Send a train of this rate (bit/s), length (s) and frame size (bytes); both its ends."""
     source, destination = pair
     command = process.python("netesto.lab.train")
     address = str(lab.endpoints[destination].addresses[family])
@@ -227,30 +216,23 @@ def _train(
     try:
         with lab.scratch() as folder:
             said = folder / "receiver"
-            ready = _lines(said, 1)
+            ready = lambda: said.exists() and "\n" in said.read_text(encoding="utf-8")  # noqa: E731
             with process.background(receive, stdout=said, ready=ready, timeout=DEADLINE_S) as child:
                 port = str(json.loads(said.read_text(encoding="utf-8"))["port"])
                 send = [*command, "send", address, port, *map(str, offered)]
                 sender = lab.exec(source, send, timeout=DEADLINE_S)
                 # Ends by itself when the train is over.
                 process.wait_until(lambda: child.poll() is not None, timeout=DEADLINE_S)
-            return _Train(
-                departures=json.loads(sender.stdout)["departures"],
-                arrivals=json.loads(said.read_text(encoding="utf-8").splitlines()[-1])["arrivals"],
-            )
+            last = said.read_text(encoding="utf-8").splitlines()[-1]
+            return json.loads(sender.stdout)["departures"], json.loads(last)["arrivals"]
     except (ProcessError, ValueError, KeyError) as error:
         raise LabError(
             f"cannot measure the rate from {source} to {destination}: {error}"
         ) from error
 
 
-def _lines(path: Path, count: int) -> Callable[[], bool]:
-    return lambda: path.exists() and path.read_text(encoding="utf-8").count("\n") >= count
-
-
-def rate_of(arrivals: Sequence[tuple[float, int]]) -> float | None:
-    """Bits per second of packets that came at these instants (seconds) with these sizes (bytes),
-    without the beginning; None if too few came."""
+def rate_of(arrivals: Frames) -> float | None:
+    """Bits per second of these frames, without the beginning; None if there are too few."""
     if len(arrivals) < TRAIN_PACKETS // 2:
         return None
     begin, end = arrivals[0][0], arrivals[-1][0]
@@ -262,11 +244,9 @@ def rate_of(arrivals: Sequence[tuple[float, int]]) -> float | None:
     return sum(size for _, size in settled[1:]) * 8 / elapsed_s if elapsed_s > 0 else None
 
 
-def busy_share(
-    departures: Sequence[tuple[float, int]], *, rate_bps: float, queue_bytes: int
-) -> float:
-    """The share of the settled part of a train in which an ideal link would have had something to
-    send, if it had been offered these bytes at these instants (seconds)."""
+def busy_share(departures: Frames, *, rate_bps: float, queue_bytes: int) -> float:
+    """The share of the settled part of a train in which an ideal link would have been busy, if it
+    had been offered these frames."""
     if len(departures) < 2:
         return 0.0
     begin, end = departures[0][0], departures[-1][0]

@@ -10,25 +10,25 @@ from netesto.lab.links import FRAME_HEADER_BYTES, LinkSettings
 # The words after `tc qdisc add dev DEVICE`.
 Words: TypeAlias = tuple[str, ...]
 
-# The qdisc by which the middle of a link takes in what it hands on.
+# The qdisc by which the middle of a link takes packets in.
 ENTRANCE = "ingress"
 
-# A token bucket gives the rate only if it never overflows while the kernel is late to refill it.
-# Timers of a busy virtual machine are late by some hundred microseconds.
+# A token bucket reaches its rate only if it never overflows between two refills. Timers of a busy
+# virtual machine are late by some hundred microseconds.
 BURST_S = 0.001
 
-# A user-mode kernel is a process, and waits its turn like any other: at 100 Mbit/s, beside three
+# A user-mode kernel is a process and has to wait for a processor: at 100 Mbit/s, beside three
 # programs that kept both processors busy, 1 ms gave 86 % of the rate, and 5 ms all of it.
 GROUND_BURSTS_S: Mapping[str, float] = {"uml": 0.005}
 
-# The least that a shaper can hand on at once: a packet in the air and the one after it.
+# The minimum burst: a packet being sent and the next one.
 SMALLEST_BURST_PACKETS = 2
 
-# What tc(8) advises for the mean size of packets, by which RED ages its mean queue; its thresholds
-# are tc's own: a quarter of the limit, and a twelfth.
+# The mean packet size that tc(8) advises for RED. The thresholds are tc's defaults: a quarter and a
+# twelfth of the limit.
 RED_PACKET_BYTES = 1000
 
-# What a delay line without a rate must hold: the fastest that veth has carried here.
+# A delay line without a rate must hold this: the highest rate measured with veth.
 UNSHAPED_RATE_BPS = 20e9
 
 # netem's own default, enough for the small packets (ACKs) of a shaped link.
@@ -36,19 +36,18 @@ SMALLEST_DELAY_LINE_PACKETS = 1000
 
 
 def burst_s(ground: str | None) -> float:
-    """How much a shaper lets through at once on a ground, in seconds of its rate."""
+    """The burst of shapers on a ground, in seconds of their rates."""
     return GROUND_BURSTS_S.get(ground or "", BURST_S)
 
 
 def qdiscs(link: LinkSettings, *, burst_s: float = BURST_S) -> tuple[Words, ...]:
-    """What each direction of the link needs in its middle, in the order of making; often nothing.
+    """The qdiscs of each direction of the link, in the order of creation; often none.
 
     ```
     root ─ netem (delay, jitter, loss) ─ tbf (rate) ─ queue (limit)
     ```
-    netem hands on only what its time has come for, so a packet is first in the air and then in the
-    queue. For a flow this is the same as the other way round; the queue's limit is then exact,
-    which it would not be if packets in the air were counted in it.
+    Packets are delayed first and queued then. For a flow the order makes no difference; this way
+    the queue's limit does not count delayed packets.
     """
     stages = [words for words in (_delay_line(link), _shaper(link, burst_s), _queue(link)) if words]
     return tuple(
@@ -58,13 +57,13 @@ def qdiscs(link: LinkSettings, *, burst_s: float = BURST_S) -> tuple[Words, ...]
 
 
 def kinds(link: LinkSettings) -> tuple[str, ...]:
-    """The kinds of qdisc that the link needs, for asking the kernel whether it has them."""
+    """The kinds of qdiscs that the link needs from the kernel."""
     made = tuple(words[words.index("handle") + 2] for words in qdiscs(link))
     return (*made, ENTRANCE) if made else ()
 
 
 def wanted_by(link: LinkSettings, kind: str) -> str:
-    """What in the settings needs a qdisc of this kind, for people."""
+    """The settings that need a qdisc of this kind, for users."""
     if kind == ENTRANCE:
         return f"a link with limits ({link.describe()})"
     if kind == "netem":
@@ -75,7 +74,7 @@ def wanted_by(link: LinkSettings, kind: str) -> str:
 
 
 def burst_bytes(rate_bps: float, mtu: int, burst_s: float = BURST_S) -> int:
-    """How much a shaper lets through at once. Super-packets above it are cut up by tbf."""
+    """The burst of a shaper in bytes. tbf segments larger super-packets."""
     least = SMALLEST_BURST_PACKETS * (mtu + FRAME_HEADER_BYTES)
     return max(least, math.ceil(rate_bps / 8 * burst_s))
 
@@ -99,7 +98,7 @@ def _shaper(link: LinkSettings, burst_s: float) -> Words:
     if link.rate_bps is None:
         return ()
     burst = burst_bytes(link.rate_bps, link.mtu, burst_s)
-    # Without a byte queue of its own tbf still wants a limit; the queue under it has the real one.
+    # tbf needs a limit even if the queue below it, which counts packets, has the real one.
     limit = link.queue.amount if link.queue and link.queue.unit == "bytes" else burst
     rate = units.format_tc_rate(link.rate_bps)
     return ("tbf", "rate", rate, "burst", str(burst), "limit", str(limit))

@@ -1,11 +1,8 @@
-"""What each lab has made on this machine, written down before it is made.
+"""What each lab makes on this machine, recorded before it is made.
 
-One file a lab, `ID.json` in the state folder. Whoever takes a lab down, be it the process that
-made it or `leftovers` after its death, goes by this file and by nothing else.
-
-Who makes a lab that goes away with it, or is still making one that will stay, lives by a lock on
-`ID.lock` (lab.life). A record without one was written by a netesto that knew no locks; or its lab
-stays.
+One file a lab, `ID.json` in the state folder. Whoever takes a lab down, the process that made it or
+`leftovers` after its death, goes by this file and by nothing else. Until a lab stays, the process
+that made it holds a lock on `ID.lock` (lab.life).
 """
 
 import contextlib
@@ -13,36 +10,32 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from netesto import atomic
 from netesto.errors import LabError
 from netesto.lab import life
-from netesto.proc import ProcessIdentity
 
 # Raised when an older reader would misunderstand the file.
 FORMAT = 1
 
-# Where labs are written down unless the caller says otherwise. /run is emptied by a reboot, and so
-# are namespaces.
+# The default folder of records. /run is emptied by a reboot, which also removes namespaces.
 STATE_FOLDER = Path("/run/netesto/labs")
 
-# Sockets of agents: a folder of its own, because a path of 107 bytes is the longest there is.
+# Sockets of agents have a folder with a short name: their paths have at most 107 bytes.
 SOCKET_FOLDER = Path("/run/netesto")
 
 NAMESPACE_FOLDER = Path("/run/netns")
 
-# Four hexadecimal digits; a clash is noticed, so there need only be many more than labs.
+# Four hexadecimal digits. Clashes are noticed, so many more names than labs are enough.
 ID_BYTES = 2
 ID_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """A host of a lab: its namespace, its agent's socket, the interface and addresses it tests
-    with."""
+    """A host of a lab: its namespace, its agent's socket, the interface and addresses for tests."""
 
     namespace: str
     socket: str
@@ -52,25 +45,23 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A lab on this machine. `owner` None: it stays until somebody takes it down by name.
-
-    The owner is told to people; whether it lives, `is_abandoned` knows. `sockets` and `files` are
-    folders that hold nothing but this lab's. `agents` are the processes started so far.
+    """A lab on this machine. `owner` is the number, for people, of the process that takes it down;
+    None: it stays until somebody takes it down by name. `sockets` and `files` are folders of this
+    lab alone.
     """
 
     lab: str
     topology: str
-    owner: ProcessIdentity | None
+    owner: int | None
     namespaces: tuple[str, ...]
     sockets: str
     files: str
     hosts: Mapping[str, HostRecord]
-    agents: Mapping[str, ProcessIdentity] = field(default_factory=dict)
     format: int = FORMAT
 
 
 def fresh_id(state: Path) -> str:
-    """A name for a lab that no recorded lab and no namespace of this machine begins with."""
+    """A name for a lab that no recorded lab has, and no namespace of this machine begins with."""
     for _ in range(ID_ATTEMPTS):
         lab = f"nt{secrets.token_hex(ID_BYTES)}"
         taken = path_of(state, lab).exists() or (SOCKET_FOLDER / lab).exists()
@@ -86,8 +77,8 @@ def path_of(state: Path, lab: str) -> Path:
 
 @contextlib.contextmanager
 def living(state: Path, lab: str) -> Iterator[None]:
-    """Answer for a lab that is not recorded yet for as long as the body runs. LabError if there is
-    one of that name."""
+    """Be the owner of a lab that is not recorded yet while the body runs. LabError if the name is
+    taken."""
     _make_folder(state)
     _refuse_recorded(state, lab)
     with life.held(_lock_of(state, lab)):
@@ -99,11 +90,8 @@ def living(state: Path, lab: str) -> Iterator[None]:
 
 
 def is_abandoned(state: Path, record: Record) -> bool:
-    """Whether the process that would have taken the lab down is gone."""
-    lock = _lock_of(state, record.lab)
-    if record.owner is None:
-        return False
-    return not (life.is_held(lock) if lock.exists() else record.owner.alive)
+    """Whether the process that would take the lab down is gone."""
+    return record.owner is not None and not life.is_held(_lock_of(state, record.lab))
 
 
 def _lock_of(state: Path, lab: str) -> Path:
@@ -111,7 +99,7 @@ def _lock_of(state: Path, lab: str) -> Path:
 
 
 def forget_unrecorded(state: Path) -> None:
-    """Remove what is left of those who were killed before they had written a record."""
+    """Remove what was left by processes that were killed before they wrote a record."""
     for lock in state.glob("*.lock"):
         lab = lock.stem
         if not path_of(state, lab).exists() and (taken := life.take(lock)) is not None:
@@ -148,13 +136,13 @@ def update(state: Path, record: Record) -> None:
 
 
 def forget(state: Path, lab: str) -> None:
-    """Remove a record, after everything in it is gone."""
+    """Remove a record, after everything in it was removed."""
     for path in (path_of(state, lab), *state.glob(f".{lab}.*"), _lock_of(state, lab)):
         path.unlink(missing_ok=True)
 
 
 def let_stay(state: Path, record: Record) -> Record:
-    """Note that the lab, whole by now, stays until somebody takes it down; its new record."""
+    """Record that the lab, now complete, stays until somebody takes it down; the new record."""
     lasting = replace(record, owner=None)
     update(state, lasting)
     _lock_of(state, record.lab).unlink(missing_ok=True)
@@ -168,42 +156,36 @@ def is_to_stay(state: Path, lab: str) -> bool:
 
 
 def read(path: Path) -> Record:
-    """The record in a file. LabError if it is none."""
+    """The record in a file. LabError if it is invalid."""
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
         if entry["format"] != FORMAT:
             raise LabError(f"{path}: written by another version of netesto")
+        hosts = {
+            name: HostRecord(**{**host, "addresses": tuple(host["addresses"])})
+            for name, host in entry["hosts"].items()
+        }
         return Record(
             lab=entry["lab"],
             topology=entry["topology"],
-            owner=_identity(entry["owner"]),
+            owner=entry["owner"],
             namespaces=tuple(entry["namespaces"]),
             sockets=entry["sockets"],
             files=entry["files"],
-            hosts={name: _host(host) for name, host in entry["hosts"].items()},
-            agents={host: ProcessIdentity(**agent) for host, agent in entry["agents"].items()},
+            hosts=hosts,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"{path}: not the record of a lab: {error}") from None
 
 
-def _host(entry: Mapping[str, Any]) -> HostRecord:
-    addresses = tuple(entry["addresses"])
-    return HostRecord(entry["namespace"], entry["socket"], entry["device"], addresses)
-
-
-def _identity(entry: Mapping[str, Any] | None) -> ProcessIdentity | None:
-    return None if entry is None else ProcessIdentity(**entry)
-
-
 def read_all(state: Path) -> list[Record]:
-    """Every lab written down, by name; none where there is no folder."""
+    """Every recorded lab, by name."""
     records = []
     for path in sorted(state.glob("*.json")):
         try:
             records.append(read(path))
         except LabError:
-            # Taken down between the look and the reading; anything else is for a person to see.
+            # It may have been taken down meanwhile.
             if path.exists():
                 raise
     return records

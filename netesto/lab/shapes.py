@@ -1,4 +1,4 @@
-"""The topologies that have a name.
+"""The named topologies.
 
     pair      a ══ b
     star      h1 … hN, each ══ sw
@@ -8,7 +8,7 @@
     tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
     fattree   hosts h, edge routers e, aggregation routers a, core routers c
 
-`══` are the links that rate, delay and the like apply to.
+`══` are the links to which rate, delay and the other settings apply.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,14 +41,14 @@ LARGEST_FATTREE = 8
 
 
 def pair(asked: Mapping[str, str]) -> Topology:
-    """Two hosts and one link: the least there is."""
+    """Two hosts and one link."""
     settings = _limits(asked, "pair", {})
     nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
     return Topology("pair", nodes, (Link("a", "b", settings),))
 
 
 def star(asked: Mapping[str, str]) -> Topology:
-    """Hosts around one switch, every link alike."""
+    """Hosts around one switch, with equal links."""
     settings = _limits(asked, "star", {})
     names = [f"h{i + 1}" for i in range(_count(asked, "hosts", 4, "star", least=2))]
     nodes = (*_hosts(names), Node("sw", "switch"))
@@ -58,10 +58,10 @@ def star(asked: Mapping[str, str]) -> Topology:
 def dumbbell(asked: Mapping[str, str]) -> Topology:
     """Clients and servers that share one bottleneck, the link from the router to the right.
 
-    Only that link is limited; the rate defaults to 100 Mbit/s, which any machine can carry.
+    Only that link has limits; the default rate of 100 Mbit/s suits any machine.
     """
     bottleneck = _limits(asked, "dumbbell", {"rate": "100mbit"})
-    # MTU and offload are made where a packet is made: at the hosts.
+    # MTU and offload take effect at the hosts, where packets are made.
     access = LinkSettings(mtu=bottleneck.mtu, offload=bottleneck.offload)
     clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 2, "dumbbell"))]
     servers = [f"server{i + 1}" for i in range(_count(asked, "servers", 1, "dumbbell"))]
@@ -82,9 +82,9 @@ def dumbbell(asked: Mapping[str, str]) -> Topology:
 
 
 def parallel(asked: Mapping[str, str]) -> Topology:
-    """Bottlenecks side by side that differ in nothing but the kind of their queue.
+    """Bottlenecks in parallel that differ only in the qdisc of their queue.
 
-    Behind each is a server called after it, so a flow chooses its queue by its server.
+    Behind each is a server with the name of the qdisc, so a flow chooses its queue by its server.
     """
     if "qdisc" in asked:
         raise UsageError("LAB parallel: qdisc: the kinds of its queues are queues=pfifo,fq_codel")
@@ -115,18 +115,18 @@ DEFAULT_QUEUES: tuple[str, ...] = ("pfifo", "fq_codel", "cake", "red")
 
 
 def _queues(text: str) -> tuple[str, ...]:
-    # On the command line a comma ends the setting.
+    # On the command line a comma ends the setting, so + separates the kinds.
     kinds = tuple(text.replace("+", ",").split(","))
     for kind in kinds:
         if kind not in QDISC_COUNTS:
             raise ValueError(f"{kind} is not a queue that a link can have")
     if len(set(kinds)) < len(kinds):
-        raise ValueError("one of them stands there twice")
+        raise ValueError("a kind is given twice")
     return kinds
 
 
 def chain(asked: Mapping[str, str]) -> Topology:
-    """Two hosts with a row of routers between them, every link alike.
+    """Two hosts with a row of routers between them, and equal links.
 
     Each router tests through its link towards h2.
     """
@@ -140,7 +140,7 @@ def chain(asked: Mapping[str, str]) -> Topology:
 
 
 def tree(asked: Mapping[str, str]) -> Topology:
-    """A binary tree of switches with hosts as leaves; level 1 are the links of the top switch."""
+    """A binary tree of switches with hosts as leaves. Level 1 are the links of the top switch."""
     depth = _count(asked, "depth", 2, "tree", most=DEEPEST_TREE)
     for level in range(depth + 1, DEEPEST_TREE + 1):
         if f"rate{level}" in asked:
@@ -148,7 +148,7 @@ def tree(asked: Mapping[str, str]) -> Topology:
     levels = [_level(asked, number + 1) for number in range(depth)]
     switches = [f"sw{i + 1}" for i in range(2**depth - 1)]
     hosts = [f"h{i + 1}" for i in range(2**depth)]
-    # Numbered row by row, the children of the i-th are the 2i-th and the next, leaves included.
+    # Numbered row by row with the leaves, the children of the i-th are the 2i-th and the next.
     names = ["", *switches, *hosts]
     links = tuple(
         Link(names[i // 2], names[i], levels[(i // 2).bit_length() - 1])
@@ -158,7 +158,7 @@ def tree(asked: Mapping[str, str]) -> Topology:
 
 
 def _level(asked: Mapping[str, str], level: int) -> LinkSettings:
-    """The limits of one level: `rate2` is the rate of level 2, in place of `rate`."""
+    """The limits of one level: `rate2` replaces `rate` at level 2."""
     own = {"rate": asked[f"rate{level}"]} if f"rate{level}" in asked else {}
     return _limits({**asked, **own}, "tree", {})
 
@@ -167,11 +167,11 @@ ROUTINGS = ("ecmp", "twocore", "onecore")
 
 
 def fattree(asked: Mapping[str, str]) -> Topology:
-    """The k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008), every link alike.
+    """The k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008), with equal links.
 
-    Its switches are routers here, so that flows spread over equal paths (`ecmp`) as they do in a
-    data centre. `twocore` and `onecore` leave one path up per aggregation router of a pod, or one
-    in all: the others are wired, and idle.
+    Its switches are routers here, so that flows spread over equal paths (`ecmp`) as in a data
+    centre. `twocore` and `onecore` leave one path per aggregation router of a pod, or one in all:
+    the other routers are idle.
     """
     settings = _limits(asked, "fattree", {})
     k = value(asked, "k", _even, 4, what="LAB fattree")
@@ -204,7 +204,7 @@ def fattree(asked: Mapping[str, str]) -> Topology:
 
 
 def _core_in_use(number: int, half: int, routing: str) -> bool:
-    """Each aggregation router of a pod has `half` cores of its own; the first stands for all."""
+    """Each aggregation router of a pod has links to `half` cores; the first one is used."""
     if routing == "ecmp":
         return True
     return number == 0 or (routing == "twocore" and number == half)
@@ -229,36 +229,31 @@ def _routing(text: str) -> str:
 
 Shape: TypeAlias = Callable[[Mapping[str, str]], Topology]
 
-SHAPES: Mapping[str, Shape] = {
-    "pair": pair,
-    "star": star,
-    "dumbbell": dumbbell,
-    "parallel": parallel,
-    "chain": chain,
-    "tree": tree,
-    "fattree": fattree,
-}
-
-# What each takes beside the limits of its links.
-SHAPE_SETTINGS: Mapping[str, Mapping[str, str]] = {
-    "pair": {},
-    "star": {"hosts": "how many (4)"},
-    "dumbbell": {"clients": "how many (2)", "servers": "how many (1)"},
-    "parallel": {
-        "clients": "how many (1)",
-        "queues": f"their kinds ({','.join(DEFAULT_QUEUES)}); on the command line joined by +",
-    },
-    "chain": {"routers": "how many (2)"},
-    "tree": {
-        "depth": "rows of switches (2)",
-        **{
-            f"rate{level}": f"of level {level}, if not rate" for level in range(1, DEEPEST_TREE + 1)
+# Each with its settings besides the limits of its links.
+SHAPES: Mapping[str, tuple[Shape, Mapping[str, str]]] = {
+    "pair": (pair, {}),
+    "star": (star, {"hosts": "how many (4)"}),
+    "dumbbell": (dumbbell, {"clients": "how many (2)", "servers": "how many (1)"}),
+    "parallel": (
+        parallel,
+        {
+            "clients": "how many (1)",
+            "queues": f"their kinds ({','.join(DEFAULT_QUEUES)}); on the command line joined by +",
         },
-    },
-    "fattree": {
-        "k": "ports of a router, even (4)",
-        "routing": "ecmp, twocore or onecore (ecmp)",
-    },
+    ),
+    "chain": (chain, {"routers": "how many (2)"}),
+    "tree": (
+        tree,
+        {"depth": "rows of switches (2)"}
+        | {
+            f"rate{level + 1}": f"of level {level + 1}, if not rate"
+            for level in range(DEEPEST_TREE)
+        },
+    ),
+    "fattree": (
+        fattree,
+        {"k": "ports of a router, even (4)", "routing": "ecmp, twocore or onecore (ecmp)"},
+    ),
 }
 
 

@@ -1,7 +1,7 @@
-"""Taking a lab down by what its record says: agents, other processes inside, namespaces, files.
+"""Taking a lab down by its record: agents, other processes inside, namespaces, files.
 
-An agent puts its host back before it ends. For one that was killed, its own `--recover` does so
-here, from its journal and inside its namespace: not all of a kernel's settings go with a namespace.
+An agent puts its host back before it ends. For a killed one, `--recover` does so from its journal,
+inside its namespace: some settings of a kernel outlive a namespace.
 """
 
 import shutil
@@ -31,15 +31,15 @@ PROCESS_GRACE_S = 2.0
 
 IP_TIMEOUT_S = 60.0
 
-# What a killed agent left running gets as long as it would have got from the agent.
+# Includes the grace of processes that a killed agent left running.
 RECOVERY_TIMEOUT_S = 30.0
 
 
 def take_down(state: Path, record: Record) -> list[str]:
-    """Remove all that the record names; what was really there, in words.
+    """Remove everything that the record names; what was removed, in words.
 
-    What is gone already is fine. LabError if something resists: the record then stays, so that a
-    later `netesto clean` can finish.
+    LabError if something cannot be removed: the record then stays, so that a later `netesto clean`
+    can finish.
     """
     namespaces = [name for name in record.namespaces if (NAMESPACE_FOLDER / name).exists()]
     inodes = identities(namespaces)
@@ -47,7 +47,7 @@ def take_down(state: Path, record: Record) -> list[str]:
     removed += _recover(record, namespaces)
     removed += _end_inside(inodes)
     _delete_namespaces(record.lab, namespaces)
-    # An agent that was just being started may have come in meanwhile; now none can any more.
+    # An agent that was just being started may have entered meanwhile; now none can any more.
     removed += _end_inside(inodes)
     removed += [f"namespace {name}" for name in namespaces]
     for folder in (record.sockets, record.files):
@@ -57,7 +57,7 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    """End those that run in the lab's namespaces, also one that was started an instant ago."""
+    """End the agents in the lab's namespaces, also one that was started an instant ago."""
     hosts = {
         identity: host
         for host, entry in record.hosts.items()
@@ -80,7 +80,7 @@ def _command_of(pid: int) -> str:
 
 
 def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
-    """Have the settings put back that killed agents had made: the journals that are not empty."""
+    """Put back the settings of killed agents: those whose journals are not empty."""
     recovered = []
     for host, entry in record.hosts.items():
         folder = Path(record.files) / host
@@ -97,7 +97,7 @@ def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
 
 
 def _end_inside(namespaces: Collection[Identity]) -> list[str]:
-    """End what runs in the namespaces; again, if it had started something meanwhile."""
+    """End what runs in the namespaces, until nothing does."""
     ended: list[str] = []
     while inside := _processes(namespaces):
         end_processes(inside, grace_s=PROCESS_GRACE_S)
@@ -105,13 +105,8 @@ def _end_inside(namespaces: Collection[Identity]) -> list[str]:
     return ended
 
 
-def processes_inside(names: Iterable[str]) -> list[int]:
-    """The processes whose network namespace is one of these, by number."""
-    return list(_processes(identities(names)))
-
-
 def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
-    """The processes in these namespaces, and in which each is."""
+    """The processes in these namespaces, and the namespace of each."""
     if not namespaces:
         return {}
     found = {pid: _identity(Path(f"/proc/{pid}/ns/net")) for pid in proc.numbers()}
@@ -119,13 +114,13 @@ def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
 
 
 def identities(names: Iterable[str]) -> set[Identity]:
-    """What tells these namespaces from all others, also when their names are gone."""
+    """What identifies these namespaces, also after their names are deleted."""
     found = (_identity(NAMESPACE_FOLDER / name) for name in names)
     return {identity for identity in found if identity is not None}
 
 
 def _identity(namespace: Path) -> Identity | None:
-    """None if it, or its process, is gone."""
+    """None if it, or its process, has ended."""
     try:
         status = namespace.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""From `LAB name k=v …` or a TOML file to a topology, with every mistake named."""
+"""From `LAB name k=v …` or a TOML file to a topology, with clear errors."""
 
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from netesto.lab.graph import (
     Topology,
 )
 from netesto.lab.links import LINK_SETTINGS, link_settings, meant
-from netesto.lab.shapes import SHAPE_SETTINGS, SHAPES
+from netesto.lab.shapes import SHAPES
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
@@ -24,18 +24,18 @@ __all__ = ["Link", "Node", "Topology", "build", "load"]
 def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str = "") -> Topology:
     """The topology that `LAB name k=v …` asks for; `LAB file=PATH` has an empty name.
 
-    PATH is looked for beside the file `script`, which says so, and then in the working folder;
-    `text` is what it holds, if that is known. UsageError if there is no such topology or setting,
-    or a value is wrong.
+    PATH is looked for beside the file `script`, which contains it, and then in the working folder;
+    `text` is its content, if known. UsageError if the topology or a setting is unknown, or a value
+    is invalid.
     """
     if not name:
         return _from_file_setting(settings, script, text)
     if name not in SHAPES:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
-    allowed = {**SHAPE_SETTINGS[name], **LINK_SETTINGS}
-    _refuse_unknown(settings, allowed, f"LAB {name}")
-    return replace(SHAPES[name](settings), asked=dict(settings))
+    shape, own = SHAPES[name]
+    _refuse_unknown(settings, {**own, **LINK_SETTINGS}, f"LAB {name}")
+    return replace(shape(settings), asked=dict(settings))
 
 
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:
@@ -87,7 +87,7 @@ def load(path: Path, *, text: str = "") -> Topology:
     rate = "10mbit"
     delay = 20
     ```
-    UsageError if it cannot be read, or something in it is wrong.
+    UsageError if it cannot be read or is invalid.
     """
     try:
         document = tomllib.loads(text or path.read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def load(path: Path, *, text: str = "") -> Topology:
         raise UsageError(f"{path}: links: write each as [[links]]")
     name = str(document.get("name", path.name))
     if name in SHAPES:
-        raise UsageError(f"{path}: name = {name!r}: that is the name of another topology")
+        raise UsageError(f"{path}: name = {name!r}: a built-in topology has this name")
     topology = Topology(
         name,
         tuple(_node(name, entry, path) for name, entry in nodes.items()),
@@ -115,7 +115,7 @@ def load(path: Path, *, text: str = "") -> Topology:
 
 def _table(entry: object, what: str) -> Mapping[str, object]:
     if not isinstance(entry, dict) or not entry:
-        raise UsageError(f"{what}: a table with entries is wanted here")
+        raise UsageError(f"{what}: a table with entries is required")
     return entry
 
 
@@ -123,7 +123,7 @@ def _node(name: str, entry: object, path: Path) -> Node:
     what = f"{path}: node {name}"
     if not NODE_NAME.match(name) or len(name) > LONGEST_NODE_NAME or name in RESERVED_NAMES:
         raise UsageError(
-            f"{what}: not a name for a node",
+            f"{what}: invalid name of a node",
             remedy=f"A letter, then letters, digits, - and _; at most {LONGEST_NODE_NAME} "
             f"characters; none of {', '.join(sorted(RESERVED_NAMES))}.",
         )
@@ -131,7 +131,7 @@ def _node(name: str, entry: object, path: Path) -> Node:
     _refuse_unknown(table, NODE_SETTINGS, what)
     kind = KINDS.get(str(table.get("kind")))
     if kind is None:
-        raise UsageError(f"{what}: kind: {NODE_SETTINGS['kind']} is wanted here")
+        raise UsageError(f"{what}: kind: {NODE_SETTINGS['kind']} is required")
     agent = table.get("agent", kind == "host")
     if not isinstance(agent, bool) or (agent and kind == "switch"):
         raise UsageError(f"{what}: agent: true or false, and false for a switch")
@@ -145,7 +145,7 @@ def _link(entry: object, what: str) -> Link:
     table = dict(_table(entry, what))
     between = table.pop("between", None)
     if not isinstance(between, list) or len(between) != 2:
-        raise UsageError(f"{what}: between = [node, node] is wanted")
+        raise UsageError(f"{what}: between = [node, node] is required")
     _refuse_unknown(table, LINK_SETTINGS, what)
     a, b = map(str, between)
     limits = {key: str(number) for key, number in table.items()}
@@ -164,13 +164,13 @@ def _check(topology: Topology, path: Path) -> None:
     for node in topology.nodes:
         neighbours = {link.other(node.name) for link in topology.links_of(node.name)}
         if not neighbours:
-            raise UsageError(f"{path}: node {node.name}: no link leads to it")
+            raise UsageError(f"{path}: node {node.name}: it has no link")
         if node.faces and node.faces not in neighbours:
             message = f"{path}: node {node.name}: device {node.faces}: not a neighbour"
             raise UsageError(f"{message}{meant(node.faces, neighbours)}")
     if not topology.hosts:
-        raise UsageError(f"{path}: no node has an agent, so no script could use it")
+        raise UsageError(f"{path}: no node has an agent, so no script can use it")
     first = topology.hosts[0]
     for host in topology.hosts[1:]:
         if not topology.path(first, host):
-            raise UsageError(f"{path}: no way from {first} to {host}")
+            raise UsageError(f"{path}: no path from {first} to {host}")

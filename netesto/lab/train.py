@@ -1,10 +1,10 @@
-"""The two ends of a packet train, each a command of its own inside a namespace.
+"""The two ends of a packet train, each a command inside a namespace.
 
     python -m netesto.lab.train receive ADDRESS         prints its port, later what arrived
     python -m netesto.lab.train send ADDRESS PORT RATE_BPS SECONDS FRAME_BYTES
                                                         prints what it sent, and when
 
-Imports nothing of ours but this file, so that it starts fast.
+Imports nothing of ours, so that it starts fast.
 """
 
 import json
@@ -14,23 +14,23 @@ import struct
 import sys
 import time
 
-# The receiver gives up when nothing comes for so long, and when nothing ever came: on a busy
-# machine the sender, a program, may take its time to start.
+# The receiver stops when nothing comes for so long. It waits longer for the first packet, because
+# on a busy machine the sender may start late.
 SILENCE_S = 0.1
 FIRST_PACKET_S = 15.0
 
-# socket(7); Python has no names for them. The first two may go beyond net.core.wmem_max and
-# rmem_max; the third makes the kernel note when a packet came, however late it is read.
+# socket(7); Python has no names for them. The first two may exceed net.core.wmem_max and rmem_max;
+# with the third the kernel notes when a packet arrived, however late it is read.
 SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35
 
 # A struct timespec.
 _TIMESTAMP = struct.Struct("@ll")
 
-# Enough for what arrives while the receiver is not scheduled, and for the sender never to wait:
-# the queue of the link shall be full, not the socket.
+# Enough for packets that arrive while the receiver is not scheduled, and to keep the sender from
+# waiting: the queue of the link is to be full, not the socket.
 BUFFER_BYTES = 8_000_000
 
-# Between two looks of the sender at how much it is behind.
+# How often the sender checks how much it is behind.
 PACE_S = 0.001
 
 # Ethernet, IP (without options) and UDP headers around the payload.
@@ -38,7 +38,7 @@ OVERHEAD_BYTES = {4: 14 + 20 + 8, 6: 14 + 40 + 8}
 
 
 def receive(address: str) -> None:
-    """Print the port, then for every packet of one train the instant it came and its size."""
+    """Print the port, then the instant of arrival and the size of every packet of one train."""
     with _socket(address) as sock:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -58,11 +58,10 @@ def receive(address: str) -> None:
 
 
 def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: int) -> None:
-    """Send frames of one size at a steady rate; late ones are made up for. Print them as `receive`
-    does, those sent in one go as one.
+    """Send frames of one size at a steady rate, catching up when late. Print them as `receive`
+    does, those sent together as one.
 
-    A train ends early if the receiver has given up: this sender was kept waiting, so that nothing
-    came for a while.
+    A train ends early if the receiver has stopped because this sender had to wait.
     """
     payload = bytes(frame_bytes - OVERHEAD_BYTES[_family(address)])
     with _socket(address) as sock:
@@ -85,7 +84,7 @@ def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: 
 
 
 def _instant(notes: list[tuple[int, int, bytes]]) -> float:
-    """When the kernel took a packet in, in seconds of its clock."""
+    """When the kernel received a packet, in seconds of its clock."""
     for level, kind, data in notes:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
             seconds, nanoseconds = _TIMESTAMP.unpack(data)

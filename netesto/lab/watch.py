@@ -1,4 +1,4 @@
-"""Stands beside a guest kernel until it ends: passes output and orders on, watches its clock."""
+"""Accompanies a guest kernel until it ends: passes output and orders on, watches its clock."""
 
 import contextlib
 import os
@@ -15,51 +15,51 @@ from netesto.errors import LabError
 from netesto.lab import inside, mconsole, spinner
 from netesto.lab.kernels import Kind
 
-# The most processor time that a guest may use without a sign of life. In real time that is that its
-# clock moves. In simulated time it is that everything waited for a moment: while a program looks at
-# the clock until it is late enough, time goes on by nanoseconds. One that computes and never waits
-# (reads a large capture, say) gives no sign, so this must be longer than any honest computation.
-# Wall time says little: on a busy machine a guest may get a tenth of it.
+# The maximum processor time of a guest without a sign of life. In real time the sign is that its
+# clock moves. In simulated time it is that all processes waited for a moment: while a program polls
+# the clock, time advances by nanoseconds. A program that only computes (reads a large capture, say)
+# gives no sign, so this must be longer than any useful computation. Wall time says little: on a
+# busy machine a guest may get a tenth of it.
 STALL_S = 120.0
 
-# Of what all processes compute, what one does that is to be ended alone. Where a thousand programs
-# are started at one instant of simulated time no one has so much.
+# The share of the processor time that marks a program to be ended. If a thousand programs start at
+# one instant of simulated time, none has so much.
 SPINNER_SHARE = 0.6
 
-# If it is not one program of an experiment, so many times as much: netesto itself may have much
-# to compute, and a thousand programs have.
+# If no single program of an experiment is the cause, wait so many times as long: netesto itself, or
+# a thousand programs, may have much to compute.
 DOUBT = 5
 
-# And so much once the command was told to end.
+# The maximum once the command was asked to end.
 HASTE_S = 2.0
 
-# But so many times as much wall time is too long in any case: then it waits for what never comes.
+# So many times as much wall time is too long in any case: the guest waits for what never comes.
 STALL_WALL = 10
 
-# Its processor time is not looked at before it has been silent for so long, and then no oftener.
+# The processor time is read after so much silence, and then at this interval.
 LULL_S = 1.0
 
 # After the wall-clock limit the command may still write what it has.
 LAST_WORDS_S = 20.0
 
-# What somebody can do about a program that never waits.
+# The remedy for a program that never waits.
 NEVER_WAITS = (
     "A loop that polls must sleep, or wait with a timeout; what sends must be slowed down by a path"
     " with a rate. --max-stall allows more."
 )
 
-# Of a command line that is told, and of the name that the kernel keeps of a process.
+# The maximum of a command line in messages, and of the kernel's name of a process.
 TOLD_CHARACTERS = 200
 NAME_CHARACTERS = 15
 
-# How soon what the command wrote is passed on: soon enough for the eye.
+# The delay of output, too short to be seen.
 LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A guest that was started: its folder, our end of the pipe for orders, its process; `end` can
-    be read when it has ended."""
+    """A started guest: its folder, our end of the pipe for orders, its process; the descriptor
+    `end` is readable when it has ended."""
 
     kind: Kind
     folder: Path
@@ -68,24 +68,24 @@ class Guest:
     child: process.Child
 
     def order(self, text: str) -> None:
-        """Pass an order in; a guest that has just ended does not mind."""
+        """Pass an order in; no error if the guest has just ended."""
         with contextlib.suppress(OSError):
             os.write(self.orders, f"{text}\n".encode())
 
     def doing(self) -> str:
-        """The process that has its processor, "" if it does not say."""
+        """The process that has its processor, "" if unknown."""
         return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
 
     @property
     def leader(self) -> int:
-        """Its kernel's process on this machine; 0 before it has said so."""
+        """Its kernel's process on this machine; 0 before it is known."""
         try:
             return int((self.folder / "guest" / "pid").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return 0
 
     def clock(self) -> tuple[str, str]:
-        """Its time in seconds, and how much of it nobody computed; "" before its command runs."""
+        """Its time and its idle time in seconds; "" before its command runs."""
         time_s, _, idle_s = (self.folder / "clock").read_text(encoding="utf-8").partition(" ")
         return time_s, idle_s
 
@@ -97,18 +97,18 @@ def size(terminal: int) -> tuple[int, int]:
 
 
 class Output:
-    """One output of the command: a file the guest appends to, passed on as it grows."""
+    """An output of the command: a file to which the guest appends, passed on as it grows."""
 
     def __init__(self, name: str, folder: Path, sink: int) -> None:
         self.name = name
         self.sink = sink
         self._source = (folder / name).open("rb", buffering=0)
-        # Kept here, so that an interrupt between reading and writing loses nothing.
+        # An attribute, so that an interrupt between reading and writing loses nothing.
         self._rest = b""
         self._is_closed = False
 
     def pass_on(self) -> bool:
-        """Write what is new to our own output; False, once, if that is closed."""
+        """Write new content to the sink; False, once, if that is closed."""
         while self._rest or self._read():
             if self._is_closed:
                 self._rest = b""
@@ -131,7 +131,7 @@ class Output:
 
 
 class Watch:
-    """Stands beside a guest until it ends."""
+    """Accompanies a guest until it ends."""
 
     def __init__(
         self,
@@ -156,14 +156,14 @@ class Watch:
         self._is_over_time = False
         self._last_sign = started
         self._next_glance = started
-        # What its processes had computed when it was first found to be silent.
+        # The processor time of its processes when it was first found silent.
         self._ticks: dict[int, int] | None = None
         self._has_ended_spinner = False
         self._patience = 1
         self._guest_time = self._idle_s = self._sign_s = ""
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
-        # The command was told to end, which it does not hear while another program never waits.
+        # The command was asked to end, which it does not notice while another program never waits.
         self._is_in_haste = False
 
     def run(self) -> None:
@@ -189,7 +189,7 @@ class Watch:
             return self._look()
 
     def _look(self) -> bool:
-        """Pass on what there is, then wait a moment; False when the guest has ended."""
+        """Wait a moment, then pass on new output; False when the guest has ended."""
         ended, _, _ = select.select([self._guest.end], [], [], LOOK_S)
         now = time.monotonic()
         self._note_clock(now)
@@ -217,7 +217,7 @@ class Watch:
         self._order(f"signal {int(signal.SIGINT)}")
 
     def _order(self, *orders: str) -> None:
-        """Pass orders in, once the guest has said that its command runs; before, it is deaf."""
+        """Pass orders in, or keep them until the guest's command runs."""
         self._waiting_orders += orders
         while self._guest_time and self._waiting_orders:
             self._guest.order(self._waiting_orders.pop(0))
@@ -254,8 +254,8 @@ class Watch:
         return used_s > limit_s or silent_s > STALL_WALL * self._stall_s
 
     def _end_spinner(self, now: float) -> None:
-        """End the program that keeps all others waiting, so that the rest goes on. LabError if it
-        cannot be told, or is not one that may be ended, or that did not help."""
+        """End the program that keeps all others waiting. LabError if it is unknown or may not be
+        ended, or if that did not help."""
         found = spinner.busiest(self._guest.leader, self._ticks or {})
         may_end = (
             self._guest.kind == "sim"
@@ -309,7 +309,7 @@ class Watch:
 
 @contextlib.contextmanager
 def _on_resize(action: Callable[[], None]) -> Iterator[None]:
-    """Call `action` whenever the terminal's size changes; only the main thread can be told."""
+    """Call `action` when the terminal's size changes, in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -321,8 +321,8 @@ def _on_resize(action: Callable[[], None]) -> Iterator[None]:
 
 
 def told(doing: str, argv: Sequence[str]) -> str:
-    """A process by its name and number, and how it was started. The name is left out where it may
-    be another one's: of two that wake each other either may be at work."""
+    """A process by name, number and command line. The name is left out if it may be another's: of
+    two processes that wake each other either may be running."""
     line = " ".join(" ".join(argv).split())
     shown = line if len(line) <= TOLD_CHARACTERS else f"{line[:TOLD_CHARACTERS]}…"
     if not argv:
@@ -336,8 +336,8 @@ def last_lines(folder: Path) -> str:
 
 
 def crash_report(console: str) -> str:
-    """The part of the kernel's own lines that says why it ended: from its panic on, or the end."""
+    """The lines of the console that say why the kernel ended: from its panic on, or the end."""
     lines = console.splitlines()
     panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
     told = lines[panics[0] :][:15] if panics else lines[-15:]
-    return "\n".join(told) or "(it said nothing)"
+    return "\n".join(told) or "(no output)"

@@ -1,7 +1,7 @@
-"""The ways that flows take through a lab, as its own kernel tells them.
+"""The paths of flows through a lab, as reported by its kernel.
 
-Of IPv4 only: asked for a way over IPv6, kernels (6.1 and 6.18) answer for another hash than that of
-the packets, so that half of the answers are wrong where there is a choice.
+IPv4 only: for IPv6, kernels (6.1 and 6.18) report the path of another hash than that of the
+packets, so half of the reports are wrong if there are two equal paths.
 """
 
 import ipaddress
@@ -19,19 +19,19 @@ from netesto.model import Address
 
 Protocol: TypeAlias = Literal["tcp", "udp"]
 
-# Milliseconds for hundreds of flows; the deadline is for a kernel that hangs.
+# Milliseconds for hundreds of flows; the timeout is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
 
-# So many flows for each of n equal paths miss one of them with a chance of n·e⁻²⁴.
+# With so many flows for each of n equal paths, one of them is unused with probability n·e⁻²⁴.
 FLOWS_FOR_EACH_PATH = 24
 
-# Where the source ports of such flows begin, and where the others are: any would do.
+# The first source port of such flows, and their destination port; any would do.
 FIRST_PORT, SERVER_PORT = 32768, 5201
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What the packets of a flow have in common, and routers go by."""
+    """What routers know of the packets of a flow."""
 
     source: Address
     destination: Address
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A step of a way: out by one interface, in by another."""
+    """A step of a path: out by one interface, in by another."""
 
     leaves: Place
     arrives: Place
@@ -58,14 +58,14 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Where the addresses of a lab are, and the namespaces of its nodes."""
+    """The interfaces with a lab's addresses, and the namespaces of its nodes."""
 
     namespaces: Mapping[str, str]
     places: Mapping[Address, Place]
 
     @classmethod
     def of_plan(cls, plan: Plan) -> "Map":
-        """The map of a lab that is built by this plan."""
+        """The map of a lab built by this plan."""
         return cls(
             {namespace.node.name: namespace.name for namespace in plan.namespaces},
             {
@@ -78,7 +78,7 @@ class Map:
 
     @classmethod
     def of_record(cls, record: Record) -> "Map":
-        """The map of a lab that is up, asked of its namespaces."""
+        """The map of a lab that is up, read from its namespaces."""
         namespaces = {name.removeprefix(f"{record.lab}-"): name for name in record.namespaces}
         return cls(
             namespaces,
@@ -102,20 +102,20 @@ def _addresses(node: str, namespace: str) -> dict[Address, Place]:
 
 
 def trace(lab_map: Map, flow: Flow) -> tuple[Hop, ...]:
-    """The way that one flow takes. LabError if the lab's kernel knows none."""
+    """The path of one flow. LabError if the lab's kernel knows none."""
     [way] = trace_all(lab_map, [flow])
     return way
 
 
 def trace_all(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
-    """The ways that flows take, in their order; many cost little more than one.
+    """The paths of flows, in their order; many cost little more than one.
 
-    Each node is asked what it does with the packets that come in by each of its interfaces.
-    LabError if one of them leads nowhere.
+    Each node is asked where it sends the packets that come in by each of its interfaces. LabError
+    if a flow does not arrive.
     """
     ways: list[list[Hop]] = [[] for _ in flows]
     arrived = {index: _place(lab_map, flow.source) for index, flow in enumerate(flows)}
-    # No way visits a node twice.
+    # No path visits a node twice.
     for _ in lab_map.namespaces:
         arrived = {
             index: place
@@ -133,17 +133,17 @@ def trace_all(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
                 ways[index].append(hop)
                 arrived[index] = hop.arrives
     stuck = flows[next(iter(arrived))]
-    raise LabError(f"no way from {stuck.source} to {stuck.destination}: packets go in circles")
+    raise LabError(f"no path from {stuck.source} to {stuck.destination}: a routing loop")
 
 
 def _place(lab_map: Map, address: Address) -> Place:
     if address not in lab_map.places:
-        raise LabError(f"{address}: no address of this lab")
+        raise LabError(f"{address}: not an address of this lab")
     return lab_map.places[address]
 
 
 def _hops(lab_map: Map, place: Place, flows: Sequence[Flow], *, is_start: bool) -> list[Hop]:
-    """The next step of each flow from a node to which it has come by an interface."""
+    """The next step of each flow from the node where it has arrived by an interface."""
     comes_in = "" if is_start else f" iif {place.device}"
     lines = [
         f"route get {flow.destination} from {flow.source}{comes_in} ipproto {flow.protocol} "
@@ -169,14 +169,14 @@ def _ip(words: Sequence[str], *, stdin: str | None = None) -> str:
     try:
         return process.run(["ip", *words], timeout=COMMAND_TIMEOUT_S, stdin=stdin).stdout
     except ProcessError as error:
-        raise LabError(f"cannot ask the lab for its ways: {error}") from error
+        raise LabError(f"cannot read the lab's paths: {error}") from error
 
 
 def describe(way: Sequence[Hop]) -> str:
-    """A way in words: "client1 ─ left ─ router ─ right ─ server1".
+    """A path in words: "client1 ─ left ─ router ─ right ─ server1".
 
-    An interface is called after the neighbour it leads to, which may be a switch; of more than two
-    switches in a row the first and the last are named.
+    An interface has the name of its neighbour, which may be a switch; of more than two switches in
+    a row the first and the last are named.
     """
     words = [way[0].leaves.node]
     for hop in way:
@@ -192,12 +192,12 @@ def _neighbour(place: Place) -> str:
     return place.device.partition(".")[0]
 
 
-# ---- whether equal paths are used ------------------------------------------------------------
+# ---- ECMP --------------------------------------------------------------------------------------
 
 
 def check(plan: Plan) -> None:
-    """LabError if a lab built by this plan leaves one of several equal paths empty: of flows from
-    its first host to the one with most of them."""
+    """LabError if flows do not use all equal paths from the first host to the one with most of
+    them, in a lab built by this plan."""
     if not any(namespace.buckets for namespace in plan.namespaces):
         return
     lab_map = Map.of_plan(plan)
@@ -212,7 +212,7 @@ def check(plan: Plan) -> None:
         raise LabError(
             f"{len(flows)} flows from {first.node.name} to {farthest} take {used} of {expected} "
             "equal paths",
-            remedy="Routers choose alike here. A fattree can do with routing=twocore.",
+            remedy="ECMP hashing is polarised. A fattree can use routing=twocore.",
         )
 
 
@@ -225,7 +225,7 @@ def sample(source: Address, destination: Address, count: int) -> list[Flow]:
 
 
 def _count(plan: Plan, lab_map: Map, start: Namespace, end: Namespace) -> int:
-    """How many equal paths the plan's routes make between two hosts."""
+    """The number of equal paths between two hosts by the plan's routes."""
     destination = end.addresses[4]
     if any(destination in address.network for own in start.interfaces for address in own.addresses):
         return 1

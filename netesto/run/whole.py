@@ -171,17 +171,7 @@ class _Whole:
             self._watcher.say(path.describe())
         if not self._request.force:
             probe.refuse(found)
-        return tuple(
-            PathRecord(
-                source=path.source,
-                destination=path.destination,
-                asked_rtt_ms=path.asked_rtt_ms,
-                measured_rtt_ms=path.measured_rtt_ms,
-                asked_rate_bps=path.asked_rate_bps,
-                measured_rate_bps=path.measured_rate_bps,
-            )
-            for path in found
-        )
+        return tuple(found)
 
     # ---- the plan ------------------------------------------------------------------------
 

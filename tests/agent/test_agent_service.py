@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from agent_values import ShellTool, request
 
+from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
-from netesto.agent.session import Premises
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock

@@ -56,7 +56,7 @@ def said(capsys, place: str) -> list[str]:
             47,
             "module parameter tcp_nv nv_pad=-1: not allowed",
         ),
-        ("SET_QDISC host=a qdisc=../fq", 24, "'../fq' is no name of a qdisc"),
+        ("SET_QDISC host=a qdisc=../fq", 24, "invalid name of a qdisc '../fq'"),
         ("SET_QDISC host=a qdisc=fq action=del", 34, "qdisc action 'del' is not allowed"),
         ("SET_QDISC host=a qdisc=fq rate=1mbit", 32, "qdisc fq has no rate"),
         ("SET_QDISC host=a qdisc=fq limit=9k", 33, "qdisc fq: limit 9k"),
@@ -71,12 +71,12 @@ def said(capsys, place: str) -> list[str]:
         (
             "SET_NETEM host=a netem_delay=0.0000001",
             30,
-            "netem: a delay of 1e-07 ms is none: below a nanosecond",
+            "netem: a delay of 1e-07 ms is less than a nanosecond",
         ),
         (
             "SET_NETEM host=a netem_delay=0 loss=0.000000001",
             37,
-            "netem: a loss of 1e-09 % is none: below 1 in 2^32",
+            "netem: a loss of 1e-09 % is less than 1 in 2^32",
         ),
     ],
 )

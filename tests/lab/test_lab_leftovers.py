@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from processes import inside
 
 from netesto import process
 from netesto.lab import leftovers, netns, records, teardown
@@ -19,12 +20,12 @@ def test_a_killed_lab_is_removed_by_its_record(state: Path, hold, left_of):
     holder = hold()
     record = records.read_all(state)[0]
     # What starts it must first enter the namespace.
-    process.wait_until(lambda: teardown.processes_inside(record.namespaces) != [], timeout=20)
-    [sleeper] = teardown.processes_inside(record.namespaces)
+    process.wait_until(lambda: inside(record.namespaces) != [], timeout=20)
+    [sleeper] = inside(record.namespaces)
     holder.kill()
     holder.wait(10)
     assert leftovers.clean(state) == [
-        f"lab {record.lab}: process {sleeper}",
+        f"lab {record.lab}: process {sleeper.pid}",
         f"lab {record.lab}: namespace {record.lab}-a",
         f"lab {record.lab}: namespace {record.lab}-b",
         f"lab {record.lab}: its record",

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import agents_in, inside, is_alive
 
 from netesto import process
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
-from netesto.lab import netns, plan, probe, records, teardown, topology
+from netesto.lab import netns, plan, probe, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
 from netesto.model import Endpoint
@@ -171,13 +172,14 @@ def answers(endpoint: Endpoint) -> bool:
 def test_every_host_has_an_agent_that_listens(state: Path, planned):
     with netns.up(planned("dumbbell", clients="1"), state=state) as lab:
         refused = [endpoint.host for endpoint in lab.endpoints.values() if not answers(endpoint)]
-        assert (list(lab.record.agents), refused) == (["client1", "router", "server1"], [])
+        assert (list(lab.endpoints), refused) == (["client1", "router", "server1"], [])
 
 
 @pytest.mark.lab
 def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, planned):
     with netns.up(planned("pair"), state=state) as lab:
-        pid = lab.record.agents["a"].pid
+        [agent] = agents_in([lab.record.hosts["a"].namespace])
+        pid = agent.pid
         there = Path(f"/proc/{pid}/ns/net").stat().st_ino
         interfaces = {path.name for path in Path(f"/proc/{pid}/root/sys/class/net").iterdir()}
         namespace = records.NAMESPACE_FOLDER / lab.record.hosts["a"].namespace
@@ -190,17 +192,9 @@ def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, p
 @pytest.mark.lab
 def test_agents_of_a_lab_are_started_by_one_process_that_goes_with_them(state: Path, planned):
     with netns.up(planned("pair"), state=state) as lab:
-        parents = {psutil.Process(agent.pid).ppid() for agent in lab.record.agents.values()}
+        parents = {agent.ppid() for agent in agents_in(lab.record.namespaces)}
         [nursery] = [psutil.Process(pid) for pid in parents]
     assert process.wait_until(lambda: not is_alive(nursery), timeout=20)
-
-
-def is_alive(nursery: psutil.Process) -> bool:
-    """A zombie, which nobody has asked for its end yet, is not."""
-    try:
-        return nursery.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
@@ -217,9 +211,9 @@ def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
 @pytest.mark.lab
 def test_agents_end_with_the_lab(state: Path, planned, left_of):
     with netns.up(planned("pair"), state=state) as lab:
-        agents = lab.record.agents.values()
-        assert [agent.alive for agent in agents] == [True, True]
-    assert [agent.alive for agent in agents] == [False, False]
+        agents = agents_in(lab.record.namespaces)
+        assert [is_alive(agent) for agent in agents] == [True, True]
+    assert [is_alive(agent) for agent in agents] == [False, False]
     assert left_of(lab.record) == []
 
 
@@ -267,8 +261,8 @@ def test_what_runs_in_a_namespace_ends_with_it(state: Path, planned):
         names = lab.record.namespaces
         sleeper = subprocess.Popen(lab.command("a", ["sleep", "600"]))
         # What starts it must first enter the namespace.
-        process.wait_until(lambda: teardown.processes_inside(names) != [], timeout=20)
-        assert teardown.processes_inside(names) == [sleeper.pid]
+        process.wait_until(lambda: inside(names) != [], timeout=20)
+        assert [each.pid for each in inside(names)] == [sleeper.pid]
     assert sleeper.wait(5) == -signal.SIGTERM
 
 

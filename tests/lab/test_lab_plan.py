@@ -43,7 +43,6 @@ def test_a_pair_whole():
             interfaces=(
                 Interface(
                     name=peer,
-                    peer=peer,
                     settings=TEN,
                     addresses=(
                         ip_interface(f"10.0.1.{number}/24"),
@@ -55,14 +54,14 @@ def test_a_pair_whole():
             sysctls=IP_SYSCTLS,
         )
 
-    def middle(name: str, peer: str, onto: str) -> Interface:
-        return Interface(name=name, peer=peer, settings=TEN, onto=onto, qdiscs=(TBF,))
+    def middle(name: str, onto: str) -> Interface:
+        return Interface(name=name, settings=TEN, onto=onto, qdiscs=(TBF,))
 
     links = Namespace(
         name="nt3f-links",
         node=Node("links", "wires"),
         device="",
-        interfaces=(middle("b-a", "a", "a-b"), middle("a-b", "b", "b-a")),
+        interfaces=(middle("b-a", "a-b"), middle("a-b", "b-a")),
         routes=(),
         sysctls=SWITCH_SYSCTLS,
     )
@@ -101,13 +100,11 @@ def test_the_router_of_a_dumbbell():
         interfaces=(
             Interface(
                 name="left",
-                peer="left",
                 settings=LinkSettings(),
                 addresses=(ip_interface("10.0.1.254/24"), ip_interface("fd4e:6574:6573:1::fe/64")),
             ),
             Interface(
                 name="right",
-                peer="right",
                 settings=TEN,
                 addresses=(ip_interface("10.0.2.254/24"), ip_interface("fd4e:6574:6573:2::fe/64")),
             ),

@@ -1,39 +1,24 @@
 """What is written down of a lab."""
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from netesto import proc
 from netesto.errors import LabError
-from netesto.lab import leftovers, records
+from netesto.lab import leftovers, life, records
 from netesto.lab.records import HostRecord, Record
-from netesto.proc import ProcessIdentity
-
-HERE = proc.identity_of(os.getpid())
 
 RECORD = Record(
     lab="nt3f",
     topology="pair",
-    owner=HERE,
+    owner=os.getpid(),
     namespaces=("nt3f-a", "nt3f-b"),
     sockets="/run/netesto/nt3f",
     files="/var/labs/nt3f",
     hosts={"a": HostRecord("nt3f-a", "/run/netesto/nt3f/a", "b", ("10.0.1.1", "fd4e::1"))},
-    agents={"a": ProcessIdentity(4711, 99, "boot")},
 )
-
-
-def gone() -> ProcessIdentity:
-    """The identity of a process that has ended."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        identity = proc.identity_of(child.pid)
-    assert identity is not None
-    return identity
 
 
 def test_a_record_is_read_back(tmp_path: Path):
@@ -56,7 +41,7 @@ def test_a_name_is_taken_once(tmp_path: Path):
 
 def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
     records.create(tmp_path, RECORD)
-    records.update(tmp_path, replace(RECORD, agents={}))
+    records.update(tmp_path, replace(RECORD, owner=None))
     assert [path.name for path in tmp_path.iterdir()] == ["nt3f.json"]
 
 
@@ -65,22 +50,13 @@ def test_a_lab_of_a_living_process_is_not_abandoned(tmp_path: Path):
         assert not records.is_abandoned(tmp_path, RECORD)
 
 
-def test_a_lab_of_a_living_process_has_whatever_number_it_seems_to_have(tmp_path: Path):
-    with records.living(tmp_path, RECORD.lab):
-        assert not records.is_abandoned(tmp_path, replace(RECORD, owner=gone()))
-
-
 def test_a_lab_of_a_dead_process_is_abandoned_whoever_has_its_number_now(tmp_path: Path):
     (tmp_path / f"{RECORD.lab}.lock").touch()
     assert records.is_abandoned(tmp_path, RECORD)
 
 
-def test_an_older_record_of_a_living_process_is_not_abandoned(tmp_path: Path):
-    assert not records.is_abandoned(tmp_path, RECORD)
-
-
-def test_an_older_record_of_a_dead_process_is_abandoned(tmp_path: Path):
-    assert records.is_abandoned(tmp_path, replace(RECORD, owner=gone()))
+def test_a_record_without_a_lock_is_abandoned(tmp_path: Path):
+    assert records.is_abandoned(tmp_path, RECORD)
 
 
 def test_a_name_that_is_recorded_is_not_answered_for_anew(tmp_path: Path):
@@ -118,16 +94,6 @@ def test_a_lab_that_may_stay_is_nobody_s(tmp_path: Path):
     )
 
 
-def test_a_process_with_the_same_number_is_another():
-    assert HERE is not None
-    assert not replace(HERE, start_ticks=HERE.start_ticks - 1).alive
-
-
-def test_a_process_before_the_last_boot_is_gone():
-    assert HERE is not None
-    assert not replace(HERE, boot="another").alive
-
-
 def test_a_lab_that_stays_is_never_abandoned(tmp_path: Path):
     assert not records.is_abandoned(tmp_path, replace(RECORD, owner=None))
 
@@ -155,5 +121,6 @@ def test_no_folder_means_no_labs(tmp_path: Path):
 def test_cleaning_leaves_living_labs_and_those_that_stay(tmp_path: Path):
     records.create(tmp_path, RECORD)
     records.create(tmp_path, replace(RECORD, lab="nt40", owner=None))
-    assert leftovers.clean(tmp_path) == []
+    with life.held(tmp_path / "nt3f.lock"):
+        assert leftovers.clean(tmp_path) == []
     assert [record.lab for record in records.read_all(tmp_path)] == ["nt3f", "nt40"]

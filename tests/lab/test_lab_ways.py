@@ -107,7 +107,7 @@ def test_a_flow_of_udp_has_a_way_too(raise_lab):
 
 def test_an_address_of_nobody_is_named():
     flow = Flow(source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1)
-    with pytest.raises(LabError, match=r"10\.0\.0\.1: no address of this lab"):
+    with pytest.raises(LabError, match=r"10\.0\.0\.1: not an address of this lab"):
         ways.trace(Map({}, {}), flow)
 
 

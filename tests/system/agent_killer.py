@@ -21,8 +21,10 @@ PATIENCE_S = 350
 def agent_of(host: str, runner: int) -> int:
     """The process id of the agent of `host` in the lab that the run `runner` has built."""
     labs = records.read_all(records.STATE_FOLDER)
-    [lab] = [each for each in labs if each.owner is not None and each.owner.pid == runner]
-    return lab.agents[host].pid
+    [lab] = [each for each in labs if each.owner == runner]
+    inside = process.run(["ip", "netns", "pids", lab.hosts[host].namespace], timeout=10)
+    # All else there is started by it.
+    return min(map(int, inside.stdout.split()))
 
 
 def main(host: str, text: str, output: Path, argv: list[str]) -> int:

@@ -94,7 +94,7 @@ def left_of(run: int, place: Place) -> list[Path]:
     labs = [
         records.path_of(records.STATE_FOLDER, record.lab)
         for record in records.read_all(records.STATE_FOLDER)
-        if record.owner is not None and record.owner.pid == run
+        if record.owner == run
     ]
     return [*labs, *place.temporary.iterdir()]
 

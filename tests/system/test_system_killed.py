@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 from places import GROUNDS, GUESTS, PATIENCE_S, Place, place_on, skip_unless_possible
+from processes import inside, is_alive
 from whole_runs import TWO_FLOWS, command
 
-from netesto import proc, process
+from netesto import process
 from netesto.lab import guest, owned, records
-from netesto.proc import ProcessIdentity
 
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)
@@ -49,7 +50,7 @@ class Made:
     """What a run in progress has on this machine."""
 
     paths: tuple[Path, ...]
-    processes: tuple[ProcessIdentity, ...]
+    processes: tuple[psutil.Process, ...]
 
     @property
     def there(self) -> list[object]:
@@ -58,7 +59,7 @@ class Made:
         return self._now()
 
     def _now(self) -> list[object]:
-        alive = [identity for identity in self.processes if identity.alive]
+        alive = list(filter(is_alive, self.processes))
         return [*(path for path in self.paths if path.exists()), *alive]
 
 
@@ -70,22 +71,9 @@ def made_by(run: int, place: Place) -> Made:
     return made
 
 
-def identities(pids: list[int]) -> tuple[ProcessIdentity, ...]:
-    return tuple(found for pid in pids if (found := proc.identity_of(pid)) is not None)
-
-
 def lab_of(run: int) -> Made:
     """Namespaces, record, sockets and files of its lab; agents and all that they have started."""
-    [record] = [
-        record
-        for record in records.read_all(records.STATE_FOLDER)
-        if record.owner is not None and record.owner.pid == run
-    ]
-    inside = [
-        int(pid)
-        for name in record.namespaces
-        for pid in process.run(["ip", "netns", "pids", name], timeout=10).stdout.split()
-    ]
+    [record] = [record for record in records.read_all(records.STATE_FOLDER) if record.owner == run]
     return Made(
         (
             *(records.NAMESPACE_FOLDER / name for name in record.namespaces),
@@ -93,7 +81,7 @@ def lab_of(run: int) -> Made:
             Path(record.sockets),
             Path(record.files),
         ),
-        identities(inside),
+        tuple(inside(record.namespaces)),
     )
 
 
@@ -108,17 +96,15 @@ def guest_pid(run: int, place: Place) -> int:
 
 def guest_of(run: int, place: Place) -> Made:
     """Its guest's folder; the guest's kernel, and every process that is one of the guest's."""
-    return Made((guest_folder(run, place),), identities(session(guest_pid(run, place))))
+    return Made((guest_folder(run, place),), tuple(session(guest_pid(run, place))))
 
 
-def session(leader: int) -> list[int]:
-    """Processes of a session; the sixth word of their stat, counted without the name."""
-    found: list[int] = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            _, _, _, number, *_ = stat.read_text().rpartition(")")[2].split()
-            if int(number) == leader:
-                found.append(int(stat.parent.name))
+def session(leader: int) -> list[psutil.Process]:
+    """The processes of a session."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError):
+            found += [each] if os.getsid(each.pid) == leader else []
     return found
 
 
@@ -131,7 +117,7 @@ class Foreign:
 
     namespaces: list[str] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
-    processes: list[ProcessIdentity] = field(default_factory=list)
+    processes: list[psutil.Process] = field(default_factory=list)
 
     @property
     def lost(self) -> list[object]:
@@ -139,7 +125,7 @@ class Foreign:
         return [
             *(name for name in self.namespaces if not is_wired(name)),
             *(path for path in self.paths if not path.exists()),
-            *(one for one in self.processes if not one.alive),
+            *(one for one in self.processes if not is_alive(one)),
         ]
 
 
@@ -171,7 +157,7 @@ def foreign_lab(foreign: Foreign, stack: contextlib.ExitStack, place: Place) -> 
     process.run(["ip", "-netns", name, *cable], timeout=10)
     sleep = ["ip", "netns", "exec", name, "sleep", "1000"]
     sleeper = stack.enter_context(process.background(sleep, stdout=place.folder / "sleeper"))
-    foreign.processes += identities([sleeper.pid])
+    foreign.processes += [psutil.Process(sleeper.pid)]
 
 
 # ---- the controller ------------------------------------------------------------------------------

@@ -1,0 +1,33 @@
+"""Processes of a lab, as tests look at them."""
+
+import contextlib
+from collections.abc import Iterable
+
+import psutil
+
+from netesto import process
+
+
+def inside(namespaces: Iterable[str]) -> list[psutil.Process]:
+    """The processes in these network namespaces."""
+    found = []
+    for name in namespaces:
+        for pid in process.run(["ip", "netns", "pids", name], timeout=10).stdout.split():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(int(pid)))
+    return found
+
+
+def agents_in(namespaces: Iterable[str]) -> list[psutil.Process]:
+    """The agents in these network namespaces: all else there is started by them."""
+    found = inside(namespaces)
+    pids = {each.pid for each in found}
+    return [each for each in found if is_alive(each) and each.ppid() not in pids]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A zombie, which nobody has asked for its end yet, is not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
