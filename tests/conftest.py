@@ -18,7 +18,9 @@ from netesto import process
 SLOWEST_FIRST = ("system", "lab_guest", "docs", "libraries", "lab", "agent")
 
 # Fixtures that cost nothing to have in every worker.
-CHEAP = frozenset({"working_folder", "_signals_heeded", "lab_obstacle"})
+CHEAP = frozenset({"working_folder", "_signals_heeded", "lab_obstacle", "tmp_path_factory"})
+
+GROUNDS = ("lab", "uml", "sim")
 
 # How fast this machine happens to be is no fact that a test states.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +29,7 @@ settings.load_profile("patient")
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Workers (pytest -n) run the tests of one expensive fixture together, on each ground, and of
     other files whatever comes: what takes long comes first."""
@@ -41,22 +44,20 @@ def place_of(folder: str) -> int:
 
 
 def group_of(item: pytest.Item) -> str:
-    """What a test shares with others: a file's fixtures, with the parameters that they have; ""
-    for a test of a whole run that shares nothing."""
+    """What a test shares with others: its file, or those of a ground in it; "" for a test of a
+    whole run that shares nothing."""
     if item.path.parent.name not in {"system", "lab_guest"}:
         return str(item.path)
     assert isinstance(item, pytest.Function)
-    shared = {
-        name: definitions[-1]
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    grounds = [each for each in parameters if each in GROUNDS]
+    if grounds:
+        return f"{item.path}-{grounds[0]}"
+    is_shared = any(
+        definitions[-1].scope != "function" and name not in CHEAP
         for name, definitions in item._fixtureinfo.name2fixturedefs.items()
-        if definitions[-1].scope != "function" and definitions[-1].baseid and name not in CHEAP
-    }
-    if not shared:
-        return ""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return "-".join(
-        [item.path.name, *(str(parameters[name]) for name in shared if name in parameters)]
     )
+    return str(item.path) if is_shared else ""
 
 
 @pytest.fixture(scope="session", autouse=True)

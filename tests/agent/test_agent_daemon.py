@@ -280,7 +280,10 @@ async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: 
     async with client.held() as a, server.held() as b:
         await a.start(request(duration_s=30), await b.expect(request()), None)
         await events_until(a, "started")
-    assert [processes_of(life_of(daemon)) for daemon in (client, server)] == [[], []]
+    lives = [life_of(daemon) for daemon in (client, server)]
+    assert await process.wait_until_async(
+        lambda: not any(processes_of(life) for life in lives), timeout=DEADLINE_S
+    )
     async with client.held() as a:
         paths = [entry.path for entry in await a.files(1)]
     assert "flow.1.1.out" in paths
