@@ -8,9 +8,10 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from netesto.language.dryrun import DryRun
-from netesto.language.interpreter import Interpreter
+from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
+from netesto.language.plan import SourceFile
+from netesto.language.planner import make
 
 PASSES = 100_000
 
@@ -58,10 +59,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def dry_run(text: str) -> None:
     library = Path(__file__).parents[2] / "lib"
-    lines: list[str] = []
-    port = DryRun(lambda _: lines.clear())
-    interpreter = Interpreter(port, library_path=[library], seed=1, definitions={})
-    interpreter.run_text(text)
+    script, printer = SourceFile("script", text), Printer(lambda _: None)
+    make(script, library_path=[library], seed=1, definitions={}, watch=printer.show).close()
 
 
 def peak_kilobytes(text: str) -> float:

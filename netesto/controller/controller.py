@@ -152,7 +152,6 @@ class Controller:
         if experiment is None:
             raise ScriptError(
                 f"there is no experiment {exp} to process",
-                place=notes.place,
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.fetch_rest(experiment))

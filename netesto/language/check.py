@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError
 from netesto.language import ast, ports
-from netesto.language.dryrun import Columns, DryRun
 from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import MAX_ITERATIONS, Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.plan import STANDARD_INPUT, Warned
+from netesto.language.planner import Planner
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, UndefinedError
@@ -32,7 +32,7 @@ LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
 LabWarnings: TypeAlias = Callable[
     [ports.LabRequest, Sequence[ports.RemoteCommand]], Sequence[Warned]
 ]
-KnownColumns: TypeAlias = Callable[[Path | None], Columns | None]
+KnownColumns: TypeAlias = Callable[[Path | None], ports.Columns | None]
 
 
 def check(
@@ -99,9 +99,9 @@ class _Checker:
         self._definitions = definitions
         self._max_iterations = max_iterations
 
-    def check(self, text: str, known: Columns | None) -> DryRun:
+    def check(self, text: str, known: ports.Columns | None) -> Planner:
         """Find what is wrong in a script, and what it needs; what it asks for."""
-        port, errors = DryRun(known=known), list[ScriptError]()
+        port, errors = Planner(seed=0, columns=known), list[ScriptError]()
         interpreter = Interpreter(
             port,
             library_path=self._library_path,
@@ -134,7 +134,7 @@ class _Checker:
 
     def check_commands(
         self,
-        port: DryRun,
+        port: Planner,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
         lab_warnings: LabWarnings,

@@ -94,50 +94,41 @@ class Timeline:
     def take(self, step: ports.Step) -> None:
         """A step is carried out."""
         match step:
+            case ports.DoClient():
+                self._accept(step)
+            case ports.DoServer():
+                self.now_s += self._costs.server_s
+            case ports.GetData():
+                self.now_s += self._costs.data_s
             case ports.RemoteCommand():
-                self.remote(step)
-            case ports.Wait():
-                self.wait(step.mean_s)
-            case ports.WaitFlows():
-                self.wait_flows(step.exp, step.timeout_s)
-            case ports.StartFlows():
-                self.start_flows(step.lead_s)
-            case ports.ProcessExperiment():
-                self.process(step.exp)
+                self.now_s += self._costs.setting_s
+            case ports.Wait(mean_s=mean_s):
+                self.now_s += mean_s
+            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+                self._wait_flows(exp, timeout_s)
+            case ports.StartFlows(lead_s=lead_s):
+                self._start_held(lead_s)
+            case ports.ProcessExperiment(exp=exp):
+                self._process(exp)
 
     def lab(self) -> None:
         """A lab is built, and its paths are measured."""
         self.now_s += self._costs.lab_s
 
-    def wait(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def remote(self, command: ports.RemoteCommand) -> None:
-        """A command is carried out."""
-        match command:
-            case ports.DoClient():
-                self._accept(command)
-            case ports.DoServer():
-                self.now_s += self._costs.server_s
-            case ports.GetData():
-                self.now_s += self._costs.data_s
-            case _:
-                self.now_s += self._costs.setting_s
-
-    def start_flows(self, lead_s: float) -> None:
+    def _start_held(self, lead_s: float) -> None:
         """Flows that were held start, `lead_s` from now."""
         for command in self._held:
             self._run(command, self.now_s + lead_s)
         self._held.clear()
 
-    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
+    def _wait_flows(self, exp: int, timeout_s: float | None) -> None:
         """On to the end of the experiment's last flow, or for `timeout_s`."""
         if exp not in self._open:
             return
         known_s = max(self.now_s, self._open[exp].end_s + self._costs.end_s)
         self.now_s = known_s if timeout_s is None else min(known_s, self.now_s + timeout_s)
 
-    def process(self, exp: int) -> None:
+    def _process(self, exp: int) -> None:
         """The experiment becomes results."""
         experiment, costs = self._open.pop(exp, _Open()), self._costs
         self.now_s += costs.experiment_s + costs.group_s * experiment.groups

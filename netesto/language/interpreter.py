@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeGuard
 
-from netesto.errors import Place, ScriptError, UsageError
+from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
 from netesto.language.commands import ALL_NAMES
 from netesto.language.lines import Block, Report, read
@@ -84,14 +84,6 @@ class Interpreter:
         for name, value in definitions.items():
             self._machine.scope.set(check_name(name), value)
 
-    def run_file(self, path: Path) -> None:
-        """Run a script. UsageError if it cannot be read, ScriptError if it is wrong."""
-        try:
-            text = read_script(path)
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
-        self.run_text(text, str(path))
-
     def run_text(self, text: str, file: str = STANDARD_INPUT) -> None:
         """Run the text of a script; `file` names it in messages."""
         self._files[Path(file).resolve()] = SourceFile(file, text)
@@ -107,10 +99,6 @@ class Interpreter:
             max_iterations=self._max_iterations,
             macros=frozenset(self._machine.ran),
         )
-
-    def notes(self) -> ports.ExperimentNotes:
-        """What the script says of the experiment that runs now, should it end before its time."""
-        return self._machine.notes.of_experiment(self._machine.remote.exp_name)
 
     def _run(self, text: str, file: str) -> None:
         try:

@@ -10,7 +10,7 @@ from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.cells import Cells
-from netesto.language.claims import check_kinds, claim, holds, seen
+from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.ports import REPETITION
@@ -64,7 +64,8 @@ def parse_seconds(text: str) -> float:
 
 
 def wait(machine: Machine, words: Words, _: ast.Row) -> None:
-    machine.port.wait(parse_seconds(words[0]))
+    seconds = parse_seconds(words[0])
+    machine.port.do(ports.Wait(seconds=seconds, mean_s=seconds))
 
 
 def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -77,7 +78,7 @@ def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
             remedy=f"The shorter time comes first: RAND_WAIT {words[1]} {words[0]}",
         )
     seconds = low + (high - low) * machine.random.random()
-    machine.port.random_wait(seconds, mean_s=(low + high) / 2)
+    machine.port.do(ports.Wait(seconds=seconds, mean_s=(low + high) / 2))
 
 
 def describe(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -127,7 +128,7 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def echo(machine: Machine, words: Words, _: ast.Row) -> None:
-    machine.port.echo(plain(" ".join(words)))
+    machine.port.do(ports.Echo(text=plain(" ".join(words))))
 
 
 def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
@@ -138,9 +139,8 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
             "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
         )
     machine.check_factors()
-    notes = machine.notes.of_experiment(machine.remote.finish(exp), row.place())
-    machine.processed = exp
-    machine.columns = machine.port.process_experiment(exp, notes)
+    notes = machine.notes.of_experiment(machine.remote.finish(exp))
+    machine.process(exp, notes, row.place())
 
 
 def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
@@ -178,7 +178,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     """ASSERT: `text` has its variables filled in, and its quotes still on."""
     text = needed(text)
     tree = claim(text)
-    if machine.columns is None:
+    if not machine.processed:
         raise MisuseError(
             "ASSERT before any PROCESS_EXP",
             remedy="It claims something of the experiment before it.",
@@ -189,25 +189,18 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             "ASSERT is about the last experiment that was processed, not about the one that runs",
             row,
         )
-    if isinstance(machine.columns, ports.Expected):
-        if machine.columns.kinds is not None:
-            check_kinds(tree, machine.columns.kinds)
-        machine.port.claim(
-            ports.Claim(
-                exp=machine.processed,
-                text=text.strip(),
-                message=message,
-                place=row.place(),
-                chain=machine.chain(),
-            )
+    kinds = machine.port.column_kinds()
+    if kinds is not None:
+        check_kinds(tree, kinds)
+    machine.port.do(
+        ports.Claim(
+            exp=machine.processed,
+            text=text.strip(),
+            message=message,
+            place=row.place(),
+            chain=machine.chain(),
         )
-    elif machine.columns and not holds(tree, machine.columns):
-        found = ", ".join(seen(tree, machine.columns))
-        said = f"{message}: {text.strip()}" if message else text.strip()
-        # Of a cell that is passed over, the columns know what the number was.
-        exp = machine.columns.get("exp", "").partition(".")[0] or machine.processed
-        said = f"experiment {exp}: {said}" + (f", but {found}" if found else "")
-        machine.port.assert_failed(said, row.place())
+    )
 
 
 def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -221,7 +214,8 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
             row.place(), "START_FLOWS: no flow waits for it; hold=1 makes a DO_CLIENT wait", row
         )
     machine.remote.has_held = False
-    machine.port.start_flows(read(LOCAL_KEYED["START_FLOWS"], words).number("lead"))
+    lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
+    machine.port.do(ports.StartFlows(lead_s=lead_s))
 
 
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:

@@ -3,12 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
+from netesto.language.plan import drawn
 from netesto.language.ports import REPETITION
 from netesto.language.remote import Remote
 from netesto.language.scope import (
@@ -80,14 +81,13 @@ class Notes:
             whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
         return whole
 
-    def of_experiment(self, exp_name: str, place: Place | None = None) -> ports.ExperimentNotes:
+    def of_experiment(self, exp_name: str) -> ports.ExperimentNotes:
         """What they say of an experiment that is called so."""
         return ports.ExperimentNotes(
             exp_name=exp_name,
             description=self.description,
             columns={**self.other, **self.factors()},
             cell=self.cell(),
-            place=place,
         )
 
     def factors(self) -> dict[str, str]:
@@ -109,9 +109,8 @@ class Machine:
         self.notes = Notes()
         self.seed = seed
         self.random = random.Random(seed)
-        # The experiment that was processed last, and its columns.
+        # The experiment that was processed last; 0 if none was.
         self.processed = 0
-        self.columns: Mapping[str, str] | ports.Expected | None = None
         self.has_lab = False
         self.has_sent = False
         self.tracing = False
@@ -128,36 +127,34 @@ class Machine:
         self.attempts: Mapping[str, int] = {}
 
     def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
-        """Run a part of the script (see Port.enter_part), again if the port wants it.
+        """Run a part of the script (see Port.enter_part).
 
         What it draws depends on the run's seed and on its name alone, not on the parts before it.
         """
-        if self._is_in_part:
+        is_outer = not self._is_in_part
+        if not (is_outer or cell):
             body()
             return
-        self._parts[name] += 1
-        unique = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
-        outer = self.random
-        self._is_in_part, again = True, True
-        attempts = self.attempts.get(unique, 1) - 1
-        try:
-            while again:
-                attempts += 1
-                drawn = unique if attempts == 1 else f"{unique}, attempt {attempts}"
-                self.random = random.Random(f"{self.seed} {drawn}")
-                again = self._attempt(unique, cell, body)
-        finally:
-            self._is_in_part = False
-            self.random = outer
-
-    def _attempt(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> bool:
+        before = self.random
+        if is_outer:
+            self._parts[name] += 1
+            name = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
+            words = drawn(name, self.attempts.get(name, 1))
+            self.random = random.Random(f"{self.seed} {words}")
+        self._is_in_part = True
         self.port.enter_part(name, cell)
+        whole = False
         try:
             body()
-        except BaseException:
-            self.port.leave_part(whole=False)
-            raise
-        return self.port.leave_part(whole=True)
+            whole = True
+        finally:
+            self.port.leave_part(whole=whole)
+            self._is_in_part, self.random = not is_outer, before
+
+    def process(self, exp: int, notes: ports.ExperimentNotes, place: Place) -> None:
+        """PROCESS_EXP."""
+        self.processed = exp
+        self.port.do(ports.ProcessExperiment(exp=exp, notes=notes, place=place))
 
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
         """Carry a remote command out."""
@@ -174,10 +171,9 @@ class Machine:
             self.check_factors()
             self.remote.warn_once("left", message, command.place)
             self.remote.wait_for_left(exp)
-            notes = replace(self.remote.notes_of(exp), place=command.place)
+            notes = self.remote.notes_of(exp)
             self.remote.finish(exp)
-            self.processed = exp
-            self.columns = self.port.process_experiment(exp, notes)
+            self.process(exp, notes, command.place)
 
     def check_factors(self) -> None:
         """MisuseError if a variable is no more what the cell that runs says, and its columns."""
@@ -273,4 +269,5 @@ class Machine:
         """Show a statement that is about to run."""
         if not isinstance(statement, ast.Comment):
             line = statement.row.line
-            self.port.echo(f"{line.file}:{line.number}: {self.scope.fill(line.text, frame)}")
+            text = f"{line.file}:{line.number}: {self.scope.fill(line.text, frame)}"
+            self.port.do(ports.Echo(text=text))

@@ -103,7 +103,12 @@ class Part:
     @property
     def drawn(self) -> str:
         """What its random numbers depend on, beside the seed: its name, and the attempt."""
-        return self.name if self.attempt == 1 else f"{self.name}, attempt {self.attempt}"
+        return drawn(self.name, self.attempt)
+
+
+def drawn(name: str, attempt: int) -> str:
+    """What the random numbers of a part depend on, beside the seed."""
+    return name if attempt == 1 else f"{name}, attempt {attempt}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ports
-from netesto.language.counter import rounded_counter
-from netesto.language.dryrun import Columns, demands
+from netesto.language.demands import demands
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.interpreter import MAX_ITERATIONS, Facts, Interpreter
 from netesto.language.plan import (
@@ -24,13 +23,16 @@ from netesto.language.plan import (
 )
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
-from netesto.language.spool import Record, Spool, record_of
+from netesto.language.spool import Spool, encoded
 
 # The experiments of parts that are passed over have numbers behind this one: none that is stored.
 SHADOW = 10**9
 
-# What a step says beside what it does.
-_LEFT_OUT = frozenset({"arguments", "place", "chain", "suffix", "mean_s"})
+# What a step says beside what it does; the number of its experiment depends on those before it.
+_BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")
+# Settings are no part of an experiment.
+_BESIDE_SETTING = (*_BESIDE, "exp_name")
+_DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
 
 
 def no_text(_: ports.LabRequest) -> str:
@@ -46,7 +48,7 @@ def make(
     definitions: Mapping[str, str],
     max_iterations: int = MAX_ITERATIONS,
     counter: int = 0,
-    columns: Columns | None = None,
+    columns: ports.Columns | None = None,
     lab: ports.LabRequest | None = None,
     lab_text: Callable[[ports.LabRequest], str] = no_text,
     passed: Collection[int] = (),
@@ -171,7 +173,7 @@ class Planner:
         *,
         seed: int,
         counter: int = 0,
-        columns: Columns | None = None,
+        columns: ports.Columns | None = None,
         lab_text: Callable[[ports.LabRequest], str] = no_text,
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
@@ -291,21 +293,56 @@ class Planner:
     def round_counter(self) -> None:
         self._counter = rounded_counter(self._counter)
 
-    def remote(self, command: ports.RemoteCommand) -> None:
-        if isinstance(command, ports.DoServer | ports.DoClient):
-            self._asked += 1
-            self._own(command.exp)
-            self._has_rest = self._has_rest or not self._open
-            if command.exp not in self._counted:
-                self._numbered.setdefault(command.exp, command)
-            if command.exp in self._finished:
-                self._rewriting.setdefault(command.exp, command)
-        if isinstance(command, ports.DoClient):
-            self._flows += command.flow.instances
-            if command.hold:
-                self._held.append(command)
-        self._commands.setdefault(demands(command), command)
-        self._do(command)
+    def do(self, step: ports.Step) -> None:
+        match step:
+            case ports.RemoteCommand():
+                self._remote(step)
+            case ports.StartFlows():
+                self._held = []
+            case ports.ProcessExperiment():
+                self._process(step)
+            case ports.Claim():
+                self._claim()
+            case ports.Echo(text=text):
+                (self._open[0].echoes if self._open else self._echoes).append(text)
+            case _:
+                """Nothing is known of it beside it."""
+        self._do(step)
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        if not self._open:
+            self._close_range(self._rest)
+        index = len(self._parts)
+        if index in self._passed:
+            # When the part ends, the numbers go on from here.
+            self._counter, self._shadow = self._shadow, self._counter
+        self._counter = self._begins.get(index, self._counter)
+        part = self._opened(index, name, cell)
+        for number, hashed in self._settings:
+            _add_range(part.ranges, number, number + 1)
+            part.digest.update(hashed)
+        self._parts.append(None)
+        self._open.append(part)
+        self._do(ports.EnterPart(index=index))
+
+    def leave_part(self, *, whole: bool) -> None:
+        part = self._open[-1]
+        assert part.index is not None, "the rest is not left"
+        self._do(ports.LeavePart(index=part.index, whole=whole))
+        self._close_range(part)
+        self._parts[part.index] = self._part(part)
+        self._open.pop()
+        if part.index in self._passed:
+            self._counter, self._shadow = self._shadow, self._counter
+        if self._open:
+            return
+        if self._asked == part.asked:
+            self._echoes += part.echoes
+        # The rest finds hosts as the part has set them.
+        for number, hashed in part.settings:
+            _add_range(self._rest.ranges, number, number + 1)
+            self._rest.digest.update(hashed)
+        self._rest.first = len(self._spool)
 
     def lab(self, request: ports.LabRequest) -> None:
         if not self._is_lab_given:
@@ -315,19 +352,6 @@ class Planner:
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self._requirements.update(dict.fromkeys(requirements))
-
-    def wait(self, seconds: float) -> None:
-        self.random_wait(seconds, mean_s=seconds)
-
-    def random_wait(self, seconds: float, *, mean_s: float) -> None:
-        self._do(ports.Wait(seconds=seconds, mean_s=mean_s))
-
-    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        self._do(ports.WaitFlows(exp=exp, timeout_s=timeout_s))
-
-    def start_flows(self, lead_s: float) -> None:
-        self._held = []
-        self._do(ports.StartFlows(lead_s=lead_s))
 
     def need_column(self, name: str, place: Place, *, factor: bool) -> None:
         if self._columns is None or name in self._named:
@@ -347,54 +371,11 @@ class Planner:
                 f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
             )
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> ports.Expected:
-        self._refuse_held(exp)
-        self._own(exp)
-        self._experiments += 1
-        self._finished.add(exp)
-        self._last_owner = self._owner
-        self._filled.update(dict.fromkeys(notes.columns))
-        if REPETITION in notes.cell:
-            self._filled[REPETITION] = None
-        self._do(ports.ProcessExperiment(exp=exp, notes=notes))
+    def column_kinds(self) -> Mapping[str, ports.ColumnKind] | None:
         if self._columns is None:
-            return ports.Expected(None)
+            return None
         own: dict[str, ports.ColumnKind] = dict.fromkeys(self._filled, "any")
-        return ports.Expected(own | dict(self._columns.kinds))
-
-    def claim(self, claim: ports.Claim) -> None:
-        if self._last_owner != self._owner:
-            number = len(self._spool)
-            if self._last_owner is None:
-                _add_range(self._rest.ranges, number, number + 1)
-            else:
-                self._behind.setdefault(self._last_owner, []).append(number)
-        self._do(claim)
-
-    def assert_failed(self, message: str, place: Place) -> None:
-        """Never: claims are judged when the plan is carried out."""
-
-    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        if self._open:
-            self._enter(" ".join(f"{name}={value}" for name, value in cell.items()), cell)
-        return False
-
-    def cell_finished(self, cell: Mapping[str, str]) -> None:
-        if len(self._open) > 1 and self._open[-1].cell == cell:
-            self._leave(whole=True)
-
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
-        self._close_range(self._rest)
-        self._enter(name, cell)
-
-    def leave_part(self, *, whole: bool) -> bool:
-        while self._open:
-            self._leave(whole=whole)
-        return False
-
-    def echo(self, text: str) -> None:
-        (self._open[0].echoes if self._open else self._echoes).append(text)
-        self._do(ports.Echo(text=text))
+        return own | dict(self._columns.kinds)
 
     def warn(self, message: str, place: Place) -> None:
         self.warnings.append(Warned(message, place))
@@ -410,38 +391,74 @@ class Planner:
         """The outermost part that runs; None in the rest."""
         return self._open[0].index if self._open else None
 
-    def _do(self, step: ports.Step) -> None:
-        record = record_of(step)
+    def _remote(self, command: ports.RemoteCommand) -> None:
+        if isinstance(command, ports.DoServer | ports.DoClient):
+            self._asked += 1
+            self._own(command.exp)
+            self._has_rest = self._has_rest or not self._open
+            if command.exp not in self._counted:
+                self._numbered.setdefault(command.exp, command)
+            if command.exp in self._finished:
+                self._rewriting.setdefault(command.exp, command)
+        if isinstance(command, ports.DoClient):
+            self._flows += command.flow.instances
+            if command.hold:
+                self._held.append(command)
+        self._commands.setdefault(demands(command), command)
+
+    def _process(self, step: ports.ProcessExperiment) -> None:
+        self._refuse_held(step.exp)
+        self._own(step.exp)
+        self._experiments += 1
+        self._finished.add(step.exp)
+        self._last_owner = self._owner
+        self._filled.update(dict.fromkeys(step.notes.columns))
+        if REPETITION in step.notes.cell:
+            self._filled[REPETITION] = None
+
+    def _claim(self) -> None:
+        """Claims are about the experiment processed last, perhaps in another part."""
+        if self._last_owner == self._owner:
+            return
         number = len(self._spool)
-        self._spool.append(json.dumps(record).encode())
-        for part in self._open or [self._rest]:
-            hashed = self._hashed(step, record, part)
-            part.digest.update(hashed)
-            if isinstance(step, ports.Configure):
-                part.settings.add(step, number, hashed)
+        if self._last_owner is None:
+            _add_range(self._rest.ranges, number, number + 1)
+        else:
+            self._behind.setdefault(self._last_owner, []).append(number)
+
+    def _do(self, step: ports.Step) -> None:
+        beside = _BESIDE_SETTING if isinstance(step, ports.Configure) else _BESIDE
+        decisive, line = encoded(step, beside=beside)
+        number = len(self._spool)
+        self._spool.append(line)
+        if not isinstance(step, _DECIDES_NOTHING):
+            for part in self._open or [self._rest]:
+                part.digest.update(decisive + self._number_in(part, step))
+                if isinstance(step, ports.Configure):
+                    part.settings.add(step, number, decisive)
         if isinstance(step, ports.Configure):
-            self._settings.add(step, number, hashed)
+            self._settings.add(step, number, decisive)
         for timeline in self._timelines:
             timeline.take(step)
         if self._watch is not None:
             self._watch(step)
 
-    def _hashed(self, step: ports.Step, record: Record, part: _Open) -> bytes:
-        """What of a step decides results. Numbers of experiments are those within the part, but for
-        those that the script itself gives."""
-        if isinstance(step, ports.Claim | ports.Echo | ports.EnterPart | ports.LeavePart):
-            return b""
-        decisive = _without_words(record)
-        if isinstance(step, ports.ProcessExperiment):
-            decisive["notes"] = _without_words(record["notes"])
-        if isinstance(step, ports.Configure):
-            del decisive["exp"], decisive["exp_name"]
-        elif "exp" in decisive:
-            exp = decisive["exp"]
-            assert isinstance(exp, int), "experiments have numbers"
-            own = f"own {part.taken.get(exp, 'none')}"
-            decisive["exp"] = own if exp in self._counted or not exp else exp
-        return json.dumps(decisive).encode()
+    def _number_in(self, part: _Open, step: ports.Step) -> bytes:
+        """The number of a step's experiment as it counts within a part; as it is, if the script
+        itself gives it."""
+        match step:
+            case ports.Configure():
+                return b""
+            case (
+                ports.RemoteCommand(exp=exp)
+                | ports.WaitFlows(exp=exp)
+                | ports.ProcessExperiment(exp=exp)
+            ):
+                if exp in self._counted or not exp:
+                    return b"own %d" % part.taken.get(exp, 0)
+                return b"%d" % exp
+            case _:
+                return b""
 
     def _refuse_held(self, exp: int) -> None:
         """MisuseError, at their command, if flows of the experiment would never start."""
@@ -475,39 +492,6 @@ class Planner:
             simulated_s=self._simulated.now_s,
         )
 
-    def _enter(self, name: str, cell: Mapping[str, str]) -> None:
-        index = len(self._parts)
-        if index in self._passed:
-            # When the part ends, the numbers go on from here.
-            self._counter, self._shadow = self._shadow, self._counter
-        self._counter = self._begins.get(index, self._counter)
-        part = self._opened(index, name, cell)
-        for number, hashed in self._settings:
-            _add_range(part.ranges, number, number + 1)
-            part.digest.update(hashed)
-        self._parts.append(None)
-        self._open.append(part)
-        self._do(ports.EnterPart(index=index))
-
-    def _leave(self, *, whole: bool) -> None:
-        part = self._open[-1]
-        assert part.index is not None, "the rest is not left"
-        self._do(ports.LeavePart(index=part.index, whole=whole))
-        self._close_range(part)
-        self._parts[part.index] = self._part(part)
-        self._open.pop()
-        if part.index in self._passed:
-            self._counter, self._shadow = self._shadow, self._counter
-        if self._open:
-            return
-        if self._asked == part.asked:
-            self._echoes += part.echoes
-        # The rest finds hosts as the part has set them.
-        for number, hashed in part.settings:
-            _add_range(self._rest.ranges, number, number + 1)
-            self._rest.digest.update(hashed)
-        self._rest.first = len(self._spool)
-
     def _close_range(self, part: _Open) -> None:
         _add_range(part.ranges, part.first, len(self._spool))
         part.first = len(self._spool)
@@ -536,12 +520,6 @@ class Planner:
         return replace(part, ranges=(*part.ranges, *((at, at + 1) for at in behind)))
 
 
-def _without_words(record: object) -> Record:
-    """A record without what is only said in it."""
-    assert isinstance(record, dict), "records are JSON objects"
-    return {key: value for key, value in record.items() if key not in _LEFT_OUT}
-
-
 def _alike(head: Head, like: Head) -> Head:
     """The head of a plan, with what is known from another plan of the same script."""
     parts = tuple(
@@ -549,6 +527,15 @@ def _alike(head: Head, like: Head) -> Head:
     )
     rest = head.rest and like.rest and replace(head.rest, hash=like.rest.hash)
     return replace(head, fields=like.fields, warnings=like.warnings, parts=parts, rest=rest)
+
+
+def rounded_counter(counter: int) -> int:
+    """The counter after NEXT_COUNTER: the next number that is taken begins a new ten.
+
+    `counter` is the last number taken. After 13 the next experiment is 20; after 19 it is 30,
+    because 20 would have come anyway.
+    """
+    return ((counter + 1) // 10 + 1) * 10 - 1
 
 
 def _network(lab: ports.LabRequest | None) -> object:

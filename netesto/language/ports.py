@@ -1,8 +1,8 @@
-"""What the language asks of the world: frozen commands, and the Port that takes them.
+"""What the language asks of the world: frozen steps, and the Port that takes them.
 
-A recording fake of Port is all that tests and dry runs need. The interpreter has resolved every
-variable, default and sticky value before a command gets here, and checked every type and range.
-`arguments` holds the same as text, all defaults included, for showing.
+The interpreter has resolved every variable, default and sticky value before a step gets here, and
+checked every type and range. `arguments` of a command are the same as text, all defaults included,
+for showing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -151,14 +151,13 @@ class ExperimentNotes:
     """What the script says of an experiment beside its commands.
 
     `columns` are OTHER's and the SWEEP factors. `cell` is the SWEEP cell it belongs to (factors
-    and `rep`), empty outside of a SWEEP; `place` is where PROCESS_EXP stands.
+    and `rep`), empty outside of a SWEEP.
     """
 
     exp_name: str = ""
     description: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     cell: Mapping[str, str] = field(default_factory=dict)
-    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +186,12 @@ class StartFlows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExperiment:
-    """Finish the experiment: its data become results."""
+    """Finish the experiment: its data become results. `place` is where PROCESS_EXP stands, or the
+    last DO_CLIENT of an experiment that has none."""
 
     exp: int
     notes: ExperimentNotes
+    place: Place = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,23 +242,42 @@ Step: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a dry run knows of an experiment's columns: no values, only what each will hold; None
-    if it does not know that."""
+class Table(Protocol):
+    """The columns of exp.csv, as results know them. As text they are a fields.txt."""
 
-    kinds: Mapping[str, ColumnKind] | None
+    @property
+    def source(self) -> str:
+        """The file that names them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called, in their order."""
+
+    def has(self, name: str) -> bool:
+        """Whether one is there for a key of OTHER. ScriptError if no script may fill it."""
+
+    def nearest(self, name: str) -> str:
+        """The one that may have been meant; empty if none is like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is known of columns when a script is planned: those of exp.csv, and what each that
+    ASSERT may name holds."""
+
+    table: Table
+    kinds: Mapping[str, ColumnKind]
 
 
 class Port(Protocol):
-    """The world as the language sees it. Calls return when the thing is done.
+    """The world as the language sees it.
 
     Any NetestoError passes through the interpreter unchanged, but for its place and chain, which
     a ScriptError without a place gets from the command that ran.
     """
 
     def next_experiment(self) -> int:
-        """Take the next number from the counter (a dry run takes it without touching the file)."""
+        """Take the next number from the counter."""
 
     def previous_experiment(self) -> int:
         """The number last taken, 0 if none ever was."""
@@ -265,8 +285,15 @@ class Port(Protocol):
     def round_counter(self) -> None:
         """NEXT_COUNTER."""
 
-    def remote(self, command: RemoteCommand) -> None:
-        """Have an agent do it. Returns as soon as the agent has accepted it."""
+    def do(self, step: Step) -> None:
+        """The next step of the script. EnterPart and LeavePart are not among them."""
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
+        repetition of `RUN macro,n` (`cell` is empty then). Only cells are within other parts."""
+
+    def leave_part(self, *, whole: bool) -> None:
+        """The part that began last has ended; `whole`: it ran to its end."""
 
     def lab(self, request: LabRequest) -> None:
         """The network that the script expects. Comes once, before any remote command."""
@@ -274,51 +301,14 @@ class Port(Protocol):
     def require(self, requirements: Sequence[Requirement]) -> None:
         """Pre-flight conditions."""
 
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-
-    def random_wait(self, seconds: float, *, mean_s: float) -> None:
-        """Let `seconds` pass: RAND_WAIT, drawn by the interpreter from the run's generator.
-
-        A dry run counts `mean_s` instead, so that its estimate does not depend on the seed.
-        """
-
-    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        """Until every flow of the experiment has ended and its files are complete."""
-
-    def start_flows(self, lead_s: float) -> None:
-        """Start all flows held back since the last call, at one instant."""
-
     def need_column(self, name: str, place: Place, *, factor: bool) -> None:
         """OTHER, or a `factor` of SWEEP, says what is in a column of the experiments to come.
 
         ScriptError if that is not for scripts to say.
         """
 
-    def process_experiment(self, exp: int, notes: ExperimentNotes) -> Mapping[str, str] | Expected:
-        """Finish the experiment; its aggregate columns, for ASSERT (empty: nothing is known)."""
-
-    def claim(self, claim: Claim) -> None:
-        """ASSERT, where values are not known yet."""
-
-    def assert_failed(self, message: str, place: Place) -> None:
-        """An ASSERT was false."""
-
-    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        """True where `--resume` finds this SWEEP cell (factors and `rep`) finished."""
-
-    def cell_finished(self, cell: Mapping[str, str]) -> None:
-        """The body of a SWEEP cell ran to its end, with all its experiments."""
-
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
-        """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
-        repetition of `RUN macro,n` (`cell` is empty then). Parts do not nest."""
-
-    def leave_part(self, *, whole: bool) -> bool:
-        """The part has ended; `whole`: it ran to its end. True has it run again."""
-
-    def echo(self, text: str) -> None:
-        """ECHO, and DEBUG traces."""
+    def column_kinds(self) -> Mapping[str, ColumnKind] | None:
+        """What the columns hold that ASSERT may name now; None if that is not known."""
 
     def warn(self, message: str, place: Place) -> None:
         """A warning to the author, such as a macro defined twice."""

@@ -111,9 +111,9 @@ class Remote:
             self._captures.append((asked if isinstance(asked, int) else None, command))
         elif isinstance(command, ports.DoServer | ports.DoClient):
             self._begin(command, notes)
-            self._port.remote(command)
+            self._port.do(command)
         elif command is not None:
-            self._port.remote(command)
+            self._port.do(command)
         # Only what a command was sent with is used the next time.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
@@ -204,14 +204,14 @@ class Remote:
             raise MisuseError(
                 "WAIT_FLOWS before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
             )
-        self._port.wait_flows(self.exp, timeout_s)
+        self._port.do(ports.WaitFlows(exp=self.exp, timeout_s=timeout_s))
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
 
     def wait_for_left(self, exp: int) -> None:
         """WAIT_FLOWS for an experiment, unless the script has said so."""
         if not self._begun[exp].has_waited:
-            self._port.wait_flows(exp, None)
+            self._port.do(ports.WaitFlows(exp=exp, timeout_s=None))
 
     def notes_of(self, exp: int) -> ports.ExperimentNotes:
         """What the script said of an experiment when it last started flows in it."""
@@ -239,7 +239,7 @@ class Remote:
                 if asked in {None, exp}:
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
-                    self._port.remote(
+                    self._port.do(
                         replace(capture, exp=exp, exp_name=command.exp_name, arguments=arguments)
                     )
             self._captures = [each for each in self._captures if each[0] not in {None, exp}]

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias, get_args
 
 from netesto import typed
@@ -35,6 +35,15 @@ def record_of(step: ports.Step) -> Record:
     """A step as a JSON object; "step" is its kind."""
     fields: Record = CONVERTER.unstructure(step, type(step))
     return {"step": type(step).__name__, **fields}
+
+
+def encoded(step: ports.Step, *, beside: Sequence[str]) -> tuple[bytes, bytes]:
+    """A step without the fields `beside`, and the whole of it: a line of a spool."""
+    record = record_of(step)
+    others = {name: record.pop(name) for name in beside if name in record}
+    text = json.dumps(record)
+    line = f"{text[:-1]}, {json.dumps(others)[1:]}" if others else text
+    return text.encode(), line.encode()
 
 
 def step_of(record: object) -> ports.Step:

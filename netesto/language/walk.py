@@ -186,10 +186,6 @@ class Walk:
     def _run_cell(self, body: Body, frame: Frame) -> None:
         machine = self._machine
         whole = machine.notes.cell()
-        if machine.port.is_cell_done(whole):
-            # What is claimed of it is judged elsewhere, see language.resume.
-            machine.columns = {}
-            return
 
         def run() -> None:
             machine.scope.variables.update(machine.notes.factors())
@@ -200,7 +196,6 @@ class Walk:
                 machine.finish_left(_END_OF_CELL, since=before)
                 raise
             machine.finish_left(_END_OF_CELL, since=before)
-            machine.port.cell_finished(whole)
 
         named = " ".join(f"{name}={value}" for name, value in whole.items())
         machine.run_part(named, whole, run)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from netesto import paths
 from netesto.errors import UsageError
-from netesto.language.dryrun import Columns
 from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
-from netesto.language.ports import LabRequest, Step
+from netesto.language.ports import Columns, LabRequest, Step
 from netesto.nearest import hint
 from netesto.results import fields
 from netesto.results.fields import Fields

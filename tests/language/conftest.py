@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from language_asked import LIBRARY, Asked, run
+from language_plans import planned
 
 from netesto.language import ast
 from netesto.language.check import check
-from netesto.language.dryrun import DryRun
-from netesto.language.interpreter import Interpreter
+from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
 
 
@@ -41,10 +41,8 @@ def tree(request: pytest.FixtureRequest) -> ast.Script:
 @pytest.fixture
 def dry(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     lines: list[str] = []
-    port = DryRun(lines.append, form="json")
-    interpreter = Interpreter(port, library_path=[LIBRARY], seed=1, definitions={})
-    interpreter.run_text(script_of(request), "test.nts")
-    port.finish()
+    printer = Printer(lines.append, form="json")
+    printer.finish(planned(script_of(request), watch=printer.show).head.totals)
     return [json.loads(line) for line in lines]
 
 

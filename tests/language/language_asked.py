@@ -6,14 +6,15 @@ from typing import Any
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ports
-from netesto.language.counter import rounded_counter
+from netesto.language.claims import falsehood
 from netesto.language.interpreter import Interpreter
+from netesto.language.planner import rounded_counter
 
 LIBRARY = Path(__file__).parents[2] / "lib"
 
 
 class Asked:
-    """A port that takes everything and keeps it; `columns` is what PROCESS_EXP gives back."""
+    """A port that takes everything and keeps it; ASSERT finds `columns`."""
 
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
         self.commands: list[ports.RemoteCommand] = []
@@ -26,11 +27,9 @@ class Asked:
         self.labs: list[ports.LabRequest] = []
         self.required: list[tuple[str, str, str]] = []
         self.finished: list[Mapping[str, str]] = []
-        self.done: list[Mapping[str, str]] = []
         self.parts: list[str] = []
+        self._cells: list[Mapping[str, str]] = []
         self.named: list[tuple[str, bool]] = []
-        # What it answers when parts end: whether to run them again.
-        self.again: list[bool] = []
         self.columns = columns or {}
         self.counter = counter
         self.error: ScriptError | None = None
@@ -57,8 +56,23 @@ class Asked:
     def round_counter(self) -> None:
         self.counter = rounded_counter(self.counter)
 
-    def remote(self, command: ports.RemoteCommand) -> None:
-        self.commands.append(command)
+    def do(self, step: ports.Step) -> None:
+        match step:
+            case ports.RemoteCommand():
+                self.commands.append(step)
+            case ports.Wait(seconds=seconds, mean_s=mean_s):
+                self.waited.append(seconds if seconds == mean_s else (seconds, mean_s))
+            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+                self.flows.append((f"wait {exp}", timeout_s))
+            case ports.StartFlows(lead_s=lead_s):
+                self.flows.append(("start", lead_s))
+            case ports.ProcessExperiment(exp=exp, notes=notes):
+                self.processed.append((exp, notes))
+            case ports.Claim():
+                if said := falsehood(step, self.columns):
+                    self.failed.append(said.removeprefix("test.nts:"))
+            case ports.Echo(text=text):
+                self.echoed.append(text)
 
     def lab(self, request: ports.LabRequest) -> None:
         self.labs.append(request)
@@ -66,46 +80,21 @@ class Asked:
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self.required += [(each.what, each.operator, each.value) for each in requirements]
 
-    def wait(self, seconds: float) -> None:
-        self.waited.append(seconds)
-
-    def random_wait(self, seconds: float, *, mean_s: float) -> None:
-        self.waited.append((seconds, mean_s))
-
-    def wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        self.flows.append((f"wait {exp}", timeout_s))
-
-    def start_flows(self, lead_s: float) -> None:
-        self.flows.append(("start", lead_s))
-
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Mapping[str, str]:
-        self.processed.append((exp, notes))
-        return self.columns
-
     def need_column(self, name: str, place: Place, *, factor: bool) -> None:
         self.named.append((f"{place.line}:{place.column} {name}", factor))
 
-    def claim(self, claim: ports.Claim) -> None:
-        raise AssertionError("here columns have values")
-
-    def assert_failed(self, message: str, place: Place) -> None:
-        self.failed.append(f"{place.line}: {message}")
-
-    def is_cell_done(self, cell: Mapping[str, str]) -> bool:
-        return cell in self.done
-
-    def cell_finished(self, cell: Mapping[str, str]) -> None:
-        self.finished.append(cell)
+    def column_kinds(self) -> None:
+        return None
 
     def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
         self.parts.append(name)
+        self._cells.append(cell)
 
-    def leave_part(self, *, whole: bool) -> bool:
+    def leave_part(self, *, whole: bool) -> None:
+        cell = self._cells.pop()
         self.parts.append("whole" if whole else "broken off")
-        return self.again.pop(0) if self.again else False
-
-    def echo(self, text: str) -> None:
-        self.echoed.append(text)
+        if whole and cell:
+            self.finished.append(cell)
 
     def warn(self, message: str, place: Place) -> None:
         self.warned.append(f"{place.line}: {message}")

@@ -3,10 +3,10 @@
 from typing import Any
 
 from language_asked import Asked, run
+from language_plans import planned
 
 from netesto.errors import Place
 from netesto.language import ports
-from netesto.language.dryrun import DryRun
 from netesto.language.interpreter import SourceFile
 from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Sysctl
 
@@ -471,9 +471,8 @@ def test_a_tool_that_is_required_must_be_one_that_there_is(asked):
 
 
 def test_a_requirement_in_a_loop_is_looked_at_once():
-    port = DryRun()
-    run("FOR i IN 1..3 DO\nREQUIRE ca=bbr\nDONE\n", port)
-    assert [each.value for each in port.requirements] == ["bbr"]
+    head = planned("FOR i IN 1..3 DO\nREQUIRE ca=bbr\nDONE\n").head
+    assert [each.value for each in head.requirements] == ["bbr"]
 
 
 def test_lab(asked):

@@ -2,7 +2,7 @@
 
 from language_asked import Asked, run
 
-from netesto.language.counter import rounded_counter
+from netesto.language.planner import rounded_counter
 
 
 def test_macro_runs_as_often_as_asked(asked):
@@ -508,18 +508,13 @@ def test_random_order_depends_only_on_the_seed(run_with):
     assert sorted(again.echoed, key=int) == [str(n) for n in range(1, 21)]
 
 
-def test_finished_cells_are_skipped_and_others_reported_finished(run_with):
+def test_cells_that_ran_to_their_end_are_finished(run_with):
     port = Asked()
-    port.done = [{"n": "1", "rep": "1"}]
-    run("SWEEP n=1,2 DO\nECHO $n\nDONE\n", port)
-    assert (port.echoed, port.finished) == (["2"], [{"n": "2", "rep": "1"}])
-
-
-def test_a_claim_behind_cells_that_are_all_passed_over_is_judged_elsewhere():
-    port = Asked()
-    port.done = [{"n": "1", "rep": "1"}]
-    run("SWEEP n=1 DO\nDO_SERVER host=a\nPROCESS_EXP\nDONE\nASSERT rate > 1\n", port)
-    assert (port.error, port.failed) == (None, [])
+    run("SWEEP n=1,2 DO\nIF $n == 2: END\nDONE\n", port)
+    assert (port.parts, port.finished) == (
+        ["n=1 rep=1", "whole", "n=2 rep=1", "broken off"],
+        [{"n": "1", "rep": "1"}],
+    )
 
 
 def test_sweeps_within_each_other_have_cells_of_their_own(asked):

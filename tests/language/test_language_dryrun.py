@@ -1,9 +1,9 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
-from language_asked import LIBRARY, run
+from language_plans import planned
 from typed import nearly
 
-from netesto.language.dryrun import DryRun
+from netesto.language.dryrun import Printer
 from netesto.language.plan import Totals
 
 
@@ -37,9 +37,11 @@ def test_json_has_one_object_for_each_command_and_a_summary(dry):
 
 def test_plain_lines_show_arguments_time_and_place():
     lines: list[str] = []
-    port = DryRun(lines.append)
-    run('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n', port)
-    port.finish()
+    printer = Printer(lines.append)
+    plan = planned('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n')
+    for step in plan.steps():
+        printer.show(step)
+    printer.finish(plan.head.totals)
     assert lines == [
         'SET_QDISC host=a exp=0 expName=Exp qdisc=fq action= other="a b"  # 5 s, test.nts:2',
         "# hi",
@@ -48,9 +50,7 @@ def test_plain_lines_show_arguments_time_and_place():
 
 
 def flows_and_waits(text):
-    port = DryRun()
-    run(text, port)
-    return port.totals().simulated_s
+    return planned(text).head.totals.simulated_s
 
 
 def test_random_waits_count_as_their_mean():
@@ -81,38 +81,34 @@ def test_held_flows_count_from_their_common_start():
 
 
 def test_numbers_follow_the_counter_given():
-    port = DryRun(counter=12)
-    run("DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=COUNTER\nEND\n", port)
-    assert [each.exp for each in port.commands] == [12]
-    assert port.previous_experiment() == 19
+    head = planned(
+        "DO_SERVER host=a exp=PREV\nDO_SERVER host=a exp=COUNTER\nEND\n", counter=12
+    ).head
+    assert ([each.exp for each in head.commands], head.last_number) == ([12], 19)
 
 
 def test_one_command_of_each_sort_is_kept():
-    port = DryRun()
-    run(
+    head = planned(
         "LAB pair\nREQUIRE ca=bbr\n"
         "FOR i IN 1..50 DO\n"
         "DO_CLIENT host=a server=b dur=$i ca=bbr\n"
         "DO_CLIENT host=a server=b dur=$i ca=cubic\n"
         "SET_NETEM host=r netem_delay=$i\n"
-        "DONE\n",
-        port,
-    )
-    assert [(each.name, each.arguments.get("ca")) for each in port.commands] == [
+        "DONE\n"
+    ).head
+    assert [(each.name, each.arguments.get("ca")) for each in head.commands] == [
         ("DO_CLIENT", "bbr"),
         ("DO_CLIENT", "cubic"),
         ("SET_NETEM", None),
     ]
-    assert port.lab_request is not None
-    assert port.lab_request.topology == "pair"
-    assert [each.value for each in port.requirements] == ["bbr"]
+    assert head.lab is not None
+    assert (head.lab.topology, [each.value for each in head.requirements]) == ("pair", ["bbr"])
 
 
 def test_nothing_is_asserted_without_results():
-    lines: list[str] = []
-    port = DryRun(lines.append, form="json")
-    run("DO_SERVER host=a\nPROCESS_EXP\nASSERT nosuch > 1\n", port)
-    assert len(lines) == 2
+    assert (
+        planned("DO_SERVER host=a\nPROCESS_EXP\nASSERT nosuch > 1\n").head.totals.experiments == 1
+    )
 
 
 def test_the_papers_script_takes_the_time_it_says():
@@ -126,6 +122,4 @@ RUN twoFlowBaseStream,1 server=h1 client1=h2 client2=h3 expName=1s2c1fs ca1=$ca 
     dur1=$dur dur2=$dur2 delay2=$delay2
 END
 """
-    port = DryRun()
-    run(text, port, library_path=[LIBRARY])
-    assert port.totals() == Totals(1, 2, nearly(60.85, abs=0.1), 60.0)
+    assert planned(text).head.totals == Totals(1, 2, nearly(60.85, abs=0.1), 60.0)

@@ -1,8 +1,6 @@
 """What a script leaves: experiments without PROCESS_EXP, captures before an experiment."""
 
-from language_asked import run
-
-from netesto.language.parts import Rehearsal
+from language_plans import planned
 
 
 def numbers(asked):
@@ -254,9 +252,7 @@ def test_a_capture_that_no_test_follows_is_a_warning(asked):
 
 
 def entangled(text):
-    port = Rehearsal()
-    run(text, port)
-    return port.entangled
+    return planned(text).head.entangled
 
 
 def test_repetitions_that_add_flows_to_one_experiment_cannot_run_apart():

@@ -4,8 +4,9 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.language.check import check
-from netesto.language.dryrun import DryRun
-from netesto.language.interpreter import Interpreter
+from netesto.language.dryrun import Printer
+from netesto.language.plan import SourceFile
+from netesto.language.planner import make
 
 SECRET = "root:x:0:0:root:/root:/bin/bash\n"
 OTHERS = (
@@ -37,11 +38,10 @@ def secret(tmp_path):
     return write
 
 
-def run(script, write=None):
-    port = DryRun(write)
-    interpreter = Interpreter(port, library_path=[], seed=1, definitions={})
+def run(script, watch=None):
+    source = SourceFile(str(script), script.read_text())
     with pytest.raises(ScriptError) as caught:
-        interpreter.run_file(script)
+        make(source, library_path=[], seed=1, definitions={}, watch=watch)
     return str(caught.value).replace("/root/", "/").replace("pytest-of-root", "")
 
 
@@ -59,7 +59,7 @@ def test_check_shows_nothing_of_a_file_that_is_no_script(secret, content):
 
 def test_debug_shows_nothing_of_a_file_that_is_no_script(secret):
     lines: list[str] = []
-    run(secret(SECRET.encode(), before="DEBUG 1\n"), lines.append)
+    run(secret(SECRET.encode(), before="DEBUG 1\n"), Printer(lines.append).show)
     assert "root:x" not in "\n".join(lines)
 
 

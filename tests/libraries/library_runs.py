@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from netesto import paths
-from netesto.language.dryrun import DryRun
-from netesto.language.interpreter import Interpreter
+from netesto.language.dryrun import Form, Printer
+from netesto.language.plan import Plan, SourceFile
+from netesto.language.planner import make
 
 LIBRARY = paths.library_folder()
 SCRIPTS = paths.data_folder() / "scripts"
@@ -14,25 +15,30 @@ SCRIPTS = paths.data_folder() / "scripts"
 
 def dry_run(text: str, **definitions: str) -> list[dict[str, Any]]:
     """The objects that `netesto run --dry-run=json` prints for a script, the summary included."""
-    lines: list[str] = []
-    port = DryRun(lines.append, form="json")
-    Interpreter(port, library_path=[LIBRARY], seed=1, definitions=definitions).run_text(text)
-    port.finish()
+    lines, _ = _printed(text, definitions, form="json")
     return [json.loads(line) for line in lines]
 
 
 def traffic_s(text: str, **definitions: str) -> float:
     """How long the flows and waits of a script take, without the work around them."""
-    port = DryRun()
-    Interpreter(port, library_path=[LIBRARY], seed=1, definitions=definitions).run_text(text)
-    return port.totals().simulated_s
+    return _printed(text, definitions)[1].head.totals.simulated_s
 
 
 def echoed(text: str) -> list[str]:
     """What a script ECHOes in a dry run."""
+    return [line for line in _printed(text, {})[0][:-1] if line.startswith("# ")]
+
+
+def _printed(
+    text: str, definitions: dict[str, str], form: Form = "plain"
+) -> tuple[list[str], Plan]:
+    """What a dry run of a script prints, and its plan."""
     lines: list[str] = []
-    Interpreter(DryRun(lines.append), library_path=[LIBRARY], seed=1, definitions={}).run_text(text)
-    return [line for line in lines if line.startswith("# ")]
+    printer = Printer(lines.append, form=form)
+    script = SourceFile("test.nts", text)
+    plan = make(script, library_path=[LIBRARY], seed=1, definitions=definitions, watch=printer.show)
+    printer.finish(plan.head.totals)
+    return lines, plan
 
 
 @dataclass

@@ -1,0 +1,41 @@
+"""What commands ask of hosts, as far as it can be looked at before a run."""
+
+from collections.abc import Hashable
+from dataclasses import fields
+from operator import attrgetter
+
+from netesto.allowed import NAMING_SYSCTLS
+from netesto.language import ports
+from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Setting, Sysctl
+
+# What is the same to every host and tool, whatever its value.
+_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats"}
+_demands_of_flow = attrgetter(
+    *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
+)
+
+
+def demands(command: ports.RemoteCommand) -> Hashable:
+    """Equal for commands that ask for the same."""
+    match command:
+        case ports.DoClient():
+            flow: Hashable = _demands_of_flow(command.flow)
+            return (command.name, command.host, command.server, flow)
+        case ports.DoTcpdump():
+            return (command.name, command.host, command.server)
+        case ports.Configure():
+            return (command.name, command.host, *map(_demand, command.settings))
+        case _:
+            return (command.name, command.host)
+
+
+def _demand(setting: Setting) -> Hashable:
+    match setting:
+        case Qdisc():
+            return setting.kind, setting.action
+        case Netem():
+            return bool(setting.delay_ms or setting.loss_percent)
+        case Sysctl():
+            return setting.name, setting.value if setting.name in NAMING_SYSCTLS else ""
+        case ModuleParameter():
+            return setting.module, setting.name
