@@ -288,7 +288,7 @@ def draw_plot(plot: Plot, formats: Sequence[str]) -> dict[str, bytes]:
 def _plot_style(style: Style) -> Iterator[None]:
     """matplotlib's settings for one plot; they are put back."""
     with mpl.rc_context(fname=STYLE), warnings.catch_warnings():
-        # A label too long for its space, a letter the font lacks: the plot is drawn all the same.
+        # A label too long for its space, a letter missing in the font: the plot is drawn anyway.
         warnings.simplefilter("ignore", UserWarning)
         # Fonts as outlines of TrueType: what printers and publishers ask for.
         mpl.rcParams["pdf.fonttype"] = 42
@@ -505,7 +505,7 @@ _DRAW: Mapping[str, Callable[[Axes, Trace, Look, Plot], None]] = {
 
 
 def _error_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
-    """On bars they are dark; beside lines they have the line's colour, or nobody knew whose."""
+    """On bars they are dark; beside lines they have the line's colour, to show whose they are."""
     ends = [
         (mark.x, mark.y, max(0.0, mark.y - mark.low), max(0.0, mark.high - mark.y))
         for mark in trace.marks

@@ -141,7 +141,7 @@ def _pings(series: Series) -> list[tuple[Entry, Line]]:
 
 def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     """Two lines for each host. Hosts that are one machine have the same CPUs: the one that was
-    watched longest tells them."""
+    watched longest shows them."""
     hosts: Sequence[CpuSeries] = series.cpu
     if context.simulated:
         return []
@@ -193,7 +193,7 @@ def is_crowded(entries: Sequence[Entry]) -> bool:
 
 # Where goodput is not what the receiver's socket got (results.series.RateSeries).
 _OTHER_SOURCES: Mapping[str, str] = {
-    "tool": "as its tool tells, which may count what is still in the sender's buffer",
+    "tool": "as reported by its tool, which may count data still in the sender's buffer",
     "bytes acked": "what was acknowledged to the sender",
 }
 
@@ -242,7 +242,7 @@ def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     capacity = max((each.value for each in graph.references), default=math.inf)
     if highest > SUM_ABOVE_LINK * capacity:
         yield (
-            "A rate above the link's is no error: data that arrived behind a lost segment are "
+            "A rate above the link's is not an error: data that arrived behind a lost segment are "
             "delivered at once when it has been retransmitted."
         )
 

@@ -1,4 +1,4 @@
-"""How series look: told apart by every kind of colour vision, and in black and white."""
+"""How series look: distinguishable with every kind of colour vision, and in black and white."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # With values this far apart, an axis that may choose is logarithmic.
 LOG_RATIO = 100
-# Of a single tick no reader can tell a value.
+# A single tick gives no scale.
 MIN_TICKS = 2
 # Nothing measured is so small, and the largest value drawn divided by it is still a number.
 TINY = 1e-150

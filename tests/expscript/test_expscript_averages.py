@@ -119,7 +119,7 @@ def test_without_a_known_column_everything_becomes_one_row_and_it_is_told(run):
             "my.exp:2: Average: no column 'speed'; there are: exp, expName, group, ca, instances, "
             "rate, rateMin, rateMax, note"
         ),
-        "my.exp:2: Average: no column to tell rows apart, all selected rows become one",
+        "my.exp:2: Average: no column distinguishes rows; all selected rows become one",
     ]
 
 
@@ -178,9 +178,9 @@ def test_too_few_values_for_an_interval_leave_it_empty_and_it_is_told(run):
     ("text", "message"),
     [
         ("sd", "names no column"),
-        ("rate: variance", "no statistic 'variance'"),
-        ("rate: p100", "no statistic 'p100'"),
-        ("rate: sd.ci95", "no statistic 'sd.ci95'"),
+        ("rate: variance", "unknown statistic 'variance'"),
+        ("rate: p100", "unknown statistic 'p100'"),
+        ("rate: sd.ci95", "unknown statistic 'sd.ci95'"),
         ("rate: median.ci90, median.ci95", "intervals of two levels"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_file_in_latin_1_is_read_and_told(run, tmp_path):
 
 def test_a_csv_file_in_utf_16_is_an_error_that_says_what_to_do(run, tmp_path):
     (tmp_path / "wide.csv").write_bytes("exp,a\n1.0,2\n".encode("utf-16"))
-    with pytest.raises(ScriptError, match=r"wide\.csv: line 1 holds a NUL") as caught:
+    with pytest.raises(ScriptError, match=r"wide\.csv: line 1: NUL character") as caught:
         run("File=wide")
     assert "iconv -f UTF-16" in caught.value.remedy
 
@@ -68,16 +68,14 @@ def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
 def test_quotes_that_are_no_pair_swallow_no_rows_and_are_told(run):
     outcome = run("File=exp\ndoTable", csv='exp,desc\n1.0,"half\n2.0,5" disk\n')
     assert outcome.table == [["1.0", '"half'], ["2.0", '5" disk']]
-    assert outcome.warnings == [
-        "my.exp:1: exp.csv: its quotes are not in pairs: each comma ends a cell"
-    ]
+    assert outcome.warnings == ["my.exp:1: exp.csv: unbalanced quotes: each comma ends a cell"]
 
 
 def test_short_rows_are_filled_and_long_ones_cut_and_told(run):
     outcome = run("File=exp\ndoTable", csv="exp,a,b\n1.0,x\n2.0,x,y,z\n")
     assert outcome.table == [["1.0", "x", ""], ["2.0", "x", "y"]]
     assert outcome.warnings == [
-        "my.exp:1: exp.csv: row 1 has 2 cells, its header 3: blanks are added",
+        "my.exp:1: exp.csv: row 1 has 2 cells, its header 3: empty cells are added",
         "my.exp:1: exp.csv: row 2 has 4 cells, its header 3: the others are left out",
     ]
 
@@ -118,7 +116,7 @@ def test_a_results_folder_means_its_exp_csv(run, tmp_path):
 
 
 def test_commands_before_the_data_say_what_is_missing(run):
-    with pytest.raises(ScriptError, match="there is no data yet"):
+    with pytest.raises(ScriptError, match="no data has been read"):
         run("Select=all")
 
 
@@ -127,7 +125,7 @@ def test_append_numbers_rows_above_the_next_hundred_and_matches_columns(run, tmp
     outcome = run("File=exp\nappend=more.csv\nSelect=rate<10\nCols=exp,ca,rate\ndoTable")
     assert outcome.table == [["112.0", " ", "7"], ["112.1", " ", "8"]]
     assert outcome.warnings == [
-        "my.exp:2: more.csv: columns left out, the first file has none of them: extra"
+        "my.exp:2: more.csv: columns that the first file does not have are left out: extra"
     ]
 
 

@@ -66,7 +66,7 @@ def test_dotable_stands_alone():
 
 
 def test_other_lines_without_an_equals_sign_are_wrong():
-    with pytest.raises(ScriptError, match="'doTable foo' lacks a value"):
+    with pytest.raises(ScriptError, match="'doTable foo' has no value"):
         lines.command("doTable foo", HERE)
 
 

@@ -69,7 +69,7 @@ def test_a_missing_operand_makes_every_cell_a_star_and_is_told(run):
     assert outcome.table == [["*"]]
     assert outcome.warnings == [
         (
-            "my.exp:2: NewCol x: nothing stands before '-' in 'rateMax - -1'; every cell is '*'; "
+            "my.exp:2: NewCol x: missing operand before '-' in 'rateMax - -1'; every cell is '*'; "
             "write a negative number as (-1)"
         )
     ]
@@ -84,7 +84,7 @@ def test_an_operator_at_the_end_is_left_out_and_told(run):
 def test_an_empty_expression_is_0_everywhere_and_is_told(run):
     outcome = run("File=exp\nNewCol = x =\nCols=x\ndoTable", csv=CSV)
     assert outcome.table == [["0.0"]]
-    assert outcome.warnings == ["my.exp:2: NewCol x: there is no expression; every cell is 0.0"]
+    assert outcome.warnings == ["my.exp:2: NewCol x: empty expression; every cell is 0.0"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_an_empty_expression_is_0_everywhere_and_is_told(run):
         ("x", "'x' has no expression"),
         ("ca = 1", "there is a column 'ca' already"),
         ("x = speed + 1", "no column 'speed' for the expression 'speed [+] 1'"),
-        ("x = rateMax rateMin", "two operands next to each other"),
+        ("x = rateMax rateMin", "missing operator before 'rateMin'"),
         ("x = 1.2.3", "malformed number '1.2.3'"),
         ("x = rateMax ^ 2", r"'\^' means nothing"),
         ("x = (rateMax", r"a '\(' is not closed"),
@@ -204,7 +204,7 @@ def test_the_older_spelling_with_formatting_rounds(run):
     [
         (older("speed", "/", "1"), "'speed' is neither a column nor a number"),
         (older("", "/", "1"), "NewColField1 is not set"),
-        (older("rate", "NewColPow", "1"), "'NewColPow' is no operation"),
+        (older("rate", "NewColPow", "1"), "unknown operation 'NewColPow'"),
         (older("rate", "/", "1", "ca"), "there is a column 'ca' already"),
         (older("rate", "/", "1", ""), "has no name"),
     ],

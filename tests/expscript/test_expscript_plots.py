@@ -214,7 +214,7 @@ def test_a_divisor_of_nothing_is_told(plan, divisor):
     told: list[str] = []
     plot = plan(plotSeries="ca", Y1div=divisor, warn=told.append)
     assert values(plot)["bbr"][1][1] == 30
-    assert told == [f"Y1div: nothing can be divided by {float(divisor):g}, it is left out"]
+    assert told == [f"Y1div: cannot divide by {float(divisor):g}; it is ignored"]
 
 
 def test_the_right_axis_has_its_own_divisor(plan):
@@ -279,7 +279,7 @@ def test_y1min_and_y1max_bound_the_axis_in_shown_units(plan):
 def test_what_is_no_number_is_told_and_left_out(plan):
     told: list[str] = []
     plan(plotSeries="ca", Y1min="low", warn=told.append)
-    assert told == ["Y1min: 'low' is not a number, it is left out"]
+    assert told == ["Y1min: 'low' is not a number and is ignored"]
 
 
 def test_a_wide_range_is_logarithmic_unless_switched_off(plan):
@@ -421,14 +421,14 @@ def test_reference_lines_have_places_and_labels(plan):
 def test_a_reference_line_without_a_place_is_told(plan):
     told: list[str] = []
     plan(plotSeries="ca", plotHLines="high", warn=told.append)
-    assert told == ["plotHLines: 'high' has no place on the axis, it is left out"]
+    assert told == ["plotHLines: 'high' is outside the axis and is ignored"]
 
 
 @pytest.mark.parametrize(
     ("option", "value"), [("plotType", "pie"), ("plotLegend", "left"), ("plotPalette", "loud")]
 )
 def test_a_choice_that_there_is_not_is_an_error(plan, option, value):
-    with pytest.raises(ScriptError, match=f"{option}: '{value}' is no choice"):
+    with pytest.raises(ScriptError, match=f"{option}: invalid value '{value}'"):
         plan(plotSeries="ca", **{option: value})
 
 

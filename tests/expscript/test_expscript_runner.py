@@ -20,13 +20,12 @@ def test_an_error_tells_file_line_and_what_would_be_right(run):
 def test_an_unknown_key_is_told_with_what_may_be_meant(run):
     outcome = run("plotx=ca\nmystery=1")
     assert outcome.warnings[0] == (
-        "my.exp:1: 'plotx' is neither a command nor an option; is 'plotX' or 'plotXLen' or "
-        "'plotY2' meant?"
+        "my.exp:1: unknown command or option 'plotx'; is 'plotX' or 'plotXLen' or 'plotY2' meant?"
     )
 
 
 def test_strict_makes_a_warning_an_error(run):
-    with pytest.raises(ScriptError, match=r"my\.exp:1:1: 'plotx' is neither"):
+    with pytest.raises(ScriptError, match=r"my\.exp:1:1: unknown command or option 'plotx'"):
         run("plotx=ca", strict=True)
 
 
@@ -48,7 +47,7 @@ def test_a_sourced_file_sees_only_the_variables_it_is_given(run, tmp_path):
     outcome = run("source=inner.exp, a = x=y", variables={"b": "outer"})
     assert [block.text for block in outcome.blocks] == ["x=y ${b}$"]
     assert outcome.warnings == [
-        "inner.exp:1: there is no variable $b, it stays as it is; $$ writes a dollar sign"
+        "inner.exp:1: unknown variable $b is left as it is; $$ writes a dollar sign"
     ]
 
 
@@ -75,7 +74,7 @@ def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
     with pytest.raises(ScriptError) as caught:
         run("source=inner.exp")
     assert str(caught.value) == (
-        "inner.exp:2:1: there is no data yet\n"
+        "inner.exp:2:1: no data has been read\n"
         "    doTable\n"
         "    ^^^^^^^\n"
         "File=bbr/exp must come first, it reads bbr/exp.csv\n"
@@ -94,11 +93,11 @@ def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
         ("relPath=data:text/html,x", "links do not lead to data: addresses"),
         ("relPath=host:80/results", "links do not lead to host: addresses"),
         ("source=", "source names no file"),
-        ("doTable foo", "'doTable foo' lacks a value"),
-        ("=5", "there is no name before"),
-        ("For = x in 1,2\nText=$x", "'For = x in 1,2' has no end"),
+        ("doTable foo", "'doTable foo' has no value"),
+        ("=5", "missing name before"),
+        ("For = x in 1,2\nText=$x", "'For = x in 1,2' is not closed"),
         ("For = x\nEndFor", "'x' is not of the form NAME in VALUES"),
-        ("EndIf", "EndIf stands alone"),
+        ("EndIf", "unmatched EndIf"),
         ("File=", "File names no file"),
     ],
 )
@@ -139,7 +138,7 @@ def test_a_line_that_variables_make_too_long_is_an_error(run):
 
 
 def test_a_nul_in_a_script_is_an_error_with_its_line(run):
-    with pytest.raises(ScriptError, match=r"my\.exp: line 2 holds a NUL") as caught:
+    with pytest.raises(ScriptError, match=r"my\.exp: line 2: NUL character") as caught:
         run("File=exp\nText=a\0b\n")
     assert "iconv" in caught.value.remedy
 
@@ -255,13 +254,13 @@ def test_end_stops_the_remaining_words_too(tmp_path, monkeypatch):
 
 
 def test_a_wrong_word_is_told_by_its_number():
-    with pytest.raises(ScriptError, match=r"command line:2:1: '--help' lacks a value"):
+    with pytest.raises(ScriptError, match=r"command line:2:1: '--help' has no value"):
         Runner().run_words(["Text=a", "--help"])
 
 
 @pytest.mark.parametrize("word", ["--file", "--file=", "--file= "])
 def test_a_file_word_without_a_file_says_what_to_write(word):
-    with pytest.raises(ScriptError, match=r"'--file' lacks a value(.|\n)*write --file=SCRIPT"):
+    with pytest.raises(ScriptError, match=r"'--file' has no value(.|\n)*write --file=SCRIPT"):
         Runner().run_words([word])
 
 

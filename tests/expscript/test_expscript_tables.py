@@ -90,7 +90,7 @@ def test_decimals_of_a_header_turn_formatting_on(run):
 
 @pytest.mark.parametrize("value", ["2.5", "-1", "two", "", "100000000"])
 def test_format_must_be_a_count(run, value):
-    with pytest.raises(ScriptError, match="format counts decimals"):
+    with pytest.raises(ScriptError, match="format: invalid number of decimals"):
         run(f"format={value}\nFile=exp")
 
 

@@ -123,7 +123,7 @@ def test_host_called_like_a_formula_is_written_as_it_is():
 
 def test_a_sum_above_the_link_is_explained():
     link = Context(capacities=(Reference(50.0, "bottleneck 50 Mbit/s"),))
-    assert "A rate above the link's is no error" in caption(TWO, "rates", link)
+    assert "A rate above the link's is not an error" in caption(TWO, "rates", link)
 
 
 def test_a_sum_below_the_link_is_not():

@@ -133,8 +133,8 @@ def _statistic(column: str, word: str) -> Statistic:
         or "00" in (match["confidence"], match["interval"])
     ):
         raise ScriptError(
-            f"Stats: there is no statistic {word!r}",
-            remedy="there are n sd min max median p1 … p99.9, ci95 for the mean,"
+            f"Stats: unknown statistic {word!r}",
+            remedy="write n sd min max median p1 … p99.9, ci95 for the mean,"
             " and median.ci95, p99.ci95 for the others",
         )
     confidence = match["confidence"] or match["interval"]
@@ -196,7 +196,7 @@ def _keys(text: str, data: Dataset, *, warn: Warn) -> tuple[_Key, ...]:
             warn(f"Average: [{how}] agrees with everything; there are [int] and [has:text]")
         keys.append(_Key(column, how, is_text=column == EXP and data.ids.mislead))
     if not keys:
-        warn("Average: no column to tell rows apart, all selected rows become one")
+        warn("Average: no column distinguishes rows; all selected rows become one")
     return tuple(keys)
 
 
@@ -309,7 +309,7 @@ class _Merged:
         others = np.flatnonzero(~is_mean)
         for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
             texts[group] = text
-        # 1M in all of them stays 1M, as ever; only where they differ a mean tells more.
+        # 1M in all of them stays 1M, as in the classic tool; only if they differ a mean says more.
         firsts = self.column.take(self.groups.first).texts
         ends = np.array([text.endswith(_SHORTENED) for text in firsts], dtype=np.bool_)
         shortened = np.flatnonzero(is_mean & ends)

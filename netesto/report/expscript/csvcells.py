@@ -22,7 +22,7 @@ _Places: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 Warn: TypeAlias = Callable[[str], None]
 
 _UNDERSCORE = ord("_")
-# Lines that begin or end so are blank, comments, or have blanks around them.
+# Lines that begin or end so are blank, comments, or have spaces around them.
 _IRREGULAR_STARTS = tuple(b" \t\r\n\v\f#")
 _IRREGULAR_ENDS = tuple(b" \t\r\v\f")
 # Cells up to so many bytes are handled as one matrix; longer ones are prose.
@@ -131,7 +131,7 @@ class Cells:
         ]
 
     def numbers(self, column: int, rows: Integers | None) -> tuple[Floats, Booleans]:
-        """The column's numbers (nan where there is none), and where there is one."""
+        """The column's numbers (nan for other cells), and which cells are numbers."""
         parts = [self._numbers(starts, ends) for starts, ends in self._parts(column, rows)]
         values, numeric = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(numeric)
@@ -152,7 +152,7 @@ class Cells:
 
 
 def _is_regular(text: CsvText, data: NDArray[np.uint8], starts: _Places) -> bool:
-    """Every row has its cells, none is blank or a comment, none has blanks around it."""
+    """Whether every row has its cells, and none is blank, a comment, or has spaces around it."""
     rows = starts[:: len(text.header)].astype(np.intp)
     ends = rows[1:] - 1
     # The last row may have no end of its own.
@@ -165,7 +165,7 @@ def _is_regular(text: CsvText, data: NDArray[np.uint8], starts: _Places) -> bool
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Floats, Booleans]:
-    """The numbers in `texts` (nan where there is none), and where there is one."""
+    """The numbers in `texts` (nan for other texts), and which are numbers."""
     known: dict[str, float | None] = {}
     parsed = [
         known[text] if text in known else known.setdefault(text, numerals.parse(text))

@@ -61,7 +61,7 @@ def read(path: Path, *, warn: Warn) -> CsvText:
         try:
             return _even(_quoted_lines(data), path, UNIT, RECORD, warn)
         except csv.Error as error:
-            why = "its quotes are not in pairs"
+            why = "unbalanced quotes"
             if "limit" in str(error):
                 why = f"a quoted cell holds more than {csv.field_size_limit()} characters"
             warn(f"{path}: {why}: each comma ends a cell")
@@ -118,7 +118,7 @@ def _even(lines: Iterable[bytes], path: Path, between: bytes, after: bytes, warn
         row = line
         if count != width:
             row = between.join((line.split(between) + [b""] * width)[:width])
-            done = "blanks are added" if count < width else "the others are left out"
+            done = "empty cells are added" if count < width else "the others are left out"
             ragged += 1
             if ragged <= RAGGED_ROWS_TOLD:
                 warn(f"{path}: row {number} has {count} cells, its header {width}: {done}")

@@ -304,7 +304,7 @@ def append(view: View, path: Path, *, warn: Warn) -> View:
     new = load(path, decimals=None, warn=warn)
     extra = [name for name in new.names if name not in old.columns]
     if extra:
-        warn(f"{path}: columns left out, the first file has none of them: {', '.join(extra)}")
+        warn(f"{path}: columns that the first file does not have are left out: {', '.join(extra)}")
     known = old.columns[EXP]
     largest = np.max(known.numbers[np.isfinite(known.numbers)], initial=0.0)
     base = (int(largest) // 100 + 1) * 100

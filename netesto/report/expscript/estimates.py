@@ -1,4 +1,4 @@
-"""What repeated measurements tell: quantiles, and intervals that say how sure they are."""
+"""Statistics of repeated measurements: quantiles and confidence intervals."""
 
 import math
 import statistics

@@ -70,14 +70,14 @@ _ARITHMETIC = frozenset("+-*/&")
 def parse(
     text: str, *, columns: Collection[str], functions: Collection[str], new: str, warn: Warn
 ) -> Expression:
-    """The tree of an expression for the column `new`. ScriptError tells what cannot be read.
+    """The tree of an expression for the column `new`. ScriptError if it cannot be read.
 
     Classic forms stay: nothing at all is 0, an operator at the end is left out, a missing operand
-    makes every cell `*`; each is told.
+    makes every cell `*`; each with a warning.
     """
     tokens = tuple(_tokens(text, columns, functions, new))
     if len(tokens) == 1:
-        warn(f"NewCol {new}: there is no expression; every cell is 0.0")
+        warn(f"NewCol {new}: empty expression; every cell is 0.0")
         return Number(0.0, "0.0")
     return _Parser(tokens, text, new, warn).whole()
 
@@ -132,7 +132,7 @@ def _token(
 
 
 def _stands_at(name: str, text: str, position: int) -> bool:
-    """Whether the name stands there, and not only as the beginning of a longer word."""
+    """Whether the name is there as a whole word."""
     end = position + len(name)
     if not text.startswith(name, position):
         return False
@@ -199,8 +199,8 @@ class _Parser:
             left = Call(operator, (left, self._right(operator)))
         if self._now.kind not in {"operator", "end"} or self._sees("("):
             raise self._wrong(
-                f"two operands next to each other, the second is {self._now.text!r}",
-                "an operator belongs between them: + - * / &",
+                f"missing operator before {self._now.text!r}",
+                "write one of + - * / & between two operands",
             )
         return left
 
@@ -222,7 +222,7 @@ class _Parser:
 
     def _missing(self) -> Expression:
         self._warn(
-            f"NewCol {self._new}: nothing stands before {self._now.text!r} in {self._text!r}; "
+            f"NewCol {self._new}: missing operand before {self._now.text!r} in {self._text!r}; "
             "every cell is '*'; write a negative number as (-1)"
         )
         return Text(numerals.NOT_A_NUMBER)

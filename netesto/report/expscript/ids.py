@@ -10,7 +10,7 @@ import numpy as np
 from netesto.report.expscript import numerals
 from netesto.report.expscript.csvcells import Booleans, Floats
 
-# The column of files of ours that tells the experiment's number by itself.
+# The column of our files that holds the experiment's number.
 NUMBER = "expNumber"
 TENTH = 10
 # No experiment has more groups than these digits count.
@@ -71,7 +71,7 @@ class Ids:
         return int(max((one.max() for one in groups if len(one)), default=0))
 
     def order(self, ids: Written) -> Floats:
-        """Numbers in the order of these ids; nan where a cell is none."""
+        """Numbers in the order of these ids; nan for other cells."""
         pairs = _pairs(ids) if self.mislead else None
         return ids.numbers if pairs is None else pairs[0] * self._room + pairs[1]
 
@@ -81,7 +81,7 @@ class Ids:
         return self._groups_max + 2
 
     def place(self, text: str) -> float:
-        """Where `order` has what a script writes: 12.10 behind 12.9, and 12 at 12.0."""
+        """Where `order` puts what a script writes: 12.10 after 12.9, and 12 at 12.0."""
         written = pair(text) if self.mislead else None
         if written is not None:
             return written[0] * self._room + min(written[1], self._room - 1)
@@ -99,7 +99,7 @@ class Ids:
         return np.array([text.strip() == wanted for text in ids.texts], dtype=np.bool_)
 
     def of_group(self, ids: Written, value: str) -> Booleans | None:
-        """`.1`: where an id is of group 1, and not of 10; None for what is no group."""
+        """`.1`: where an id is of group 1, and not of 10; None if `value` is not a group."""
         if not self.mislead or re.fullmatch(r"\.[0-9]+", value) is None:
             return None
         return np.array([text.strip().endswith(value) for text in ids.texts], dtype=np.bool_)
@@ -112,7 +112,7 @@ def pair(text: str) -> tuple[int, int] | None:
 
 
 def _may_have_tenth_group(file: Written) -> bool:
-    """False if all ids have one digit behind the point: then none is equal to another as a number,
+    """False if all ids have one digit after the point: then no two are equal as numbers,
     and no text need be looked at."""
     tenths = file.numbers * 10
     has_one_digit = bool(np.all(np.abs(tenths - np.rint(tenths)) < 1e-4))
@@ -120,7 +120,7 @@ def _may_have_tenth_group(file: Written) -> bool:
 
 
 def _pairs(file: Written) -> tuple[Floats, Floats] | None:
-    """The numbers of experiments and of groups, of all ids; None if one of them is no pair.
+    """The numbers of experiments and of groups, of all ids; None if one of them is not a pair.
 
     Of many at once: the number that an id looks like, and where in it the point stands.
     """
@@ -132,7 +132,7 @@ def _pairs(file: Written) -> tuple[Floats, Floats] | None:
         return None
     whole = np.floor(numbers)
     groups = np.rint((numbers - whole) * 10.0**digits)
-    # No sign, no blank and no zero in front of either.
+    # No sign, no space and no zero before either.
     is_written_so = (whole < 10.0**points) & ((points == 1) | (whole >= 10.0 ** (points - 1)))
     is_written_so &= (digits == 1) | (groups >= 10.0 ** (digits - 1))
     return (whole, groups) if np.all(is_written_so) else None

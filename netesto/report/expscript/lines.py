@@ -40,7 +40,7 @@ class Command:
 
 
 def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
-    """The lines of a script file. ScriptError if it cannot be read or is no text."""
+    """The lines of a script file. ScriptError if it cannot be read or is not text."""
     try:
         text = textfile.decoded(path.read_bytes(), path, warn=warn)
     except OSError as error:
@@ -54,8 +54,8 @@ def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
 def split(text: str, file: str) -> tuple[Line, ...]:
     """Join continued lines; drop blank lines and comments.
 
-    A comment is told from the joined text, so a comment after a continuation is glued on. A
-    continuation at the end of the file drops its line, as ever.
+    A comment is recognised in the joined text, so a comment after a continuation is part of it. A
+    continuation at the end of the file drops its line, as the classic tool did.
     """
     lines: list[Line] = []
     joined = ""
@@ -120,17 +120,17 @@ def command(text: str, place: Place) -> Command | None:
         if key.lower() in BARE_WORDS:
             return Command(key, None, place)
         raise ScriptError(
-            f"{key!r} lacks a value",
+            f"{key!r} has no value",
             place=place,
             remedy=f"write {key.split()[0][:40]}=…; only doTable, doPlot and end stand alone",
         )
     if not key:
-        raise ScriptError("there is no name before the '='", place=place, remedy="write key=value")
+        raise ScriptError("missing name before '='", place=place, remedy="write key=value")
     return Command(key, unquoted(value), place)
 
 
 def unquoted(value: str) -> str:
-    """Without blanks around, and without one pair of equal quotes around."""
+    """Without spaces around it, and without one pair of equal quotes."""
     value = value.strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1]
@@ -138,12 +138,12 @@ def unquoted(value: str) -> str:
 
 
 def items(value: str, separator: str = ",") -> list[str]:
-    """A list as written: parts without the blanks around them, empty parts left out."""
+    """A list as written: parts without spaces around them, empty parts left out."""
     return [part.strip() for part in value.split(separator) if part.strip()]
 
 
 def assignments(parts: Sequence[str]) -> dict[str, str]:
-    """`name=value` items as a mapping. ScriptError for an item that is none."""
+    """`name=value` items as a mapping. ScriptError for an item of another form."""
     values: dict[str, str] = {}
     for part in parts:
         name, equals, value = part.partition("=")

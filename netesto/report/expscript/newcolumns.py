@@ -292,7 +292,7 @@ def _compare_any(operator: str, cells: _Arguments) -> _Cells:
 
 
 def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
-    """`name = expression`, or several with `;` between them. ScriptError tells what is wrong.
+    """`name = expression`, or several with `;` between them. ScriptError if it is invalid.
 
     `decimals`: how many the new column shows when formatting is on, two at least for a quotient.
     """
@@ -311,7 +311,7 @@ def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
         shown = max(decimals, QUOTIENT_DECIMALS) if "/" in expression else decimals
         cells = _evaluate(tree, view.data)
         if isinstance(tree, ColumnName):
-            # A text alone is no number; only what joins or chooses texts gives a text.
+            # A text alone is not a number; only what joins or chooses texts gives a text.
             cells = _Cells(cells.numbers, cells.marks)
         view = view.with_column(_column(name, cells, view.data, shown))
     return view
@@ -371,7 +371,7 @@ def _some(cells: _Cells, rows: Integers | None) -> _Cells:
 
 
 def add_older(view: View, *, first: str, operator: str, second: str, name: str) -> View:
-    """The older spelling: two operands, columns or numbers. ScriptError tells what is wrong.
+    """The older spelling: two operands, columns or numbers. ScriptError if it is invalid.
 
     Without formatting the results are cut as the classic tool did (numerals.truncated); joined
     texts have a `_` between them.
@@ -381,7 +381,7 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
     _refuse_existing(name, view)
     if operator not in _OPERATORS:
         raise ScriptError(
-            f"NewColOp: {operator!r} is no operation" if operator else "NewColOp is not set",
+            f"NewColOp: unknown operation {operator!r}" if operator else "NewColOp is not set",
             remedy=f"one of {' '.join(_OPERATORS)}",
         )
     operands = [

@@ -18,7 +18,7 @@ DIFFERENT = "..."
 # Signs in the place of a number.
 SIGNS = frozenset({NOT_A_NUMBER, DIVIDED_BY_ZERO, DIFFERENT})
 
-# What is larger is no measurement, and the width of an axis that holds it is no number any more.
+# A larger value is not a measurement, and the width of an axis that holds it is infinite.
 LARGEST_DRAWN = 1e150
 # A float has some 17 digits; more decimals show nothing.
 DECIMALS_MAX = 30
@@ -30,7 +30,7 @@ _SHORTENED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))([KMG])\s*")
 
 
 def plain_number(text: str) -> float | None:
-    """The number that `text` writes out, None if there is none. `1e3`, `nan`, ` 7 ` are numbers."""
+    """The number that `text` writes out, None for another text. `1e3`, `nan`, ` 7 ` are numbers."""
     # Python reads 1_000 as a number, a CSV file does not mean it.
     if "_" in text:
         return None
@@ -107,9 +107,9 @@ def fixed(text: str, decimals: int) -> str:
 
 
 def decimals(text: str) -> int:
-    """The value of `format`: ScriptError if it is no count of decimals."""
+    """The value of `format`: ScriptError if it is not a number of decimals."""
     if not text.strip().isdecimal() or int(text) > DECIMALS_MAX:
         raise ScriptError(
-            f"format counts decimals, {text!r} is no such count", remedy="format=2 shows 94.12"
+            f"format: invalid number of decimals {text!r}", remedy="format=2 shows 94.12"
         )
     return int(text)

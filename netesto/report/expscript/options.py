@@ -39,10 +39,10 @@ KNOWN = frozenset(CLASSIC_PLOT + NEW_PLOT + TABLE + AVERAGE + WITHOUT_EFFECT)
 
 
 def check(key: str, commands: Sequence[str], *, warn: Warn) -> None:
-    """Tell a key that is no option; keys are exact, `plotx` is not `plotX`."""
+    """Warn of an unknown key; keys are exact, `plotx` is not `plotX`."""
     if key not in KNOWN:
         known = sorted(KNOWN - set(WITHOUT_EFFECT)) + list(commands)
-        warn(f"{key!r} is neither a command nor an option; {nearest(key, known)}")
+        warn(f"unknown command or option {key!r}; {nearest(key, known)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Options:
         text = self.get(key)
         value = numerals.drawable(text)
         if value is None and text:
-            self.warn(f"{key}: {text!r} is not a number, it is left out")
+            self.warn(f"{key}: {text!r} is not a number and is ignored")
         return value
 
     def chosen(self, key: str, *choices: str) -> str:
@@ -70,4 +70,4 @@ class Options:
         for choice in choices:
             if text.lower() == choice.lower():
                 return choice
-        raise ScriptError(f"{key}: {text!r} is no choice", remedy=f"one of {', '.join(choices)}")
+        raise ScriptError(f"{key}: invalid value {text!r}", remedy=f"one of {', '.join(choices)}")

@@ -127,7 +127,7 @@ def _folder(view: View, row: int) -> Path | None:
 
 
 def _group(exp: str) -> int:
-    """12.3 is group 3; 12.0, and what has no part behind the point, is the whole experiment."""
+    """12.3 is group 3; 12.0, or an id without a point, is the whole experiment: 0."""
     part = exp.strip().partition(".")[2]
     return int(part) if part.isdecimal() else 0
 

@@ -62,7 +62,7 @@ def _rows(table: Table) -> Markup:
 
 
 def _cell(cell: Cell, is_numeric: bool) -> str:
-    """Without its end. An end of a line in a text is no end of a row of the page."""
+    """Without its end tag. A newline in a text does not end a row of the page."""
     classes = ["number"] * is_numeric + [f"c-{cell.mark}"] * bool(cell.mark)
     text = str(escape(cell.text)).replace("\n", "&#10;")
     if cell.link:

@@ -111,7 +111,7 @@ def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence
     request = frame.request
     given = request.number(f"{name}div")
     if given is not None and abs(given) < ticks.TINY:
-        request.warn(f"{name}div: nothing can be divided by {given:g}, it is left out")
+        request.warn(f"{name}div: cannot divide by {given:g}; it is ignored")
     divisor = _own_divisor(request, name)
     title = request.get(f"plot{name}Title") or " and ".join(columns)
     if unit := unit_for(request.get(f"{name}Units"), max(values)):
@@ -194,7 +194,7 @@ def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vert
 
 
 def _own_divisor(request: Options, name: str) -> float:
-    """Y1div or Y2div; 1 where there is none, or none that can divide, which is told elsewhere."""
+    """Y1div or Y2div; 1 if it is not set or cannot divide, which `vertical` warns of."""
     divisor = numerals.drawable(request.get(f"{name}div"))
     return 1.0 if divisor is None or abs(divisor) < ticks.TINY else divisor
 

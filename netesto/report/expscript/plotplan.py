@@ -38,7 +38,7 @@ BOX_REMARK = (
 
 
 def plan(view: View, request: Options) -> Plot | None:
-    """The plot, None if plotX or plotY1 was never given, or no row can be drawn; that is told."""
+    """The plot; None, with a warning, if plotX or plotY1 is missing or no row can be drawn."""
     kind = next(kind for kind in KINDS if kind == request.chosen("plotType", *KINDS))
     wanted = _wanted(view, request)
     if not wanted.lefts or (not wanted.x and kind not in {"cdf", "box"}):
@@ -183,7 +183,7 @@ def _trace(
 
 
 def _note(frame: Frame, panel: str, number: int, sample: Sample) -> str:
-    """The text on a bar: PlotRatio tells Y2/Y1, PlotPercent the change from the first series."""
+    """The text on a bar: PlotRatio is Y2/Y1, PlotPercent the change from the first series."""
     switched_on = {"Horizontal", "Vertical"}
     if frame.request.get("PlotRatio") in switched_on:
         return f"{sample.right[0] / sample.y:.2f}" if sample.right and sample.y else ""
@@ -296,13 +296,13 @@ def _right_names(frame: Frame) -> tuple[str, ...]:
 def reference_lines(
     request: Options, key: str, scale: Scale, place: Callable[[str], float | None]
 ) -> tuple[Reference, ...]:
-    """`50=fair share,100`; what has no place on the axis is told."""
+    """`50=fair share,100`; what is outside the axis is ignored with a warning."""
     lines: list[Reference] = []
     for item in items(request.get(key)):
         written, _, text = item.partition("=")
         position = place(written.strip())
         if position is None or not scale.low <= position <= scale.high:
-            request.warn(f"{key}: {written.strip()!r} has no place on the axis, it is left out")
+            request.warn(f"{key}: {written.strip()!r} is outside the axis and is ignored")
         else:
             lines.append(Reference(position, text.strip()))
     return tuple(lines)

@@ -27,14 +27,14 @@ class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
 
 
 def _quiet(_: str) -> None:
-    """Tells nobody."""
+    """Discards the text."""
 
 
 class Runner:
     """Runs one script, or the words of one command line. Nothing is written yet.
 
-    `warn` is handed each warning as `file:line: what; what would be right`; with `strict` the
-    first one is an error. With `explain`, `tell` is handed what each step made of the rows, and
+    `warn` receives each warning as `file:line: what; what would be right`; with `strict` the
+    first one is an error. With `explain`, `tell` receives what each step made of the rows, and
     the page shows it too. `out` is where the page is meant to be: links and files are relative to
     its folder, without it to the current one.
     """
@@ -155,7 +155,7 @@ class Runner:
                 raise _EndReached
             case word if word in _OPENING | _INSIDE:
                 raise ScriptError(
-                    f"{key} stands alone",
+                    f"unmatched {key}",
                     remedy="in a script file, For=… ends with EndFor, If=… with EndIf",
                 )
             case _:
@@ -209,7 +209,7 @@ class Runner:
 
     @contextmanager
     def _at(self, place: Place) -> Iterator[None]:
-        """Errors in here get this place, or, if they have one, this step on the way to it."""
+        """Give errors this place, or add it to the chain of an error that has one."""
         outer, self._place = self._place, place
         try:
             yield
@@ -227,7 +227,7 @@ class Runner:
         return lines.replace_variables(text, self._variables, unknown=self._unknown_variable)
 
     def _unknown_variable(self, name: str) -> None:
-        self._warn(f"there is no variable ${name}, it stays as it is; $$ writes a dollar sign")
+        self._warn(f"unknown variable ${name} is left as it is; $$ writes a dollar sign")
 
     def _warn(self, text: str) -> None:
         if self._strict:
@@ -250,7 +250,7 @@ def _as_line(word: str, place: Place) -> str:
         return f"source={value}"
     if key == "--file" or (word.startswith("-") and not equals):
         raise ScriptError(
-            f"{key!r} lacks a value", place=place, remedy="write --file=SCRIPT,name=value,…"
+            f"{key!r} has no value", place=place, remedy="write --file=SCRIPT,name=value,…"
         )
     return word
 
@@ -264,7 +264,7 @@ def _end_of(block: Sequence[Line], start: int) -> int:
         if depth == 0:
             return position
     raise ScriptError(
-        f"{block[start].text!r} has no end",
+        f"{block[start].text!r} is not closed",
         place=block[start].place,
         remedy=f"a line End{word.capitalize()} ends it",
     )

@@ -41,7 +41,7 @@ class Sample:
 
 
 def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
-    """The value of plotSeries; None without series, also for an unknown column, which is told."""
+    """The value of plotSeries; None without series; an unknown column is a warning."""
     column, _, listed = text.partition(";")
     column = column.strip()
     if not column:
@@ -85,7 +85,7 @@ class Wanted:
 def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]:
     """The samples of the selected rows, in their order.
 
-    A row without an X, or with a Y that is missing or a text, is no sample: a flow that failed is
+    A row without an X, or with a Y that is missing or a text, is not a sample: a failed flow is
     not drawn as 0.
     """
     data = view.data

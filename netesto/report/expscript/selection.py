@@ -50,7 +50,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Vacuous:
-    """A clause without an operator: always true, and told."""
+    """A clause without an operator: always true, with a warning."""
 
     text: str
 
@@ -203,7 +203,7 @@ def _measured(text: str) -> Quantity | None:
 
 
 def select(view: View, text: str, *, warn: Warn) -> View:
-    """Filter the selection, and order it by exp; `all` brings every row back in file order."""
+    """Filter the selection, and order it by exp; `all` selects every row in file order."""
     if text.strip().lower() == "all":
         return replace(view, rows=np.arange(view.data.count))
     rows = view.rows
@@ -241,7 +241,7 @@ def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
 
 
 def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) -> Booleans:
-    """`ids` tells of the column exp what its cells are; None of any other."""
+    """`ids` is what the cells of the column exp are; None for other columns."""
     value = clause.value if clause.values else ""
     match clause.operator:
         case "==":
@@ -268,7 +268,7 @@ def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) ->
 def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
     """A cell that is not of the kind compared with, a number or a rate or a time, is not selected.
 
-    Where no cell is, that is told: nobody means such a condition.
+    If no cell is, that is a warning: nobody means such a condition.
     """
     found = [bound for bound in _bounds(clause) if bound is not None]
     bounds = [float(bound.value) for bound in found]
@@ -285,7 +285,7 @@ def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Bo
 
 
 def _sizes(column: Column, kind: Kind) -> Floats:
-    """The cells as numbers, or as rates or times in their base unit; nan where a cell is none."""
+    """The cells as numbers, or as rates or times in their base unit; nan for other cells."""
     if kind is Kind.NUMBER:
         return column.numbers
     known: dict[str, float] = {}

@@ -49,9 +49,9 @@ PLOTS, TABLES = Path("Plots"), Path("Tables")
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a report is made.
+    """How a report is made and where it will be.
 
-    `warn` is handed each warning, `step` what became of the rows. `explain`: tables and plots tell
+    `warn` receives each warning, `step` what became of the rows. `explain`: tables and plots show
     how their rows were chosen. `out` is where the page will be: links and files are relative to
     its folder, without it to the current one.
     """
@@ -126,7 +126,7 @@ class Session:
         """The data as selected. ScriptError if none has been read."""
         if self._view is None:
             raise ScriptError(
-                "there is no data yet", remedy="File=bbr/exp must come first, it reads bbr/exp.csv"
+                "no data has been read", remedy="File=bbr/exp must come first, it reads bbr/exp.csv"
             )
         return self._view
 
@@ -144,7 +144,7 @@ class Session:
     def _load(self, path: Path) -> dataset.Dataset:
         """The data of a file; what the file before held is let go first, it may be large.
 
-        A loop that reads its file anew each time, because Average replaced the data, reads it once.
+        A loop that needs its file again, because Average replaced the data, reads it once.
         """
         key = _identity(path), self._decimals
         if self._read_last is None or self._read_last[0] != key:
@@ -311,7 +311,7 @@ class Session:
     def _plot_size(self, value: str) -> None:
         for key, part in zip(("plotXSize", "plotYSize"), re.split(r"[x,]", value), strict=False):
             if numerals.drawable(part) is None:
-                self._warn(f"plotSize: {part!r} is not a number, it is left out")
+                self._warn(f"plotSize: {part!r} is not a number and is ignored")
             else:
                 self._values[key] = part.strip()
 
@@ -322,7 +322,7 @@ class Session:
         for form in forms:
             if form not in known:
                 raise ScriptError(
-                    f"{key}: there is no form {form!r}", remedy=f"there are {', '.join(known)}"
+                    f"{key}: unknown format {form!r}", remedy=f"choose from {', '.join(known)}"
                 )
         return forms
 
@@ -339,7 +339,7 @@ class Session:
         return path
 
     def _links(self, paths: Sequence[Path]) -> tuple[str, ...]:
-        """As the page names them; a page without a place of its own cannot know the way."""
+        """Relative to the page; none if it is not known where the page will be."""
         if self._reporting.out is None:
             return ()
         return tuple(path.relative_to(self._reporting.folder).as_posix() for path in paths)

@@ -31,7 +31,7 @@ VERSION = "Ver"
 class Heading:
     """A column: its name in the data, its title for people, and whether it holds numbers only.
 
-    `is_of_pairs`: 12.10 comes behind 12.9 in it.
+    `is_of_pairs`: 12.10 comes after 12.9 in it.
     """
 
     name: str
@@ -99,7 +99,7 @@ def build(
     change_column: str,
     name: str = "",
 ) -> Table:
-    """The selected rows and visible columns. `link` tells where the page of a row is."""
+    """The selected rows and visible columns. `link` is the address of a row's page."""
     data = view.data
     shown = view.shown_columns
     watched = [column for column in (change_column, VERSION) if column in data.columns]
@@ -191,12 +191,12 @@ def _one_decimal(text: str) -> str:
 
 
 def _change(text: str, base: str) -> str:
-    """A sign, the percentage in six places, and `%`; no change has a minus, as ever."""
+    """A sign, the percentage in six places, and `%`; no change has a minus (classic)."""
     start, value = numerals.drawable(base), numerals.drawable(text)
     if start is None or value is None:
         return text
     if text == base and numerals.plain_number(text) is None:
-        # 1M in every row was a text for the classic tool; only a change tells more.
+        # 1M in every row was a text for the classic tool; only a change says more.
         return text
     if start == 0:
         return _one_decimal(text)

@@ -27,7 +27,7 @@ def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
     if nul >= 0:
         line = data.count(b"\n", 0, nul) + 1
         raise ScriptError(
-            f"{path}: line {line} holds a NUL: this is no text file in UTF-8",
+            f"{path}: line {line}: NUL character; not a text file in UTF-8",
             remedy="UTF-16 becomes UTF-8 with: iconv -f UTF-16 -t UTF-8 OLD > NEW",
         )
     text = data.decode("utf-8-sig", "surrogateescape")

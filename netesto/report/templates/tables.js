@@ -37,14 +37,14 @@ const tables = (() => {
     return a.kind - b.kind || collator.compare(one, other);
   };
 
-  // 12.10 behind 12.9: numbers of an experiment and of a group. 12 is 12.0.
+  // 12.10 after 12.9: numbers of an experiment and of a group. 12 is 12.0.
   const comparePairs = (one, other) => {
     const [a, b] = [one, other].map((text) => /^(\d+)(?:\.(\d+))?$/.exec(text));
     return a && b ? a[1] - b[1] || (a[2] ?? 0) - (b[2] ?? 0) : compare(one, other);
   };
   const orderOf = (head) => head.dataset.order === "pairs" ? comparePairs : compare;
 
-  // Headings become buttons. `reorder` is handed a column, and how two of its texts are ordered.
+  // Headings become buttons. `reorder` gets a column, and how two of its texts are ordered.
   const sortable = (heads, reorder) => heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
