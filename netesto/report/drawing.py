@@ -157,10 +157,10 @@ HEADROOM = 1.08
 SHADE_ALPHA, BAND_ALPHA = 0.05, 0.28
 
 
-def draw_graphs(graphs: Iterable[Graph]) -> dict[str, str]:
-    """The SVG of each graph, by its name. The same graph gives the same text."""
+def draw_graphs(graphs: Iterable[Graph]) -> list[str]:
+    """The SVG of each graph. The same graph gives the same text."""
     with mpl.rc_context(fname=STYLE):
-        return {graph.name: _draw_graph(graph) for graph in graphs}
+        return [_draw_graph(graph) for graph in graphs]
 
 
 def _draw_graph(graph: Graph) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from netesto.report import context, embed, graphs, neighbours, rendering, together, words
-from netesto.report.context import Context
+from netesto.report.figures import Graph
 from netesto.report.neighbours import PAGE
 from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
 from netesto.results.evidence import OK
@@ -34,15 +34,6 @@ class Tile:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A graph in the page."""
-
-    name: str
-    svg: str
-    caption: str
-
-
 def write(folder: Path, told: Manifest | None = None) -> None:
     """Write exp.html and plots/ into an experiment's folder, complete or still N.partial.
 
@@ -54,7 +45,7 @@ def write(folder: Path, told: Manifest | None = None) -> None:
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
-    pictures = _pictures(folder, found, context.of(told))
+    drawn = list(graphs.of(found, context.of(told)))
     html = rendering.render(
         "page.html.j2",
         manifest=told,
@@ -64,10 +55,10 @@ def write(folder: Path, told: Manifest | None = None) -> None:
         blocks=table.blocks(groups),
         notes=table.notes(groups),
         groups=groups,
-        pictures=pictures,
+        pictures=_pictures(folder, drawn),
         entries=entries,
         color=embed.variable,
-        files=_files(folder, told, list(pictures)),
+        files=_files(folder, told, [graph.name for graph in drawn]),
         neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
         words=words,
         named=not graphs.is_crowded(entries),
@@ -127,32 +118,27 @@ def _figure(value: float, digits: int = 4) -> str:
     return numbers.figure(repr(value), digits)
 
 
-def _pictures(folder: Path, found: series.Series, around: Context) -> dict[str, Picture]:
-    """Draw the graphs, into plots/ and for the page."""
+def _pictures(folder: Path, drawn: Sequence[Graph]) -> list[tuple[Graph, str]]:
+    """Draw the graphs: into plots/, and as SVG for the page."""
     # Not at the top: matplotlib takes a second, and most commands draw nothing.
     from netesto.report import drawing  # noqa: PLC0415
 
     durable.make_folder(folder / "plots")
-    drawn = list(graphs.of(found, around))
-    svgs = drawing.draw_graphs(drawn)
-    pictures = {}
-    for graph in drawn:
+    pictures = []
+    for graph, svg in zip(drawn, drawing.draw_graphs(drawn), strict=True):
         name, quantity = graph.name, graph.quantity
-        durable.replace(folder / "plots" / f"{name}.svg", svgs[name], lasting=False)
+        durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
         description = f"{quantity.title}, {quantity.unit}, over time. {graph.caption}"
-        svg = embed.inline(svgs[name], name=name, description=description)
-        pictures[name] = Picture(name, svg, graph.caption)
+        pictures.append((graph, embed.inline(svg, name=name, description=description)))
     return pictures
 
 
-def _files(
-    folder: Path, told: Manifest, pictures: Sequence[str]
-) -> dict[str, list[tuple[str, str]]]:
+def _files(folder: Path, told: Manifest, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     """Address and name of the experiment's files, by their kind; lost ones are under damage."""
     groups = [derive.group_file(group.request) for group in told.groups]
     kinds = {
         "Results": ["manifest.json", "all.exp.out", *groups, "series.json"],
-        "Graphs": [f"plots/{name}.svg" for name in pictures],
+        "Graphs": [f"plots/{name}.svg" for name in names],
     }
     for path in sorted(path for path in told.files if (folder / path).exists()):
         first, second = (*path.split("/"), "")[:2]

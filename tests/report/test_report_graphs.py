@@ -27,7 +27,8 @@ def crowd():
 
 
 def svgs(found, context=PLAIN):
-    return drawing.draw_graphs(graphs.of(found, context))
+    each = list(graphs.of(found, context))
+    return dict(zip([graph.name for graph in each], drawing.draw_graphs(each), strict=True))
 
 
 def graph(found, name, context=PLAIN):

@@ -52,7 +52,7 @@ def plan(view: View, request: Options) -> Plot | None:
         )
         return None
     panels = samples.panels(found, are_pairs=wanted.facet == EXP and view.data.ids.mislead)
-    frame = Frame(request, kind, wanted, found, samples.labels(wanted), panels)
+    frame = Frame(request, kind, wanted, found, wanted.labels, panels)
     frame = _with_repeats(frame)
     match kind:
         case "cdf":

@@ -81,6 +81,18 @@ class Wanted:
     # X is exp, and there are ten groups and more.
     has_pairs: bool = False
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The series in the order of the legend."""
+        values = [""] if self.series is None else self.series.labels.values()
+        found = (self.label(value, left) for left in self.lefts for value in values)
+        return tuple(dict.fromkeys(found))
+
+    def label(self, value: str, left: str) -> str:
+        """A value of the series' column, and the column of Y1 if there are several."""
+        parts = (value, left if len(self.lefts) > 1 else "")
+        return ", ".join(part for part in parts if part)
+
 
 def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]:
     """The samples of the selected rows, in their order.
@@ -121,14 +133,11 @@ def _finite(view: View, name: str, row: int) -> float | None:
 
 def _label(view: View, wanted: Wanted, left: str, row: int) -> str | None:
     """The sample's series in words; None if the script does not list it."""
-    several = len(wanted.lefts) > 1
     if wanted.series is None:
-        return left if several else ""
+        return wanted.label("", left)
     value = view.data.columns[wanted.series.column].texts[row]
-    if value not in wanted.series.labels:
-        return None
-    label = wanted.series.labels[value]
-    return f"{label}, {left}" if several else label
+    label = wanted.series.labels.get(value)
+    return None if label is None else wanted.label(label, left)
 
 
 def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> Sample:
@@ -140,20 +149,6 @@ def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> 
             return replace(sample, low=low, high=high)
         case _:
             return sample
-
-
-def labels(wanted: Wanted) -> tuple[str, ...]:
-    """The series in the order of the legend."""
-    several = len(wanted.lefts) > 1
-    if wanted.series is None:
-        return wanted.lefts if several else ("",)
-    if not several:
-        return tuple(dict.fromkeys(wanted.series.labels.values()))
-    return tuple(
-        dict.fromkeys(
-            f"{label}, {left}" for left in wanted.lefts for label in wanted.series.labels.values()
-        )
-    )
 
 
 def merged(samples: Sequence[Sample], how: str) -> list[Sample]:

@@ -120,11 +120,11 @@ class _Parser:
         return True
 
     def _clause(self) -> Condition:
-        for pattern, build in _FORMS:
-            match = pattern.match(self._text, self._position)
+        for form in (_PATTERN, _SET, _QUOTED):
+            match = form.match(self._text, self._position)
             if match is not None:
                 self._position = match.end()
-                return build(match)
+                return _clause_of(match)
         stop = re.compile(r"[,;)]" if self._depth else r"[,;]").search(self._text, self._position)
         end = stop.start() if stop else len(self._text)
         text = self._text[self._position : end].strip()
@@ -132,9 +132,16 @@ class _Parser:
         return _classic_clause(text)
 
 
-def _pattern_clause(match: re.Match[str]) -> Condition:
-    quoted = match["quoted"]
-    pattern = match["bare"].strip() if quoted is None else quoted.replace("\\/", "/")
+def _clause_of(match: re.Match[str]) -> Condition:
+    """The clause of one of the forms that classic scripts do not have."""
+    found = match.groupdict()
+    column, operator = found["column"].strip(), " ".join(found["operator"].split())
+    if "values" in found:
+        return Clause(column, operator, tuple(items(found["values"])))
+    if "value" in found:
+        return _checked(Clause(column, operator, (found["value"],)))
+    quoted = found["quoted"]
+    pattern = found["bare"].strip() if quoted is None else quoted.replace("\\/", "/")
     try:
         re.compile(pattern)
     except re.error as error:
@@ -142,23 +149,7 @@ def _pattern_clause(match: re.Match[str]) -> Condition:
             f"Select: {pattern!r} is not a regular expression: {error}",
             remedy="expName=~/^1s3c.*fs$/ finds names of that form",
         ) from None
-    return Clause(match["column"].strip(), match["operator"], (pattern,))
-
-
-def _set_clause(match: re.Match[str]) -> Condition:
-    operator = " ".join(match["operator"].split())
-    return Clause(match["column"].strip(), operator, tuple(items(match["values"])))
-
-
-def _quoted_clause(match: re.Match[str]) -> Condition:
-    return _checked(Clause(match["column"].strip(), match["operator"], (match["value"],)))
-
-
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Condition]], ...] = (
-    (_PATTERN, _pattern_clause),
-    (_SET, _set_clause),
-    (_QUOTED, _quoted_clause),
-)
+    return Clause(column, operator, (pattern,))
 
 
 def _classic_clause(text: str) -> Condition:
