@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree. Imports nothing of ours.
+"""The tree of errors. Imports nothing of ours.
 
 NetestoError
 ├── ScriptError            the author of a script is wrong            exit status 2
@@ -14,26 +14,26 @@ NetestoError
 ├── ProcessError           a started command failed or took too long
 └── OutputError            a tool printed what its parser does not know
 
-A flow that fails in an experiment is not an exception: it is a result, with its reason.
+A flow that fails in an experiment is no exception but a result with a reason.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-# Longer lines, messages and chains would push what matters off the screen.
+# Longer lines, messages and chains would push the rest off the screen.
 SHOWN_TEXT = 160
 SHOWN_MESSAGE = 400
-# What would be right may be a long list, such as that of all sysctls; a file it is not.
+# A remedy may be a long list, such as that of all sysctls.
 SHOWN_LIST = 4000
 SHOWN_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a script something stands. Lines and columns count from 1.
+    """A place in a script. Lines and columns count from 1.
 
-    `text` is the physical line, for showing; `length` is how many characters the caret underlines.
+    `text` is the physical line, to be shown; `length` is the number of characters to underline.
     """
 
     file: str
@@ -46,8 +46,8 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
     def narrowed(self, *words: str) -> "Place":
-        """Where in the line the first of `words` stands that stands there; else this place. Of a
-        word `name=` the value is meant."""
+        """The place of the first of `words` that is in the line, or else this place. `name=` means
+        the value behind it."""
         for word in words:
             rest = r"\S*" if word.endswith("=") else r"(?!\S)"
             match = re.search(rf"(?<!\S){re.escape(word)}({rest})", self.text)
@@ -57,7 +57,7 @@ class Place:
         return self
 
     def drawn(self) -> Iterator[str]:
-        """The line, and under it the caret; of a long line the part around the caret."""
+        """The line with the caret below it; of a long line the part around the caret."""
         if not self.text:
             return
         column, text = self.column, self.text
@@ -68,15 +68,15 @@ class Place:
             column += len(before) - start
             text = f"{before}{text[start:end]}{behind}"
         length = max(1, min(self.length, len(text) - column + 1))
-        # A tab keeps its width, so that the caret stands under its character.
+        # Tabs stay tabs, so that the caret is below its character.
         indent = "".join("\t" if character == "\t" else " " for character in text[: column - 1])
         yield f"    {text}"
         yield f"    {indent}{'^' * length}"
 
 
 def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
-    """`text` without the middle of lines longer than `most`: a message may quote what is wrong, and
-    that be as long as a file."""
+    """`text` without the middle of lines longer than `most`: what a message quotes may be as long
+    as a file."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -100,9 +100,9 @@ class NetestoError(Exception):
 
 
 class ScriptError(NetestoError):
-    """The author of a script is wrong. Carries the place, and the chain of RUN/SOURCE/FOR to it.
+    """The author of a script is wrong. Has the place, and the chain of RUN/SOURCE/FOR to it.
 
-    `chain` runs from the outermost command to the innermost, each as `file:line: what (values)`.
+    `chain` goes from the outermost command to the innermost, each as `file:line: what (values)`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ScriptError(NetestoError):
         return "\n".join([*lines, *self._steps()])
 
     def _steps(self) -> Iterator[str]:
-        """The chain from the innermost step on; of a long one its two ends."""
+        """The chain from the innermost step on; a long one without its middle."""
         steps = [f"  in {shortened(step)}" for step in reversed(self.chain)]
         if len(steps) > SHOWN_STEPS:
             half = SHOWN_STEPS // 2
@@ -141,7 +141,7 @@ class UsageError(NetestoError):
 
 
 class WorldError(NetestoError):
-    """The world is not ready for what the script asks."""
+    """The world is not ready for what the script needs."""
 
 
 class AgentError(WorldError):
@@ -161,7 +161,7 @@ class AgentBusyError(AgentError):
 
 
 class NotAllowedError(AgentError):
-    """No script may ask this of a host, or with this value."""
+    """No script may do this on a host, or not with this value."""
 
 
 class MissingError(WorldError):
@@ -173,11 +173,11 @@ class LabError(WorldError):
 
 
 class ResultsError(WorldError):
-    """The results folder is wrong: not writable, full, or begun with other columns."""
+    """The results folder is wrong: not writable, full, or with other columns."""
 
 
 class StoppedError(NetestoError):
-    """Something measured failed, and the run was to end there."""
+    """An experiment failed, and the run was to stop then."""
 
 
 class ProcessError(NetestoError):
@@ -194,4 +194,4 @@ class ProcessError(NetestoError):
 
 
 class OutputError(NetestoError):
-    """A tool printed what its parser does not know."""
+    """The output of a tool is unknown to its parser."""

@@ -1,13 +1,12 @@
-"""Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt; what follows does
-not disturb the ending.
+"""Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt; later ones do not
+disturb the ending.
 
-Whoever ends a program often asks twice: a terminal that goes away tells the shell, and both tell
-us; a service manager sends one signal after the other. What was begun after the first, keeping what
-was measured and putting hosts back, must not be torn apart by the second. Only a second Ctrl-C is
-that of a person in a hurry: it counts where there is something that can be left out (`hurried`).
+Requests often come twice: when a terminal closes, it and the shell signal us; a service manager
+sends one signal after the other. What the first one starts, saving measurements and putting hosts
+back, must not be interrupted by the second. Only a second Ctrl-C comes from a person in a hurry: it
+counts if there is something to leave out (`hurried`).
 
-A signal that is ignored when we start (nohup) stays ignored. All of this is of the main thread:
-no other is ever interrupted.
+Signals that are ignored at the start (nohup) stay ignored. Only the main thread is interrupted.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ class Requests:
     """The handler of all three signals."""
 
     def __init__(self) -> None:
-        # Somebody has caught the first, and sees to the end.
+        # The first was caught, and the program is ending.
         self.is_heeded = False
         self._is_hurried = False
         self._has_hurry_come = False
@@ -57,21 +56,21 @@ class Requests:
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """While the body runs, a request to end raises KeyboardInterrupt, until one is heeded. Then
-    this process hears no more of them, also after the body."""
+    """While the body runs, a request to end raises KeyboardInterrupt, until `heed` is called. From
+    then on this process ignores them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
     try:
         yield
     finally:
-        # Python gives up handlers of its own while it ends; what is ignored stays so.
+        # Python drops its handlers when it exits; ignored signals stay ignored.
         is_ending = requests.is_heeded or _is_interrupted()
         _restore(dict.fromkeys(before, signal.SIG_IGN) if is_ending else before)
 
 
 def heed() -> None:
-    """The caller has caught the KeyboardInterrupt, and will end: no other one comes. Until somebody
-    says so each request raises one, because foreign code may lose it."""
+    """Say that the caller has caught the KeyboardInterrupt, and will end: no other one comes. Until
+    then each request raises one, because other code may swallow it."""
     requests = _installed()
     if requests is not None:
         requests.is_heeded = True
@@ -79,8 +78,8 @@ def heed() -> None:
 
 @contextlib.contextmanager
 def hurried() -> Iterator[None]:
-    """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; at once if it has
-    come already."""
+    """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; at once if it came
+    before."""
     requests = _installed()
     with contextlib.nullcontext() if requests is None else requests.hurried():
         yield
@@ -88,8 +87,7 @@ def hurried() -> Iterator[None]:
 
 @contextlib.contextmanager
 def handed_over() -> Iterator[Requests]:
-    """While the body runs it may have handlers of its own, and tells the yielded object what came
-    of it; afterwards all is as before."""
+    """Let the body install other handlers, and report to the yielded object; restore ours after."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield _installed() or Requests()
@@ -99,7 +97,7 @@ def handed_over() -> Iterator[Requests]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Hold requests to end back until the body is done, then let the first act."""
+    """Defer requests to end until the body is done; then the first one acts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -123,7 +121,7 @@ def _installed() -> Requests | None:
 
 
 def _is_interrupted() -> bool:
-    """Whether a KeyboardInterrupt is under way: this is called by what it unwinds."""
+    """Whether a KeyboardInterrupt is being raised: we may be called while it unwinds."""
     error = sys.exception()
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
@@ -131,11 +129,11 @@ def _is_interrupted() -> bool:
 
 
 def not_ignored() -> list[signal.Signals]:
-    """Those of the signals that somebody wants us to heed."""
+    """The signals that are not ignored."""
     return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _restore(handlers: Mapping[signal.Signals, Handler]) -> None:
     for number, handler in handlers.items():
-        # None: it was not Python that installed it.
+        # None: the handler was not installed from Python.
         signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,13 +1,13 @@
-"""Text of others (scripts, hosts, tools) before a terminal shows it: no character of it acts there.
+"""Makes text of scripts, hosts and tools safe for a terminal: none of its characters acts there.
 
 Imports nothing of ours.
 """
 
 # Characters that a terminal obeys instead of showing them: U+001B begins a sequence that may colour
-# the rest, rename the window or answer in the user's name; a return writes over what stands there.
+# the rest, rename the window or send input in the user's name; a return overwrites the line.
 _CONTROLS = {number: chr(0x2400 + number) for number in range(0x20)} | {0x7F: "\u2421"}
-# Those of 8 bits, those that turn the direction of writing (a line would not read as it is), other
-# ends of lines, and halves of characters, which no encoding has.
+# Control characters of 8 bits, changes of the direction of writing (which make a line read as
+# another), other line ends, and surrogates, which cannot be encoded.
 _OTHERS = (
     *range(0x80, 0xA0),
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
@@ -18,7 +18,7 @@ _OTHERS = (
 _SHOWN = dict.fromkeys(_OTHERS, "�") | _CONTROLS
 del _SHOWN[ord("\t")], _SHOWN[ord("\n")]
 
-# Our own typography, where an encoding lacks it.
+# Replacements for our own typography, if an encoding lacks it.
 _PLAIN = {"…": "...", "→": "->", "·": "-", "±": "+-", "\ufffd": "?"} | {
     picture: f"\\x{number:02x}" for number, picture in _CONTROLS.items()
 }
@@ -31,8 +31,8 @@ def printable(text: str) -> str:
 
 
 def replaced(error: UnicodeError) -> tuple[str, int]:
-    """An error handler of codecs: what an encoding lacks is written in plain characters, or by its
-    number. Raises what is no error of encoding."""
+    """An error handler of codecs: writes plain characters, or the number, for what an encoding
+    lacks. Raises any error but those of encoding."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return (

@@ -14,6 +14,7 @@ capture.N.pcap .log   captures
 """
 
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -85,20 +86,11 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
     atomic.replace(path, json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
 
-def next_free(path: Path) -> Path:
-    """`path`, or the first of `path.1`, `path.2` … that does not exist."""
-    if not path.exists():
-        return path
-    number = 1
-    while (place := path.with_name(f"{path.name}.{number}")).exists():
-        number += 1
-    return place
-
-
 def set_aside(path: Path) -> None:
-    """Give what is at `path` another name, so that a later one can take its place."""
+    """Rename what is at `path` to the first of `path.1`, `path.2` … that does not exist."""
     if path.exists():
-        path.rename(next_free(path))
+        others = (path.with_name(f"{path.name}.{number}") for number in itertools.count(1))
+        path.rename(next(place for place in others if not place.exists()))
 
 
 def _sha256(path: Path) -> str:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import process
@@ -69,26 +68,6 @@ CPU_LOOK_S = 0.1
 FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rerun:
-    """A command that runs `netesto run` inside a guest."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-
-
-def command_for_run(words: Sequence[str], *, kernel: Kernel) -> Rerun:
-    """The command that runs `netesto WORDS…` inside: the same words, and GROUND_MARK.
-
-    Inside, the mark wins over --ground: the run builds its lab there, and the manifest has the
-    mark's ground.
-    """
-    return Rerun(
-        argv=tuple(process.python("netesto", *words)),
-        env={**os.environ, GROUND_MARK: kernel.kind},
-    )
-
-
 def ground_inside() -> str | None:
     """The ground of the guest that this process runs in, None outside of guests."""
     return os.environ.get(GROUND_MARK)
@@ -139,7 +118,7 @@ def run(
     job = inside.Job(
         argv=tuple(argv),
         cwd=str(Path.cwd()),
-        env=environment(os.environ if env is None else env),
+        env=environment(os.environ if env is None else env, kernel.kind),
         writable=tuple(str(path.resolve()) for path in writable),
         terminals=terminals,
         modules_folder=str(kernel.modules) if kernel.modules else None,
@@ -178,9 +157,11 @@ def remove_leftovers() -> list[Path]:
     return owned.remove_abandoned(base_folder())
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The command's environment: the given one without FOREIGN_VARIABLES."""
-    return {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
+def environment(given: Mapping[str, str], ground: str) -> dict[str, str]:
+    """The command's environment: the given one without FOREIGN_VARIABLES, and GROUND_MARK. For a
+    `netesto run` inside, the mark wins over --ground: it builds its lab there."""
+    kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
+    return kept | {GROUND_MARK: ground}
 
 
 def command(

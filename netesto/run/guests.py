@@ -58,16 +58,14 @@ def _words(session: Session, plan: str) -> list[str]:
 def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed: int) -> int:
     """Run `netesto` with other words inside a guest; its exit status."""
     request, out = session.request, session.out
-    again = guest.command_for_run(words, kernel=kernel)
     drawer = Drawer(out)
     # In real time a guest must not have to share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
     try:
         return guest.run(
-            again.argv,
+            process.python("netesto", *words),
             kernel=kernel,
             writable=[out],
-            env=again.env,
             max_wall_s=request.max_wall_s,
             stall_s=request.max_stall_s or STALL_S,
             warn=session.watcher.warn,

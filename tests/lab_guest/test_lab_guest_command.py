@@ -56,17 +56,9 @@ def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
     assert argv[3:7] == ["--", "setarch", "--addr-no-randomize", "/cache/linux"]
 
 
-def test_a_run_is_repeated_with_the_same_words_and_a_mark(any_kernel):
-    rerun = guest.command_for_run(["run", "--ground", "sim", "a b.nts"], kernel=any_kernel)
-    assert (rerun.argv, rerun.env["NETESTO_GROUND"]) == (
-        (sys.executable, "-P", "-m", "netesto", "run", "--ground", "sim", "a b.nts"),
-        "sim",
-    )
-
-
-def test_what_names_things_outside_is_not_passed_in():
+def test_the_environment_names_the_ground_and_nothing_outside():
     given_variables = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run/user/0", "TMPDIR": "/var/x"}
-    assert guest.environment(given_variables) == {"PATH": "/bin"}
+    assert guest.environment(given_variables, "sim") == {"PATH": "/bin", "NETESTO_GROUND": "sim"}
 
 
 def test_a_writable_folder_must_exist(any_kernel, tmp_path):
