@@ -15,12 +15,7 @@ from netesto.model import Endpoint, HostInfo, Sysctl
 
 def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
     """The names of the hosts that the commands use, in the order of their first use."""
-    names: dict[str, None] = {}
-    for command in commands:
-        names[command.host] = None
-        if isinstance(command, ports.DoClient | ports.DoTcpdump) and command.server != "X":
-            names[command.server] = None
-    return list(names)
+    return list(dict.fromkeys(name for command in commands for name in command.hosts))
 
 
 def suffixes(commands: Sequence[ports.RemoteCommand]) -> tuple[str, ...]:
@@ -33,7 +28,7 @@ def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -
     something that no host can do."""
     for command in commands:
         requests.check_possible(command)
-        for name in host_names([command]):
+        for name in command.hosts:
             try:
                 inventory.find(name)
             except WorldError as error:
@@ -129,14 +124,8 @@ def missing(
             usable = ", ".join(map(str, host.processors))
             yield finding(f"{host.host}: its agent may not use processor {cpu}, only {usable}")
     try:
-        requests.group_request(
-            command,
-            client=endpoints[command.host],
-            server=endpoints[command.server],
-            client_info=info,
-            server_info=server,
-            family=family,
-        )
+        client_at, server_at = endpoints[command.host], endpoints[command.server]
+        requests.group_request(command, (client_at, info), (server_at, server), family=family)
     except MissingError as error:
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
 

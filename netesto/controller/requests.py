@@ -17,25 +17,22 @@ from netesto.model import (
 
 def group_request(
     command: ports.DoClient,
+    client: tuple[Endpoint, HostInfo],
+    server: tuple[Endpoint, HostInfo],
     *,
-    client: Endpoint,
-    server: Endpoint,
-    client_info: HostInfo,
-    server_info: HostInfo,
     family: int,
 ) -> GroupRequest:
     """The request that DO_CLIENT sends to both agents. WorldError if a host has no address of the
     family (4 or 6), MissingError if no tool at both hosts can make the flow."""
-    addresses = address(client, family), address(server, family)
-    common = [name for name in client_info.tools if name in server_info.tools]
-    tool = traffic.choose(command.flow, common)
+    addresses = [address(endpoint, family) for endpoint, _ in (client, server)]
+    tool = traffic.choose(command.flow, client[1].tools.keys() & server[1].tools.keys())
     return GroupRequest(
         **asdict(replace(command.flow, tool=tool.name)),
         exp=command.exp,
         group=command.group,
         exp_name=command.exp_name,
-        client=client.host,
-        server=server.host,
+        client=client[0].host,
+        server=server[0].host,
         client_address=addresses[0],
         server_address=addresses[1],
     )

@@ -169,7 +169,7 @@ class Run:
         experiment = self.experiment(command.exp, command.exp_name)
         experiment.use(host.name)
         peer = None
-        if command.server != "X":
+        if command.server != ports.EVERYBODY:
             peer = requests.address(self.inventory.find(command.server), self._family)
         request = CaptureRequest(
             exp=command.exp,
@@ -185,10 +185,8 @@ class Run:
         experiment = self.experiment(command.exp, command.exp_name)
         request = requests.group_request(
             command,
-            client=client.endpoint,
-            server=server.endpoint,
-            client_info=client.info,
-            server_info=server.info,
+            (client.endpoint, client.info),
+            (server.endpoint, server.info),
             family=self._family,
         )
         ports_ = await server.agent.expect(request)

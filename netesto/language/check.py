@@ -228,10 +228,7 @@ class _Checker:
         return known
 
     def _check_hosts(self, command: ports.RemoteCommand, known: set[str]) -> None:
-        named = [command.host]
-        if isinstance(command, ports.DoClient | ports.DoTcpdump) and command.server != "X":
-            named.append(command.server)
-        for name in named:
+        for name in command.hosts:
             if known.isdisjoint(spellings(name, [command.suffix])):
                 remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
                 place = command.place_of_host(name)

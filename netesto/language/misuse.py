@@ -103,8 +103,9 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
             exp_name="",
             place=Place("", 0),
             chain=(),
+            arguments=dict(given.texts),
         )
-        yield from permitted.misuses(setting(given, dict(given.texts), common))
+        yield from permitted.misuses(setting(given, common))
 
 
 def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:

@@ -12,6 +12,9 @@ from typing import Literal, Protocol, TypeAlias
 from netesto.errors import Place, ScriptError
 from netesto.model import FlowSpec, ModuleParameter, Qdisc, Setting, Sysctl
 
+# The `server` of a DO_TCPDUMP that captures packets of all hosts.
+EVERYBODY = "X"
+
 # The name that a SWEEP cell has its repetition under.
 REPETITION = "rep"
 
@@ -37,6 +40,11 @@ class RemoteCommand:
     group: int = 0
     suffix: str = field(default="", compare=False, repr=False)
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of all hosts that it needs to know."""
+        return (self.host,)
+
     def place_of_host(self, name: str) -> Place:
         """Where in the command's line a host is named, if that is where its name comes from."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
@@ -56,6 +64,10 @@ class DoClient(RemoteCommand):
     server: str
     flow: FlowSpec = field(default_factory=FlowSpec)
     hold: bool = False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.host, self.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +105,15 @@ def _target(setting: Setting) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoTcpdump(RemoteCommand):
-    """`server` is "X" for all packets; `snap_bytes` 0 means whole packets."""
+    """`server` is EVERYBODY for all packets; `snap_bytes` 0 means whole packets."""
 
     server: str
     packets: int
     snap_bytes: int
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.host,) if self.server == EVERYBODY else (self.host, self.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

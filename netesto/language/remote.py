@@ -35,6 +35,7 @@ class Common(TypedDict):
     place: Place
     chain: tuple[str, ...]
     suffix: str
+    arguments: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -102,8 +103,9 @@ class Remote:
             place=place,
             chain=chain,
             suffix=self.suffix,
+            arguments=texts,
         )
-        command = self._make(given, texts, common)
+        command = self._make(given, common)
         if command is not None:
             self._heed_exits(command)
         if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
@@ -275,30 +277,29 @@ class Remote:
 
     # ---- the commands; None if nothing is to be sent ----------------------------------------
 
-    def _make(
-        self, given: Given, texts: dict[str, str], common: Common
-    ) -> ports.RemoteCommand | None:
+    def _make(self, given: Given, common: Common) -> ports.RemoteCommand | None:
         match common["name"]:
             case "DO_SERVER":
                 self._fetched.clear()
                 order, start = given.integer("order"), given.flag("start")
-                return ports.DoServer(**common, arguments=texts, order=order, start=start)
+                return ports.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
-                return self._client(given, texts, common)
+                return self._client(given, common)
             case "GET_DATA":
-                return self._get_data(texts, common)
+                return self._get_data(common)
             case "DO_TCPDUMP":
-                return self._tcpdump(given, texts, common)
+                return self._tcpdump(given, common)
             case "CLOSE":
-                return ports.Close(**common, arguments=texts)
+                return ports.Close(**common)
             case "EXIT":
-                return ports.Exit(**common, arguments=texts)
+                return ports.Exit(**common)
             case _:
-                command = setting(given, texts, common)
+                command = setting(given, common)
                 permitted.check(command)
                 return command
 
-    def _client(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoClient:
+    def _client(self, given: Given, common: Common) -> ports.DoClient:
+        texts = common["arguments"]
         if 0 < given.number("dur") <= given.number("omit"):
             raise MisuseError(
                 f"omit={texts['omit']} leaves nothing of dur={texts['dur']}",
@@ -318,14 +319,13 @@ class Remote:
         self._fetched.clear()
         return ports.DoClient(
             **common,
-            arguments=texts,
             group=group,
             server=texts["server"],
             flow=flow(given, **derived),
             hold=given.flag("hold"),
         )
 
-    def _get_data(self, texts: dict[str, str], common: Common) -> ports.GetData | None:
+    def _get_data(self, common: Common) -> ports.GetData | None:
         if not common["exp"]:
             raise MisuseError(
                 "GET_DATA before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
@@ -334,22 +334,23 @@ class Remote:
         if key in self._fetched:
             return None
         self._fetched.add(key)
-        return ports.GetData(**common, arguments=texts)
+        return ports.GetData(**common)
 
-    def _tcpdump(self, given: Given, texts: dict[str, str], common: Common) -> ports.DoTcpdump:
-        if texts["server"] != "X":
+    def _tcpdump(self, given: Given, common: Common) -> ports.DoTcpdump:
+        texts = common["arguments"]
+        if texts["server"] != ports.EVERYBODY:
             texts["server"] = self.full_name(texts["server"])
         return ports.DoTcpdump(
             **common,
-            arguments=texts,
             server=texts["server"],
             packets=given.integer("packets"),
             snap_bytes=given.integer("snap"),
         )
 
 
-def setting(given: Given, texts: dict[str, str], common: Common) -> ports.Configure:
+def setting(given: Given, common: Common) -> ports.Configure:
     """A SET_ command."""
+    texts = common["arguments"]
     settings: tuple[Setting, ...]
     match common["name"]:
         case "SET_NETEM":
@@ -374,7 +375,7 @@ def setting(given: Given, texts: dict[str, str], common: Common) -> ports.Config
                 ModuleParameter(texts["module"], name, value)
                 for name, value in given.others.items()
             )
-    return ports.Configure(**common, arguments=texts, settings=settings)
+    return ports.Configure(**common, settings=settings)
 
 
 def _need_others(given: Given, what: str, example: str) -> None:

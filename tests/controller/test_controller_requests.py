@@ -11,14 +11,7 @@ from netesto.model import Netem, Qdisc, Setting, Sysctl
 
 
 def request_of(command: ports.DoClient, family: int = 4):
-    return requests.group_request(
-        command,
-        client=A,
-        server=B,
-        client_info=info("a"),
-        server_info=info("b"),
-        family=family,
-    )
+    return requests.group_request(command, (A, info("a")), (B, info("b")), family=family)
 
 
 def test_a_family_without_an_address_is_refused():
