@@ -7,7 +7,6 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Self, TypeVar
 
 T = TypeVar("T")
@@ -27,12 +26,7 @@ class Background:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.call(self._cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_TIMEOUT_S)

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from netesto.controller import digest, preflight, record
@@ -90,16 +89,11 @@ class Controller:
         self._background.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._background.call(self._run.close_all())
         finally:
-            self._background.__exit__(kind, error, traceback)
+            self._background.__exit__(*error)
 
     # ---- before the script ---------------------------------------------------------------
 
