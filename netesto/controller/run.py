@@ -1,7 +1,6 @@
 """The asynchronous part of a run: it holds hosts, starts flows, handles events and fetches data."""
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,6 @@ from netesto.language import ports
 from netesto.model import CaptureRequest, Event, FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
-
-log = logging.getLogger(__name__)
 
 # The tests whose servers DO_SERVER start=1 starts.
 CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
@@ -249,7 +246,7 @@ class Run:
             self._observer.flow_ended(event.exp, group.label(event.instance), status)
         elif event.kind == "complete":
             self._release(experiment, group)
-        self._notify()
+        self._changed.set()
 
     def _on_lost(self, host: HostConnection, reason: str) -> None:
         text = f"{host.name}: {reason}"
@@ -260,7 +257,7 @@ class Run:
             if not group.is_over and host.name in group.hosts:
                 self._end(experiment, group, text)
         self._observer.warn(text)
-        self._notify()
+        self._changed.set()
 
     def _groups(self) -> Iterator[tuple[Experiment, Group]]:
         for experiment in self.experiments.values():
@@ -292,10 +289,7 @@ class Run:
             self._warn(experiment, error.message)
         finally:
             group.released = True
-            self._notify()
-
-    def _notify(self) -> None:
-        self._changed.set()
+            self._changed.set()
 
     async def _until(self, fact: Callable[[], bool], *, deadline_s: Callable[[], float]) -> bool:
         """Wait for events until `fact()` is true; False if it is not by `deadline_s()`."""

@@ -102,21 +102,17 @@ def choose(flow: FlowSpec, available: Collection[str]) -> Tool:
         raise MissingError(
             f"{flow.tool}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}."
         )
-    candidates = tuple(TOOLS.values()) if flow.tool == "auto" else (TOOLS[flow.tool],)
-    lacks = {tool.name: _lack(tool, flow, available) for tool in candidates}
-    for tool in candidates:
-        if not lacks[tool.name]:
-            return tool
-    others = [
-        tool.name
-        for tool in TOOLS.values()
-        if tool.name not in lacks and not _lack(tool, flow, available)
-    ]
-    absent = [name for name, lack in lacks.items() if lack == NOT_INSTALLED]
+    lacks = {name: _lack(tool, flow, available) for name, tool in TOOLS.items()}
+    able = [name for name, lack in lacks.items() if not lack]
+    candidates = list(TOOLS) if flow.tool == "auto" else [flow.tool]
+    for name in candidates:
+        if name in able:
+            return TOOLS[name]
+    absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
     remedy = f"In Debian: apt install {absent[0]}" if absent else ""
     raise MissingError(
-        "; ".join(f"{name} {lack}" for name, lack in lacks.items()),
-        remedy=f"tool={others[0]} can." if others else remedy,
+        "; ".join(f"{name} {lacks[name]}" for name in candidates),
+        remedy=f"tool={able[0]} can." if able else remedy,
     )
 
 
