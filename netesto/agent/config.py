@@ -41,10 +41,9 @@ def read(path: Path) -> Config:
         listen = [listen]
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
         raise UsageError(f"{path}: listen: an address or a list of addresses is required")
-    texts = {}
-    for key in ("state", "host", "device", "clients"):
-        texts[key] = table.get(key, "")
-        if not isinstance(texts[key], str):
+    texts = {key: table.get(key, "") for key in ("state", "host", "device", "clients")}
+    for key, text in texts.items():
+        if not isinstance(text, str):
             raise UsageError(f"{path}: {key}: a text is required")
     return Config(
         listen=tuple(listen),

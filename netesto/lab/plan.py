@@ -246,28 +246,24 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 
 def _networks(topology: Topology) -> list[int]:
     """The number (from 1) of the network that each link belongs to: switches join links."""
-    number_of: dict[int, int] = {}
+    switches = {node.name for node in topology.nodes if node.kind == "switch"}
+    numbers = [0] * len(topology.links)
     count = 0
-    for start, _ in enumerate(topology.links):
-        if start in number_of:
+    for start, number in enumerate(numbers):
+        if number:
             continue
         count += 1
-        queue = deque([start])
-        while queue:
-            index = queue.popleft()
-            if index in number_of:
-                continue
-            number_of[index] = count
-            link = topology.links[index]
-            switches = {n for n in (link.a, link.b) if topology.node(n).kind == "switch"}
-            queue.extend(
-                other
-                for other, candidate in enumerate(topology.links)
-                if other not in number_of and switches & {candidate.a, candidate.b}
-            )
+        pending = [start]
+        while pending:
+            at = pending.pop()
+            numbers[at] = count
+            ends = switches & {topology.links[at].a, topology.links[at].b}
+            for other, link in enumerate(topology.links):
+                if not numbers[other] and ends & {link.a, link.b}:
+                    pending.append(other)
     if count > MOST_NETWORKS:
         raise UsageError(f"{topology.name}: more than {MOST_NETWORKS} networks")
-    return [number_of[index] for index in range(len(topology.links))]
+    return numbers
 
 
 def _numbers(ends: Sequence[_End]) -> dict[tuple[str, str], int]:
