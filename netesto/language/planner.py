@@ -124,6 +124,8 @@ class _Settings:
 
     def __init__(self) -> None:
         self._steps: dict[Hashable, list[tuple[int, bytes]]] = {}
+        # Where qdiscs were added and deleted one by one: all of it has to be done again.
+        self._one_by_one: set[Hashable] = set()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for steps in self._steps.values():
@@ -131,10 +133,17 @@ class _Settings:
 
     def add(self, command: ports.Configure, number: int, hashed: bytes) -> None:
         """Remember it; what it replaces is forgotten."""
-        steps = self._steps.get(command.target, []) if command.is_change else []
+        target = command.target
         if not command.is_change:
-            self._steps.pop(command.target, None)
-        self._steps[command.target] = [*steps, (number, hashed)]
+            self._steps.pop(target, None)
+            self._one_by_one.discard(target)
+        elif not command.is_assignment:
+            self._one_by_one.add(target)
+        steps = self._steps.setdefault(target, [])
+        if target not in self._one_by_one:
+            # What every cell of a SWEEP sets alike counts once: the last time.
+            steps[:] = [step for step in steps if step[1] != hashed]
+        steps.append((number, hashed))
 
 
 @dataclass(slots=True)

@@ -92,6 +92,12 @@ class Configure(RemoteCommand):
         """Whether it changes the qdisc that is there: a SET_QDISC with an action."""
         return any(isinstance(each, Qdisc) and each.action != "" for each in self.settings)
 
+    @property
+    def is_assignment(self) -> bool:
+        """Whether it may be carried out twice, and then the second time counts."""
+        changes = {"", "change", "replace"}
+        return all(not isinstance(each, Qdisc) or each.action in changes for each in self.settings)
+
 
 def _target(setting: Setting) -> str:
     match setting:

@@ -213,6 +213,25 @@ def test_what_changes_a_qdisc_step_by_step_is_kept_whole():
     ]
 
 
+def test_what_every_cell_changes_alike_is_set_once_before_the_next():
+    change = "SET_QDISC host=a qdisc=fq action=replace limit=$limit\n"
+    text = (
+        f"{ONE}SWEEP n=1..9 DO\nSET limit=10\n{change}SET limit=20\n{change}RUN one ca=reno\nDONE\n"
+    )
+    assert [step.split()[0] for step in alone(text, 8)] == [
+        *["SET_QDISC", "SET_QDISC"],
+        *["enter", "SET_QDISC", "SET_QDISC", "DO_CLIENT", "flows", "process", "leave"],
+    ]
+
+
+def test_qdiscs_that_are_added_and_deleted_are_set_step_by_step():
+    text = "".join(
+        f"SET_QDISC host=a qdisc=fq action={action}\n"
+        for action in ("replace", "delete", "replace")
+    )
+    assert alone(ONE + text + SWEEP, 0)[:4] == [*["SET_QDISC a exp=0"] * 3, "enter 0"]
+
+
 def test_a_claim_behind_the_parts_goes_with_the_last_one():
     text = f"{ONE}{SWEEP}ASSERT rate > 9\nRUN one ca=nv\nASSERT rate > 8\n"
     assert [
