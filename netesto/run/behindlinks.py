@@ -11,7 +11,7 @@ from netesto.language import ports
 from netesto.language.plan import Warned
 from netesto.model import Qdisc
 
-# How the qdiscs that can shape are told the rate.
+# The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
 
 
@@ -36,7 +36,7 @@ def _warnings(
             try:
                 host = inventory.find(command.host).host
             except WorldError:
-                continue  # told elsewhere, as an error
+                continue  # reported elsewhere, as an error
             link = network.tested(host)
             if _is_idle(setting, link, forwards=network.node(host).forwards):
                 yield Warned(_sentence(command.host, setting, link, host), command.place)

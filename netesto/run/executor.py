@@ -47,7 +47,7 @@ class Hosts(Protocol):
 
 class Executor:
     """Carries out the plan of a session, but for the parts with the indices `passed`, which earlier
-    runs have finished with these experiments. `failures` tells in words what failed."""
+    runs have finished with these experiments. `failures` lists what failed, in words."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ PLAN = "plan.json"
 
 
 def run_whole(session: Session, kernel: Kernel) -> End:
-    """Run a plan, or a part of one, in a guest, which tells the end of it."""
+    """Run a plan, or a part of one, in a guest, which reports how it ended."""
     request, head = session.request, session.plan.head
     # The guest's locks are its own kernel's, and would keep nobody out who is not in there.
     with Store(session.out) as results:
@@ -90,7 +90,7 @@ class _Guests:
         self._again: dict[int, Plan] = {}
 
     def run(self, jobs: int) -> End:
-        """Until all parts have ended, or one has shown that going on is in vain."""
+        """Until all parts have ended, or one shows that the others would fail, too."""
         session, results, watcher = self._session, self._results, self._session.watcher
         head = session.plan.head
         network = grounds.network(head)

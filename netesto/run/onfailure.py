@@ -9,7 +9,8 @@ from netesto.errors import UsageError
 class OnFailure:
     """`--on-failure`: end the run there, or run the part of the script again, so many times.
 
-    Neither: the run goes on, and its exit status tells. What failed stays on disk in any case.
+    Neither: the run goes on, and its exit status reports it. What failed stays on disk in any
+    case.
     """
 
     stops: bool = False

@@ -28,7 +28,7 @@ def of_run(results: Path, run: str) -> Path:
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[int]:
     """A lock on the folder of a run's parts, as a descriptor: processes that inherit it hold it,
-    too, so it tells whether any of them still lives. BlockingIOError if somebody holds it."""
+    too, so it shows whether any of them still lives. BlockingIOError if somebody holds it."""
     with durable.writing(folder):
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

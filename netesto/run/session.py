@@ -23,7 +23,7 @@ from netesto.run.request import Request, Watcher
 @dataclass(frozen=True, slots=True)
 class End:
     """How a run ended: its exit status, what failed, and where it was. `out` is its results folder;
-    None if somebody else says all this."""
+    None if another process reports this."""
 
     status: int
     failures: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Session:
 
     @property
     def is_part(self) -> bool:
-        """Whether this is a part of a script; whoever started it tells what there is to tell."""
+        """Whether this is a part of a script; the process that started it reports for all."""
         return not self.plan.head.sources
 
     @property

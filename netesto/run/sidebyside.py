@@ -103,7 +103,7 @@ class SideBySide:
         self._was_interrupted = False
 
     def run(self) -> End:
-        """Until all have ended, or one has shown that going on is in vain."""
+        """Until all have ended, or one shows that the others would fail, too."""
         durable.make_folder(self._folder)
         with partfolders.held(self._folder) as lock:
             try:

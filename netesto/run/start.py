@@ -25,15 +25,13 @@ from netesto.run.session import End, Session, script_name, tell
 from netesto.run.settings import Script, are_ours, fields_for, unused_definitions
 
 
-def plan(
-    request: Request,
-    watcher: Watcher,
-    watch: Callable[[Step], None] | None = None,
-) -> Plan:
-    """The plan of a script, which `watch` is shown step by step. What is wrong with the script, or
-    looks so, is told."""
+def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
+    """The plan of a script; `watch` gets every step. What is wrong with the script is raised, and
+    what looks wrong is a warning."""
     asked = _asked(request, watch)
-    _check(request, asked.plan)
+    grounds.check_script(request, asked.plan.head)
+    if grounds.named(request) == "sim":
+        grounds.check_tests(asked.plan.head.commands)
     if not are_ours(asked.columns):
         watcher.say(f"columns of exp.csv: {asked.columns.source}")
     _warn(request, asked.plan, watcher)
@@ -108,25 +106,25 @@ def _last_seed(out: Path, script: str) -> int | None:
 def _run(request: Request, watcher: Watcher, asked: _Asked, resolved: list[str]) -> End:
     plan, out = asked.plan, asked.out
     head = plan.head
-    session = Session(
-        request=request,
-        plan=plan,
-        record=_record(request, plan, out, resolved),
-        fields=asked.columns.with_names(head.columns),
-        ground="",
-        out=out,
-        watcher=watcher,
-    )
+    record = _record(request, plan, out, resolved)
     if not request.run:
-        _check(request, plan)
+        grounds.check_script(request, head)
         _check_numbers(plan, out, resume=request.resume)
     choice = grounds.choose(request, head)
-    session = replace(session, ground=choice.ground)
     if choice.ground == "sim":
         grounds.check_tests(head.commands)
     if not request.run:
         _warn(request, plan, watcher)
     jobs = None if request.run else _jobs(request, choice, plan)
+    session = Session(
+        request=request,
+        plan=plan,
+        record=record,
+        fields=asked.columns.with_names(head.columns),
+        ground=choice.ground,
+        out=out,
+        watcher=watcher,
+    )
     if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
         # Drawing and the wire take half a second to import, for nothing where a guest does it all.
         from netesto.run import whole
@@ -138,8 +136,8 @@ def _run(request: Request, watcher: Watcher, asked: _Asked, resolved: list[str])
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
     if jobs is None:
         return guests.run_whole(session, kernel)
-    versions = {**session.record.versions, "kernel": kernel.version}
-    record = replace(session.record, jobs=jobs, versions=versions)
+    versions = {**record.versions, "kernel": kernel.version}
+    record = replace(record, jobs=jobs, versions=versions)
     return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
 
 
@@ -177,19 +175,10 @@ def _record(request: Request, plan: Plan, out: Path, resolved: list[str]) -> Run
     )
 
 
-def _check(request: Request, plan: Plan) -> None:
-    grounds.check_script(request, plan.head)
-    if grounds.named(request) == "sim":
-        grounds.check_tests(plan.head.commands)
-
-
 def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
     """Of what looks wrong on the command line, and of what a lab makes useless."""
     sources = [file.text for file in plan.head.sources]
-    for warning in (
-        *request.warnings,
-        *unused_definitions(plan.head.definitions, sources),
-    ):
+    for warning in (*request.warnings, *unused_definitions(plan.head.definitions, sources)):
         watcher.warn(warning)
     tell(watcher, grounds.warnings(request, plan.head))
 

@@ -148,7 +148,7 @@ class _Whole:
             raise UsageError("cancelled", remedy="--yes does not ask.")
 
     def _keep_unfetched(self, lab: Lab) -> None:
-        """What a killed agent had measured would go away with the lab: bring it home."""
+        """Keep what a killed agent had measured: it would be removed with the lab."""
         for host, folder in labs.unfetched(lab).items():
             place = self._session.out / "runs" / f"{self._session.record.name}-unfetched" / host
             try:
