@@ -66,7 +66,7 @@ class Display:
     # ---- its life ------------------------------------------------------------------------
 
     def expect(self, *, experiments: int, seconds: float) -> None:
-        """What a dry run found: how many experiments, and how long the whole run should take."""
+        """What the plan says: how many experiments, and how long the whole run should take."""
         self._expected, self._seconds = experiments, seconds
 
     def parts(self, running: Sequence[str], *, done: int, of: int, left_s: float | None) -> None:

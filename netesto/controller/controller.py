@@ -106,7 +106,7 @@ class Controller:
         commands: Sequence[ports.RemoteCommand],
         requirements: Sequence[ports.Requirement] = (),
     ) -> None:
-        """Refuse, before any traffic, what a dry run's commands and REQUIREs need and hosts lack.
+        """Refuse, before any traffic, what a plan's commands and REQUIREs need and hosts lack.
 
         MissingError tells all of it at once.
         """

@@ -1,7 +1,7 @@
 """Finds all that is wrong in scripts without running them, not only the first thing.
 
 What the text shows is found by reading every line, also of macros that nobody runs. What depends on
-the values of variables is found by a dry run that goes on behind each mistake.
+the values of variables is found by planning, which goes on behind each mistake.
 """
 
 import re
@@ -190,7 +190,7 @@ class _Checker:
     # ---- what only a run can tell --------------------------------------------------------
 
     def _add_errors(self, errors: Iterable[ScriptError], *, may_lack_macros: bool) -> None:
-        """Add what a dry run found, as far as it is not a consequence of what is found already."""
+        """Add what planning found, as far as it is not a consequence of what is found already."""
         wrong = {
             (each.place.file, each.place.line)
             for each in self._findings

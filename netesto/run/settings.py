@@ -157,7 +157,7 @@ def claimable(columns: Fields) -> Fields:
 
 
 def known(columns: Fields) -> Columns:
-    """What a dry run must know of a run's columns."""
+    """What the language must know of a run's columns."""
     return Columns(columns, claimable(columns).kinds())
 
 
