@@ -81,7 +81,7 @@ def flow(given: Given, **other: Value) -> FlowSpec:
 def read(specification: Specification, words: tuple[str, ...]) -> Given:
     """The arguments in the words of a line, defaults filled in, each of its type and in range.
 
-    MisuseError for the first that is not, and for a name that is there twice. Cached, because
+    MisuseError for the first that is not, and for a repeated name. Cached, because
     loops send the same words again and again.
     """
 
@@ -92,7 +92,7 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
 
 
 def misuses(specification: Specification, raws: Sequence[str]) -> list[MisuseError]:
-    """What is wrong in the words of a line as written, as far as its variables do not matter."""
+    """The errors in the words of a line as written, as far as they do not depend on variables."""
     found: list[MisuseError] = []
     raws, _ = without_torn(specification, raws)
     named = [raw for raw in raws if "$" not in raw.partition("=")[0]]
@@ -146,7 +146,7 @@ def _read(
             elif (other := text_of(text, key)) is not None:
                 others[key] = other
         except MisuseError as error:
-            # What was meant is there, if under a wrong name, and so is not missing as well.
+            # An argument under a wrong name is not also missing.
             meant.add(nearest(key, by_name))
             report(error)
     values: dict[str, Value] = {}
@@ -167,8 +167,8 @@ def _read(
 def without_torn(
     specification: Specification, words: Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
-    """The words of a line without arguments that a blank has torn in two, as `t est=TCP_RR`; and
-    these. The classic tool took no notice of them, and its own library has one."""
+    """The words of a line without arguments that a space splits, such as `t est=TCP_RR`; and these
+    arguments. The classic tool ignores them, and its library has one."""
     known = names(specification)
     kept: list[str] = []
     torn: list[tuple[str, str]] = []
@@ -235,16 +235,16 @@ def not_keyed(word: str, specification: Specification) -> MisuseError:
 def unknown_argument(key: str, specification: Specification) -> MisuseError:
     """The error of a key that the command does not take."""
     return MisuseError(
-        f"{specification.name} has no argument {key}",
+        f"{specification.name}: unknown argument {key}",
         near=(key,),
         remedy=hint(key, names(specification), otherwise=f"It takes {_listed(specification)}."),
     )
 
 
 def missing_argument(argument: Argument, specification: Specification) -> MisuseError:
-    """The error of an argument that the command cannot do without."""
+    """The error of a missing argument."""
     return MisuseError(
-        f"{specification.name} needs {argument.name}=",
+        f"{specification.name}: missing {argument.name}=",
         remedy=f"{argument.name} is {argument.kind.noun}.",
     )
 
@@ -266,7 +266,7 @@ def _listed(specification: Specification) -> str:
 
 
 def value_of(argument: Argument, text: str) -> Value:
-    """The value of one argument. MisuseError if `text` is not of its type, or out of range."""
+    """The value of one argument. MisuseError for another type, or a value out of range."""
     try:
         value = _READERS[argument.kind](text)
     except ValueError:
@@ -274,8 +274,8 @@ def value_of(argument: Argument, text: str) -> Value:
         remedy = f"Write it like this: {examples}." if examples else ""
         raise _wrong(argument, text, f"is not {argument.kind.noun}", remedy) from None
     if argument.choices and value not in argument.choices:
-        listed = f"There are: {', '.join(argument.choices)}."
-        raise _wrong(argument, text, "is not known", hint(text, argument.choices, otherwise=listed))
+        listed = f"Choose one of: {', '.join(argument.choices)}."
+        raise _wrong(argument, text, "is unknown", hint(text, argument.choices, otherwise=listed))
     if isinstance(value, int | float):
         least, most = argument.low, argument.high
         if (least is not None and value < least) or (most is not None and value > most):
@@ -309,7 +309,7 @@ def _number(text: str) -> float:
 
 
 def flag(text: str) -> bool:
-    """What 1, T, TRUE or 0, F, FALSE say, letter case aside. ValueError for anything else."""
+    """The value of 1, T, TRUE or 0, F, FALSE in any letter case. ValueError for anything else."""
     folded = text.casefold()
     if folded not in _YES | _NO:
         raise ValueError(text)

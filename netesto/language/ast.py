@@ -22,7 +22,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A logical line: a physical line and its continuations, comments cut, joined by blanks."""
+    """A logical line: a physical line and its continuations, comments cut, joined by spaces."""
 
     file: str
     text: str
@@ -58,7 +58,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A continuation: `\\` after the first `after` words, and the comment behind it."""
+    """A continuation: `\\` after the first `after` words, and the comment after it."""
 
     after: int
     comment: str = ""
@@ -216,8 +216,8 @@ class RemarkBlock:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What stands behind the END of a script, verbatim; `row` is its first line that is more than a
-    comment, None without one."""
+    """The lines after the END of a script, verbatim; `row` is the first that is not a comment, None
+    without one."""
 
     lines: tuple[str, ...]
     row: Row | None = field(default=None, compare=False, repr=False)

@@ -1,4 +1,4 @@
-"""The cells of a SWEEP: every combination of its factors, each made when it is its turn."""
+"""The cells of a SWEEP: every combination of its factors, each made when it runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

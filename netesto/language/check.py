@@ -1,7 +1,7 @@
-"""Finds all that is wrong in scripts without running them, not only the first thing.
+"""Finds all errors in scripts without running them, not only the first one.
 
-What the text shows is found by reading every line, also of macros that nobody runs. What depends on
-the values of variables is found by planning, which goes on behind each mistake.
+Errors in the text are found by reading every line, also of macros that are never run. Errors that
+depend on the values of variables are found by planning, which continues after each error.
 """
 
 import re
@@ -25,7 +25,7 @@ from netesto.language.values import values_of
 from netesto.language.walk import NoMacroError
 from netesto.nearest import hint
 
-# What is in a line with values that only a run computes.
+# A line with values that only a run computes.
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
 
 LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
@@ -51,10 +51,10 @@ def check(
     """All findings in scripts and what they SOURCE, in the order of their places.
 
     `hosts` are the names of an inventory: hosts of commands, and of LAB, must be among them.
-    `lab_hosts` tells the hosts that a LAB makes; without an inventory, commands must name those.
-    `lab_warnings` tells what commands will not do in such a LAB.
-    `known` tells the columns that experiments of a script have (None: standard input).
-    `refuse` raises a ScriptError for a command that could not be carried out anywhere.
+    `lab_hosts` returns the hosts of a LAB; without an inventory, commands must name those.
+    `lab_warnings` returns what commands will not do in such a LAB.
+    `known` returns the columns of a script's experiments (None: standard input).
+    `refuse` raises a ScriptError for a command that no host can execute.
     `read` gives the text of a script; the path `-` is called standard input in findings.
     """
     findings: dict[Finding, None] = {}
@@ -100,7 +100,7 @@ class _Checker:
         self._max_iterations = max_iterations
 
     def check(self, text: str, known: ports.Columns | None) -> Planner:
-        """Find what is wrong in a script, and what it needs; what it asks for."""
+        """Add the findings in a script; return its dry run."""
         port, errors = Planner(seed=0, columns=known), list[ScriptError]()
         interpreter = Interpreter(
             port,
@@ -140,7 +140,7 @@ class _Checker:
         lab_warnings: LabWarnings,
         refuse: Callable[[ports.RemoteCommand], None],
     ) -> None:
-        """Find commands that no host could carry out."""
+        """Add the findings in the commands of a dry run."""
         known = set(hosts) if hosts is not None else None
         if port.lab_request is not None and lab_hosts is not None:
             known = self._check_lab(port.lab_request, known, lab_hosts)
@@ -169,7 +169,7 @@ class _Checker:
                     self._findings.report_error(error, loop.row)
         for row in found.dead:
             self._findings.report(
-                "this is never reached: END stops the script before it", row.place(), "warning"
+                "unreachable: END stops the script before this line", row.place(), "warning"
             )
 
     def _check_for(self, loop: ast.For) -> None:
@@ -182,15 +182,14 @@ class _Checker:
             return
         if len(values) > self._max_iterations:
             self._findings.report(
-                f"{len(values):,} passes are more than the {self._max_iterations:,} a script may"
-                " make",
+                f"{len(values):,} iterations: a script may make {self._max_iterations:,}",
                 loop.row.place(loop.values.text),
             )
 
-    # ---- what only a run can tell --------------------------------------------------------
+    # ---- findings of planning --------------------------------------------------------------
 
     def _add_errors(self, errors: Iterable[ScriptError], *, may_lack_macros: bool) -> None:
-        """Add what planning found, as far as it is not a consequence of what is found already."""
+        """Add the errors of planning that do not follow from findings."""
         wrong = {
             (each.place.file, each.place.line)
             for each in self._findings
@@ -230,14 +229,14 @@ class _Checker:
     def _check_hosts(self, command: ports.RemoteCommand, known: set[str]) -> None:
         for name in command.hosts:
             if known.isdisjoint(spellings(name, [command.suffix])):
-                remedy = hint(name, known, otherwise=f"There are: {', '.join(sorted(known))}.")
+                remedy = hint(name, known, otherwise=f"Choose one of: {', '.join(sorted(known))}.")
                 place = command.place_of_host(name)
-                finding = Finding(f"there is no host {name}", place, "error", remedy, command.chain)
+                finding = Finding(f"unknown host {name}", place, "error", remedy, command.chain)
                 self._findings.add(finding)
 
 
 def _may_follow(error: ScriptError, place: Place, may_lack_macros: bool) -> bool:
-    """Whether an error may be a consequence of another one. A value that is wrong is not."""
+    """Whether an error may follow from another one; an invalid value does not."""
     match error:
         case UndefinedError():
             return True

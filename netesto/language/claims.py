@@ -23,12 +23,12 @@ from netesto.units import quantity
 
 
 class _EmptyColumnError(Exception):
-    """There is nothing to compute with: the column is empty."""
+    """A column in the arithmetic is empty."""
 
 
 def claim(text: str) -> ast.Expression:
-    """The tree of what ASSERT claims. MisuseError if it is none, or compares or adds what does not
-    go together, such as a rate and a time."""
+    """The tree of what ASSERT claims. MisuseError for an invalid claim, and one that compares
+    or adds what does not go together, such as a rate and a time."""
     try:
         tree = parse_expression("claim", text)
     except UnreadableError as error:
@@ -40,7 +40,7 @@ def claim(text: str) -> ast.Expression:
 
 def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
     """What a claim, or a part of it, comes to, from what columns hold. MisuseError for what `holds`
-    would refuse whatever the values are: a column that is not there, a text to compute with."""
+    refuses for any values: an unknown column, arithmetic with a text."""
     match tree:
         case ast.Text():
             return "text"
@@ -62,8 +62,8 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
             if {one, other} == {"text", "number"} and operator not in {"==", "!="}:
                 text, number_ = (left, right) if one == "text" else (right, left)
                 raise ColumnError(
-                    f"{_shown(text)} is a text, and {_shown(number_)} a number:"
-                    f" {operator} does not compare them",
+                    f"{operator} does not compare a text ({_shown(text)}) with a number"
+                    f" ({_shown(number_)})",
                     near=(operator,),
                     remedy="Texts have no order: compare them with == or !=.",
                 )
@@ -77,7 +77,7 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
     for part in parts:
         if check_kinds(part, kinds) == "text":
             text = _shown(part)
-            raise ColumnError(f"{text} is not a number to compute with", near=(text,))
+            raise ColumnError(f"{text} is not a number", near=(text,))
     if isinstance(tree, ast.Call):
         function(tree)
     if not _has_name(tree):
@@ -124,7 +124,7 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
 
     A comparison with a unit is made in bit/s and seconds, so that `rate > 90mbit` is right though
     the column counts Mbit/s; without a unit the numbers of the columns are compared as they are.
-    An empty column makes every comparison false. MisuseError for a column that is not there.
+    An empty column makes every comparison false. MisuseError for an unknown column.
     """
     match tree:
         case ast.Unary(operator="NOT", operand=operand):
@@ -165,7 +165,7 @@ def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
     if isinstance(one, str) != isinstance(other, str) and operator not in {"==", "!="}:
         text = one if isinstance(one, str) else other
         raise MisuseError(
-            f"{text!r} is not a number to compare with one",
+            f"cannot compare the text {text!r} with a number",
             near=(operator,),
             remedy="Texts are equal or not: == and !=.",
         )
@@ -223,7 +223,7 @@ def _value(tree: ast.Expression, columns: Mapping[str, str], *, in_base: bool) -
         raise _EmptyColumnError
     if isinstance(value, str):
         raise MisuseError(
-            f"{value!r} is not a number to compute with",
+            f"{value!r} is not a number",
             near=(value,),
             remedy="Compute with columns that hold numbers.",
         )
@@ -244,7 +244,7 @@ def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | 
 
 def _no_column(name: str, columns: Iterable[str]) -> ColumnError:
     return ColumnError(
-        f"there is no column {name}",
+        f"unknown column {name}",
         near=(name,),
         remedy=hint(name, columns, otherwise="fields.txt lists the columns."),
     )

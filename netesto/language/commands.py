@@ -1,4 +1,4 @@
-"""The table of commands: their arguments with type, range and default. Literal, and nothing else.
+"""The table of commands: their arguments with type, range and default. Literals only.
 
 The defaults of the classic commands are the classic tool's; a classic script depends on them.
 """
@@ -11,7 +11,7 @@ from netesto.model import TESTS, TRAFFIC_TOOLS
 
 
 class Kind(Enum):
-    """What a value must be, in words, and how one is written."""
+    """The kind of a value in words, and examples."""
 
     TEXT = ("a text", "")
     HOST = ("a host name", "letters, digits, `.`, `-` and `_`, or an address")
@@ -80,7 +80,7 @@ MAX_ARGUMENTS = 1000
 MAX_VALUE = 10_000
 # Port numbers, and the memory of one host, end long before this many flows in one command.
 MAX_INSTANCES = 10_000
-# A week: longer than any experiment, shorter than a slip of milliseconds for seconds.
+# A week: longer than any experiment, shorter than milliseconds mistaken for seconds.
 MAX_SECONDS = 604_800.0
 # Linux refuses less than 88 (TCP_MIN_MSS); 65495 fills an IP packet.
 MIN_MSS, MAX_MSS = 88, 65_495
@@ -214,7 +214,7 @@ LOCAL: Mapping[str, Usage] = {
     "LAB": Usage("LAB topology name=value …, or LAB file=path", 1),
 }
 
-# Words that begin or end a block; they must be written out, a variable cannot bring them.
+# Words that begin or end a block; they cannot come from a variable.
 STRUCTURE = (
     "BEGIN", "FOR", "IF", "IF_DEF", "ELSE", "SWEEP", "DONE", "BEGIN_COMMENT", "END_COMMENT",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the parts of a claim count - bytes, seconds, bits per second: do they go together?"""
+"""What the parts of a claim count: bytes, seconds, bits per second. Do they go together?"""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from netesto.language.scope import MisuseError
 from netesto.units import Kind, quantity
 
 # What columns of exp.csv count, and what one of them is in bytes, seconds or bit/s (results.md, 2).
-# Of the others nothing is known: OTHER may fill them with anything.
+# The others are unknown: OTHER may fill them with anything.
 _COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
     (re.compile("rate|rateMin|rateMax"), Kind.RATE, Decimal(10**6)),
     (re.compile(r"\w+Latency|rtt|minrtt|pingRtt"), Kind.TIME, Decimal("0.000001")),
@@ -23,8 +23,8 @@ _UNKNOWN = (Kind.NUMBER, Decimal(1))
 
 
 def kind_of(tree: ast.Expression) -> Kind:
-    """What a part of a claim counts, as far as it can be told. MisuseError if parts that do not go
-    together are compared or added."""
+    """What a part of a claim counts, as far as known. MisuseError if parts of different kinds are
+    compared or added."""
     match tree:
         case ast.Number(text=text):
             found = quantity(text)

@@ -43,7 +43,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)")
 
 
 def number(text: str) -> Value | None:
-    """The number that `text` is, without a unit; None if it is none."""
+    """The number that `text` is, without a unit; None for anything else."""
     if text.isdigit() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text)
     if len(text) > MAX_DIGITS:
@@ -67,10 +67,10 @@ def shown(value: Value) -> str:
 
 
 def unreadable(text: str, error: UnreadableError, what: str, *, remedy: str = "") -> MisuseError:
-    """The error of a text that is no expression, pointing at the word where it goes wrong."""
+    """The error of an invalid expression, at the word where it begins."""
     behind = text[error.position :].split() or text.split()[-1:]
     return MisuseError(
-        f"in the {what} {text.strip()!r} {error.message}",
+        f"invalid {what} {text.strip()!r}: {error.message}",
         near=behind[:1],
         remedy=error.remedy or remedy,
     )
@@ -194,7 +194,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
 
 
 def apply(operator: str, left: Value, right: Value) -> Value:
-    """`left operator right`. MisuseError if it has no value, or too large a one."""
+    """`left operator right`. MisuseError if it is undefined or too large."""
     if not right and operator in {"/", "//", "%"}:
         raise MisuseError("division by zero", remedy=_GUARD)
     try:
@@ -206,18 +206,20 @@ def apply(operator: str, left: Value, right: Value) -> Value:
 
 
 def function(call: ast.Call) -> Callable[..., Value]:
-    """The function of a call. MisuseError if there is none, or it takes other arguments."""
+    """The function of a call. MisuseError for an unknown one, or a wrong number of arguments."""
     entry = FUNCTIONS.get(call.function)
     if entry is None:
         raise MisuseError(
-            f"there is no function {call.function}",
+            f"unknown function {call.function}",
             near=(call.function,),
-            remedy=hint(call.function, FUNCTIONS, otherwise=f"There are: {', '.join(FUNCTIONS)}."),
+            remedy=hint(
+                call.function, FUNCTIONS, otherwise=f"Choose one of: {', '.join(FUNCTIONS)}."
+            ),
         )
     does, least, most = entry
     if not least <= len(call.arguments) <= most:
         raise MisuseError(
-            f"{call.function} takes another number of arguments",
+            f"{call.function} takes a different number of arguments",
             near=(call.function,),
             remedy=f"It takes {least}." if least == most else f"It takes {least} to {most}.",
         )
@@ -225,7 +227,7 @@ def function(call: ast.Call) -> Callable[..., Value]:
 
 
 def call(does: Callable[..., Value], arguments: Sequence[Value]) -> Value:
-    """The value of a function. MisuseError if it has none, or too large a one."""
+    """The value of a function. MisuseError if it is undefined or too large."""
     try:
         return _checked(does(*arguments))
     except ArithmeticError:
@@ -278,7 +280,7 @@ class Arithmetic:
                 raise unreadable(text, error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
 
     def __call__(self, frame: Frame) -> str:
-        """Its value as text. MisuseError if it has none."""
+        """Its value as text. MisuseError if it is undefined."""
         try:
             if self._compute is not None:
                 value = self._compute(frame)
@@ -381,7 +383,7 @@ def compare(operator: str, left: str, right: str) -> bool:
     if operator not in {"==", "!="} and left and right and (one is None) != (other is None):
         text = left if one is None else right
         raise MisuseError(
-            f"{plain(text)!r} is not a number to compare with one",
+            f"cannot compare the text {plain(text)!r} with a number",
             near=(plain(text), operator),
             remedy=_UNITS_REMEDY,
         )
@@ -396,7 +398,7 @@ def check_comparable(left: str, one: Kind, right: str, other: Kind) -> None:
     if not one.fits(other):
         is_minutes = Kind.TIME in {one, other} and "m" in {left[-1:], right[-1:]}
         raise MisuseError(
-            f"{left} is {one.value} and {right} is {other.value}: these do not compare",
+            f"{left} is {one.value} and {right} is {other.value}: not comparable",
             near=(left, right),
             remedy="Write M for millions; m are minutes." if is_minutes else _UNITS_REMEDY,
         )
@@ -434,7 +436,7 @@ def _operand(tree: ast.Expression, scope: Scope) -> Callable[[Frame], str]:
 
     def text(frame: Frame) -> str:
         value = filled(frame)
-        # A variable that nothing defines counts as 0.
+        # An undefined variable counts as 0.
         return "0" if is_undefined(value) else value
 
     return text

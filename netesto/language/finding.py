@@ -8,7 +8,7 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ast
 from netesto.language.scope import MisuseError
 
-# Nobody reads more of them; so many have one cause, or the file is no script.
+# Nobody reads more; so many have one cause, or the file is not a script.
 MAX_FINDINGS = 1000
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -16,7 +16,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or (a warning) that looks so. Prints as an error of a run does."""
+    """An error or a warning. Prints like an error of a run."""
 
     message: str
     place: Place
@@ -35,7 +35,7 @@ class EnoughError(Exception):
 
 
 class Findings:
-    """What is found in the script `main` and its files, each finding once."""
+    """The findings in the script `main` and its files, each once."""
 
     def __init__(self, main: str) -> None:
         self._main = main
@@ -75,7 +75,7 @@ class Findings:
         self.report_error(error)
 
     def end(self) -> None:
-        """Say that there are more than MAX_FINDINGS."""
-        said = f"more than {MAX_FINDINGS:,} things are wrong; the others are not told"
+        """Say that more than MAX_FINDINGS."""
+        said = f"more than {MAX_FINDINGS:,} findings; the rest is not shown"
         last = list(self)[-1]
         self._findings[Finding(said, last.place)] = None

@@ -22,7 +22,7 @@ _LOWER = re.compile(r"(?<!\S)(?:and|or|not)(?=[\s(])")
 
 
 class UnreadableError(ScriptError):
-    """An expression that is none: `position` and `length` tell where in its text."""
+    """An invalid expression; `position` and `length` are the place in its text."""
 
     def __init__(self, message: str, *, position: int, length: int = 1, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -73,14 +73,12 @@ def _lark(form: Form) -> Lark:
 
 @functools.lru_cache(maxsize=4096)
 def parse_expression(form: Form, text: str) -> ast.Expression:
-    """The tree of a condition, an arithmetic expression or a claim. UnreadableError if none."""
+    """The tree of a condition, an arithmetic expression or a claim. UnreadableError if invalid."""
     if len(text) > MAX_EXPRESSION:
-        raise UnreadableError(
-            f"there are more than {MAX_EXPRESSION:,} characters", position=0, remedy=_APART
-        )
+        raise UnreadableError(f"more than {MAX_EXPRESSION:,} characters", position=0, remedy=_APART)
     if len(_OPERATOR.findall(text)) > MAX_OPERATORS:
         raise UnreadableError(
-            f"there are more than {MAX_OPERATORS} operators and parentheses",
+            f"more than {MAX_OPERATORS} operators and parentheses",
             position=0,
             length=len(text),
             remedy=_APART,
@@ -96,7 +94,7 @@ def parse_expression(form: Form, text: str) -> ast.Expression:
 def _unreadable(text: str, error: UnexpectedInput) -> UnreadableError:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
-        message = "something is missing here" if text.strip() else "nothing stands here"
+        message = "unexpected end" if text.strip() else "empty expression"
         return UnreadableError(message, position=end, remedy=_remedy(text, end))
     position: int = 0
     found = text[:1]
@@ -106,7 +104,7 @@ def _unreadable(text: str, error: UnexpectedInput) -> UnreadableError:
         position = int(error.pos_in_stream or 0)
         found = text[position : position + 1]
     return UnreadableError(
-        f"{found!r} does not fit here",
+        f"{found!r} is unexpected here",
         position=position,
         length=len(found),
         remedy=_remedy(text, position),

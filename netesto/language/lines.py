@@ -16,24 +16,24 @@ _CLOSING = re.compile(r'(?:\\.|[^"\\]++)*+"')
 _WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|[^\s"]++|")++')
 _COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|:')
 
-# The brackets of a comment block; what stands behind them on their lines is comment, too.
+# The brackets of a comment block; the rest of their lines is comment, too.
 _BLOCK = re.compile(r"BEGIN_COMMENT(?!\w)")
 _END_OF_BLOCK = re.compile(r"END_COMMENT(?!\w)")
 
-# Longer lines, and more of them, nobody writes; a file that has them is no script.
+# Nobody writes longer or more lines; a file that has them is not a script.
 MAX_LINE = 100_000
 MAX_LINES = 100_000
 # Of a line that is too long, this much is shown.
 _SHOWN = 200
 
-# All that Unicode calls white space, but for the end of a line: a blank that was pasted from a page
-# looks like one, so it is one.
+# All white space of Unicode except the end of a line: a space pasted from a page looks like one, so
+# it is one.
 BLANKS = (
     " \t\r\f\v\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
-# Takes a mistake, so that reading goes on behind it.
+# Takes an error, so that reading continues after it.
 Report: TypeAlias = Callable[[ScriptError], None]
 
 
@@ -48,7 +48,7 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
     A quote or a comment block that is never closed, and a line that is too long, is a ScriptError:
-    told to `report`, which leaves its line out; raised without one.
+    reported to `report`, and its line left out; raised without one.
     """
     physical = text.split("\n", MAX_LINES)
     if len(physical) > MAX_LINES and physical.pop():
@@ -83,7 +83,7 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
 
 
 def behind(row: Row, text: str) -> tuple[Row, ...]:
-    """The physical lines behind a row of `text`, each on its own, whatever quotes are in them."""
+    """The physical lines after a row of `text`, whatever quotes are in them."""
     file, last = row.line.file, row.line.pieces[-1].number
     rest = text.removesuffix("\n").split("\n")[last:]
     return tuple(_plain_row(line, last + 1 + index, file) for index, line in enumerate(rest))
@@ -115,7 +115,7 @@ def _tell(error: ScriptError, report: Report | None) -> None:
 
 
 def _behind_continued(physical: list[str], index: int) -> int:
-    """The index behind a line and those that continue it, whatever quotes are in them."""
+    """The index after a line and its continuations, whatever quotes are in them."""
     while index < len(physical) - 1 and _take_apart(physical[index], in_quote=False).continues:
         index += 1
     return index + 1
@@ -138,7 +138,7 @@ def _too_many(file: str) -> ScriptError:
 
 def _too_long(physical: str, index: int, file: str) -> ScriptError:
     return ScriptError(
-        f"this line, with those that continue it, is longer than {MAX_LINE:,} characters",
+        f"line longer than {MAX_LINE:,} characters, continuations included",
         place=Place(file, index + 1, 1, 1, physical[:_SHOWN]),
         remedy="A list may be put together in a variable: SET hosts=$hosts,$more.",
     )
@@ -148,7 +148,7 @@ def _never_closed(physical: str, index: int, file: str) -> ScriptError:
     text = physical.rstrip(BLANKS)
     column = len(text) - len(text.lstrip(BLANKS)) + 1
     return ScriptError(
-        "this comment block is never closed",
+        "unterminated comment block",
         place=Place(file, index + 1, column, len("BEGIN_COMMENT"), text),
         remedy="End it with END_COMMENT at the start of a line.",
     )
@@ -200,7 +200,7 @@ def _take_apart(text: str, *, in_quote: bool) -> _Physical:
 
 
 def _joined_row(physical: list[str], index: int, file: str) -> tuple[Row, int]:
-    """The row that begins at physical line `index`, and the index behind it."""
+    """The row that begins at physical line `index`, and the index after it."""
     text, pieces, notes = "", list[Piece](), list[tuple[int, str]]()
     comment: str | None = None
     quote: Place | None = None
@@ -226,7 +226,7 @@ def _joined_row(physical: list[str], index: int, file: str) -> tuple[Row, int]:
             notes.append((len(text), part.comment or ""))
     if quote is not None:
         raise ScriptError(
-            "this quote is never closed", place=quote, remedy='Close it with " on the same line.'
+            "unterminated quote", place=quote, remedy='Close it with " on the same line.'
         )
     words = cut_words(text)
     breaks, comment = _breaks(words, notes, comment)
@@ -252,6 +252,6 @@ def _breaks(
 
 
 def _one_comment(several: list[str]) -> str:
-    """Comments that come to stand in one line, a blank between them."""
+    """Comments joined by spaces."""
     first, *others = [each for each in several if each] or [""]
     return " ".join([first, *(each.lstrip(BLANKS) for each in others)])

@@ -1,4 +1,4 @@
-"""Local commands: what the controller does itself. Their words come filled in and cut."""
+"""Local commands, which the controller executes. Variables are substituted in their words."""
 
 import random
 import re
@@ -25,24 +25,26 @@ _COLUMN = re.compile(r"[\w./%-]+")
 
 
 def check_count(name: str, words: Sequence[str]) -> None:
-    """MisuseError if a local command has too few or too many words."""
+    """MisuseError if a local command has the wrong number of words."""
     usage = LOCAL[name]
     if len(words) < usage.least:
-        raise MisuseError(f"{name} needs more than this", remedy=f"Write: {usage.text}")
+        raise MisuseError(f"{name}: not enough arguments", remedy=f"Write: {usage.text}")
     if usage.most is not None and len(words) > usage.most:
         extra = words[usage.most]
         remedy = f"Write: {usage.text}"
         if name in {"SET", "DEFAULT"}:
-            remedy += '; quote a value that holds blanks: name="a b".'
-        raise MisuseError(f"{name} does not take {plain(extra)!r}", near=(extra,), remedy=remedy)
+            remedy += '; quote a value that contains spaces: name="a b".'
+        raise MisuseError(
+            f"{name}: unexpected argument {plain(extra)!r}", near=(extra,), remedy=remedy
+        )
 
 
 def split_assignment(command: str, text: str) -> tuple[str, str]:
-    """The name and the value of `name=value`. MisuseError if it is not of that form."""
+    """The name and the value of `name=value`. MisuseError for any other form."""
     name, equals, value = text.partition("=")
     if not equals:
         raise MisuseError(
-            f"{command} without =", near=(text,), remedy=f"Write: {LOCAL[command].text}"
+            f"{command}: missing =", near=(text,), remedy=f"Write: {LOCAL[command].text}"
         )
     return check_name(name.strip()), value
 
@@ -52,14 +54,16 @@ def host_suffix(machine: Machine, words: Words, _: ast.Row) -> None:
 
 
 def parse_seconds(text: str) -> float:
-    """The seconds of WAIT and its like. MisuseError if `text` is no time, or negative."""
+    """The seconds of WAIT and its like. MisuseError for an invalid or negative time."""
     text = needed(text)
     try:
         seconds = units.parse_time(text)
     except ValueError as error:
         raise MisuseError(str(error), near=(text,)) from None
     if not 0 <= seconds <= units.parse_time("10080m"):
-        raise MisuseError(f"{text} is not a time to wait", near=(text,), remedy="0 s to a week.")
+        raise MisuseError(
+            f"waiting time {text} is out of range", near=(text,), remedy="From 0 s to one week."
+        )
     return seconds
 
 
@@ -101,9 +105,9 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
         if equals and name:
             if _COLUMN.fullmatch(needed(name)) is None:
                 raise MisuseError(
-                    f"{plain(name)!r} is no name of a column",
+                    f"OTHER: invalid column name {plain(name)!r}",
                     near=(name,),
-                    remedy="Letters, digits, and _ - . / % in it.",
+                    remedy="Use letters, digits, and _ - . / %.",
                 )
             lists[name], last = [needed(value, near=(f"{name}=",))], name
             columns_given.add(column)
@@ -136,7 +140,7 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
     exp = machine.remote.resolve_exp(given.values.get("exp"), takes_number=False)
     if not exp:
         raise MisuseError(
-            "PROCESS_EXP before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+            "PROCESS_EXP before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
         )
     machine.check_factors()
     notes = machine.notes.of_experiment(machine.remote.finish(exp))
@@ -153,7 +157,7 @@ def debug(machine: Machine, words: Words, _: ast.Row) -> None:
         machine.tracing = flag(word)
     except ValueError:
         remedy = f"Write: {LOCAL['DEBUG'].text}"
-        raise MisuseError(f"DEBUG {word}", near=(word,), remedy=remedy) from None
+        raise MisuseError(f"DEBUG: invalid value {word!r}", near=(word,), remedy=remedy) from None
 
 
 def debug_disable(machine: Machine, _: Words, __: ast.Row) -> None:
@@ -175,18 +179,18 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
-    """ASSERT: `text` has its variables filled in, and its quotes still on."""
+    """ASSERT: `text` has its variables substituted and keeps its quotes."""
     text = needed(text)
     tree = claim(text)
     if not machine.processed:
         raise MisuseError(
             "ASSERT before any PROCESS_EXP",
-            remedy="It claims something of the experiment before it.",
+            remedy="It is about the experiment processed last.",
         )
     if machine.remote.has_flows_since_process:
         machine.warn_once(
             row.place(),
-            "ASSERT is about the last experiment that was processed, not about the one that runs",
+            "ASSERT is about the experiment processed last, not about the running one",
             row,
         )
     kinds = machine.port.column_kinds()
@@ -211,7 +215,7 @@ def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
 def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
     if not machine.remote.has_held:
         machine.warn_once(
-            row.place(), "START_FLOWS: no flow waits for it; hold=1 makes a DO_CLIENT wait", row
+            row.place(), "START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back", row
         )
     machine.remote.has_held = False
     lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
@@ -221,8 +225,8 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:
     if machine.has_lab or machine.has_sent:
         raise MisuseError(
-            "a second LAB" if machine.has_lab else "LAB after a remote command",
-            remedy="One LAB, before anything is asked of a host.",
+            "LAB given twice" if machine.has_lab else "LAB after a remote command",
+            remedy="Write one LAB, before the first remote command.",
         )
     words = tuple(needed(word) for word in words)
     named = "=" not in words[0]
@@ -236,7 +240,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
             )
         settings[key] = value
     if not named and "file" not in settings:
-        raise MisuseError("LAB names no topology", remedy=f"Write: {LOCAL['LAB'].text}")
+        raise MisuseError("LAB: missing topology", remedy=f"Write: {LOCAL['LAB'].text}")
     machine.has_lab = True
     topology = words[0] if named else ""
     machine.port.lab(
@@ -251,7 +255,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
 
 def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
     """A word of SWEEP: a factor and its values, `reps` and the repetitions, `order` and its one
-    word. MisuseError if it is none of these."""
+    word. MisuseError for anything else."""
     name, equals, text = word.partition("=")
     if not equals:
         raise MisuseError(
@@ -265,16 +269,16 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
         case "order":
             if needed(text, near=("order=",)) not in {"given", "random"}:
                 raise MisuseError(
-                    f"order={text} is not an order",
+                    f"invalid order={text}",
                     near=("order=",),
-                    remedy="It is `given` or `random`.",
+                    remedy="Write order=given or order=random.",
                 )
             return name, [text]
         case _ if name == REPETITION:
             raise MisuseError(
-                "no factor may be called rep: that is the repetition",
+                "factor name rep is reserved for the repetition",
                 near=(name,),
-                remedy="reps=3 repeats every cell; else choose another name.",
+                remedy="Choose another name, or repeat every cell with reps=3.",
             )
         case _:
             values = values_of(text, near=f"{name}=")
@@ -283,7 +287,7 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
 
 
 def _check_values(name: str, values: Sequence[str]) -> None:
-    """MisuseError if a factor has no value, or one of them twice: such cells are one cell."""
+    """MisuseError if a factor has no value, or the same value twice, as two cells would be one."""
     if not values:
         raise MisuseError(
             f"factor {name} has no value", near=(f"{name}=",), remedy=f"Write: SWEEP {name}=a,b DO"
@@ -300,7 +304,7 @@ def _check_values(name: str, values: Sequence[str]) -> None:
 
 
 def check_factors(words: Sequence[str]) -> None:
-    """MisuseError if no word of a SWEEP is a factor, or one is there twice."""
+    """MisuseError if a SWEEP has no factor, or one twice."""
     check_once("SWEEP", words)
     if all(word.partition("=")[0] in {"reps", "order"} for word in words):
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
@@ -319,36 +323,36 @@ def cells_of(machine: Machine, words: Words) -> Cells:
     places: Sequence[int] = range(count)
     if order == ["random"]:
         shuffled = list(places)
-        # A generator of its own: --resume finds the same order, whatever was drawn before.
+        # A separate generator: --resume finds the same order, whatever was drawn before.
         random.Random(machine.seed).shuffle(shuffled)
         places = shuffled
     return Cells(factors, repetitions, places)
 
 
 def check_seen(machine: Machine, names: Iterable[str], frame: Frame) -> None:
-    """MisuseError if a factor could not be seen, or not told from another, in the cells."""
+    """MisuseError if a factor has the name of a macro's argument, or of an outer factor."""
     around = machine.notes.factors()
     for name in names:
         if name in frame:
             raise MisuseError(
-                f"factor {name}: an argument of the macro has this name, and hides it",
+                f"factor {name}: an argument of the macro has this name and hides it",
                 near=(f"{name}=",),
                 remedy=f"Choose another name, or pass no {name} to the macro.",
             )
         if name in around:
             raise MisuseError(
-                f"factor {name}: a SWEEP around this one has it already",
+                f"factor {name}: an outer SWEEP has it already",
                 near=(f"{name}=",),
                 remedy="Choose another name: each factor is a column of exp.csv.",
             )
 
 
 def repetitions_of(text: str, *, near: str) -> int:
-    """A number of repetitions, 0 or more. MisuseError if `text` is none."""
+    """A number of repetitions, 0 or more. MisuseError for anything else."""
     text = needed(text, near=(near,))
     if re.fullmatch(r"[0-9]{1,9}", text) is None:
         raise MisuseError(
-            f"{text!r} is not a number of repetitions", near=(near,), remedy="0, 1, 2, …"
+            f"invalid number of repetitions {text!r}", near=(near,), remedy="0, 1, 2, …"
         )
     return int(text)
 

@@ -1,4 +1,4 @@
-"""A running script: its variables, macros, loops' budget, and where it is."""
+"""The state of a running script: variables, macros, iterations, the chain to the current line."""
 
 import random
 from collections import Counter
@@ -28,7 +28,7 @@ SHOWN_LENGTH = 40
 
 
 class SpentError(MisuseError):
-    """A budget of the run is used up: nothing can follow."""
+    """A limit of the run is exceeded: nothing can follow."""
 
 
 class EndOfScript(Exception):  # noqa: N818 - END is not an error
@@ -66,14 +66,14 @@ class Level:
 
 @dataclass(slots=True)
 class Notes:
-    """What DESC, OTHER and SWEEP say of the experiments that follow."""
+    """What DESC, OTHER and SWEEP say about the experiments that follow."""
 
     description: str = ""
     other: Mapping[str, str] = field(default_factory=dict)
     cells: list[Mapping[str, str]] = field(default_factory=list)
 
     def cell(self) -> dict[str, str]:
-        """The SWEEP cell that runs, with those around it: their factors, and `rep`, `rep2`, …"""
+        """The running SWEEP cell with the outer ones: their factors, and `rep`, `rep2`, …"""
         whole: dict[str, str] = {}
         for depth, cell in enumerate(self.cells, start=1):
             named = dict(cell)
@@ -82,7 +82,7 @@ class Notes:
         return whole
 
     def of_experiment(self, exp_name: str) -> ports.ExperimentNotes:
-        """What they say of an experiment that is called so."""
+        """The notes of an experiment with this name."""
         return ports.ExperimentNotes(
             exp_name=exp_name,
             description=self.description,
@@ -91,13 +91,13 @@ class Notes:
         )
 
     def factors(self) -> dict[str, str]:
-        """The factors of the SWEEP cell that runs, and of those around it."""
+        """The factors of the running SWEEP cell and of the outer ones."""
         named = (pair for cell in self.cells for pair in cell.items())
         return {name: value for name, value in named if name != REPETITION}
 
 
 class Machine:
-    """The state of a run, shared by everything that carries statements out."""
+    """The state of a run, shared by all that executes statements."""
 
     def __init__(self, port: ports.Port, *, seed: int, max_iterations: int) -> None:
         self.port = port
@@ -117,7 +117,7 @@ class Machine:
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
         self.iterations = 0
-        # Statements that were wrong, and that the run went on behind.
+        # How many statements failed while the run went on.
         self.mistakes = 0
         self._warned: set[Hashable] = set()
         self._max_iterations = max_iterations
@@ -157,15 +157,15 @@ class Machine:
         self.port.do(ports.ProcessExperiment(exp=exp, notes=notes, place=place))
 
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
-        """Carry a remote command out."""
+        """Execute a remote command."""
         self.has_sent = True
         notes = self.notes.of_experiment("")
         self.remote.send(name, words, place, self.chain(), notes)
 
     def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
-        """Finish what a script has left, but for the experiments of `since`, as if it had said
-        WAIT_FLOWS and PROCESS_EXP, which brings the data; `where` says where that is."""
-        # What finishes an experiment may be the line that is wrong.
+        """Finish the experiments without a PROCESS_EXP, except those of `since`, as if
+        WAIT_FLOWS and PROCESS_EXP stood here; `where` is a name for this place."""
+        # The line that finishes an experiment may be one that failed.
         for exp, command in self.remote.left(since=since) if not self.mistakes else ():
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
             self.check_factors()
@@ -176,13 +176,13 @@ class Machine:
             self.process(exp, notes, command.place)
 
     def check_factors(self) -> None:
-        """MisuseError if a variable is no more what the cell that runs says, and its columns."""
+        """MisuseError if a variable no longer has the value that the running cell gave it."""
         for name, value in self.notes.factors().items():
             now = self.scope.variables.get(name)
             if now != value:
                 raise MisuseError(
                     f"factor {name} is {value} in this cell, but was set to {now}",
-                    remedy=f"exp.csv tells the factor: give {now} to another variable.",
+                    remedy="exp.csv records the factor: set another variable.",
                 )
 
     def finish(self) -> None:
@@ -192,43 +192,42 @@ class Machine:
             self.port.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
     def spend(self, iterations: int = 1) -> None:
-        """Count passes of loops. ScriptError when the budget of the run is used up."""
+        """Count iterations of loops. SpentError if the script makes too many."""
         self.iterations += iterations
         if self.iterations > self._max_iterations:
             raise SpentError(
-                f"loops would run more than {self._max_iterations:,} times in this script",
-                remedy="Is a range or a number of repetitions larger than it was meant to be? "
-                "If not: --max-iterations.",
+                f"more than {self._max_iterations:,} iterations of loops in this script",
+                remedy="Check ranges and repetitions, or raise --max-iterations.",
             )
 
     def chain(self, depth: int | None = None) -> tuple[str, ...]:
-        """What led here (or to `depth` of the stack), outermost first."""
+        """The steps that led here (or to `depth` of the stack), outermost first."""
         return tuple([str(level) for level in self.stack[:depth]])
 
     def warn(self, message: str, row: ast.Row, *near: str) -> None:
         self.port.warn(message, row.place(*near))
 
     def warn_once(self, key: Hashable, message: str, row: ast.Row, *near: str) -> None:
-        """Warn of what loops would repeat; `key` tells whether it was said before."""
+        """Warn once for each `key`: loops would repeat the warning."""
         if key not in self._warned:
             self._warned.add(key)
             self.warn(message, row, *near)
 
     def blame(self, error: ScriptError, row: ast.Row) -> None:
-        """Give an error the place of the line that it is about, and the chain to it."""
+        """Give an error the place of its line and the chain to it."""
         if isinstance(error, UndefinedError):
             self._blame_undefined(error, row)
             return
         if error.place is None:
-            # What a command finds wrong may stand in a variable's value: then point at that one.
+            # The invalid text may come from a variable: then point at the variable.
             near = (*error.near, "$") if isinstance(error, MisuseError) and error.near else ()
             error.place = row.place(*near)
         if not error.chain:
             error.chain = self.chain()
 
     def _blame_undefined(self, error: UndefinedError, row: ast.Row) -> None:
-        """Point at the RUN that passed the variable, if one did: the slip is there, and not in the
-        macro (of a library, perhaps) that needed the value."""
+        """Point at the RUN that passed the variable, if one did: the mistake is there, not in
+        the macro (perhaps of a library) that needs the value."""
         if error.place is not None:
             return
         depth = self._passed_at(error.name, row)

@@ -1,4 +1,4 @@
-"""The macros of a script: their spelling, which are run, what each cannot do without. Pure."""
+"""The macros of a script: their spelling, which are run, which variables each requires. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ from netesto.language.survey import Call, Definition, Survey, Use
 class Macros:
     """All definitions: a macro may have several, in branches or one after the other.
 
-    `is_set` tells whether a variable is a global that something sets.
+    `is_set` returns whether something sets a global variable.
     """
 
     def __init__(self, is_set: Callable[[str], bool]) -> None:
@@ -62,8 +62,8 @@ class Macros:
         return reached
 
     def needs_of(self, name: str) -> dict[str, Use]:
-        """The arguments that a macro cannot do without, each with the line that needs it."""
-        # Those that it runs come before it. A stack, for they may run others without an end.
+        """The arguments that a macro needs, each with the line that uses it."""
+        # Called macros come first. A stack instead of recursion: calls may be endless.
         waiting = [] if name in self._needs else [(name, self._callees(name))]
         self._needs.setdefault(name, {})
         while waiting:
@@ -120,7 +120,7 @@ class Macros:
 
 
 def _add(needs: dict[str, Use], uses: Iterable[Use]) -> None:
-    """Add to what a macro needs; what it cannot do without is not made optional."""
+    """Add to what a macro needs; what is required stays required."""
     for use in uses:
         if use.name not in needs or (needs[use.name].is_optional and not use.is_optional):
             needs[use.name] = use

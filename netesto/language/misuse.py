@@ -1,4 +1,4 @@
-"""Finds what is wrong in the words of a line, as far as they are known before it runs. Pure."""
+"""Finds errors in the words of a line, as far as they are known before it runs. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +22,7 @@ from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
 from netesto.language.walk import macro_arguments, unknown_command
 
-# Commands that can be tried before the run, and the words of which can be tried one by one.
+# Commands that can be tried before a run, and those whose words can be tried one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
 _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
 _TRIED_BY_WORD = frozenset({"LAB"})
@@ -31,7 +31,7 @@ _UNWRAPPED = frozenset({"RUN", *LOCAL_KEYED, *REMOTE})
 
 
 def misuses(row: ast.Row) -> Iterator[MisuseError]:
-    """What is wrong in a command: its name, and the words that no variable is in."""
+    """The errors in a command: its name, and the words without variables."""
     name, raws = row.words[0].text, [word.text for word in row.words[1:]]
     if name in _UNWRAPPED:
         raws = [unwrapped(raw) for raw in raws]
@@ -57,7 +57,7 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
 
 
 def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
-    """What is wrong in each condition of a REQUIRE."""
+    """The errors in each condition of a REQUIRE."""
     for raw in raws:
         try:
             if "$" not in raw:
@@ -67,7 +67,7 @@ def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
 
 
 def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:
-    """What is wrong in the words of a SWEEP."""
+    """The errors in the words of a SWEEP."""
     raws = [word.text for word in sweep.words]
     for raw in raws:
         try:
@@ -92,7 +92,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     try:
         given = arguments.read(specification, known)
     except MisuseError:
-        # Said already, or only the run knows the rest.
+        # Reported already, or only the run knows the rest.
         return
     if given.others or not specification.open_names:
         common = Common(
@@ -109,7 +109,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
 
 
 def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
-    """MisuseError for what is wrong in a local command."""
+    """MisuseError for an invalid local command."""
     text = " ".join(raws)
     match name:
         case "SET" | "DEFAULT":
@@ -136,7 +136,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
 
 
 def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
-    """Carry a local command out, on a machine that is there for nothing else."""
+    """Execute a local command on a machine that nothing else uses."""
     known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name in _TRIED_BY_WORD and known and "$" not in raws[0])
     if is_known:

@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
 @dataclass(slots=True)
 class _Open:
-    """A block whose end is still to come."""
+    """A block that has not ended yet."""
 
     kind: str
     row: ast.Row
@@ -50,8 +50,8 @@ class _Open:
 def parse(text: str, *, file: str, report: lines.Report | None = None) -> ast.Script:
     """The tree of a script. ScriptError with the place of the first thing that is wrong.
 
-    With `report`, all that is wrong is told to it, and the tree is that of the other lines. Only
-    blocks nested too deep are raised even then.
+    With `report`, all errors are reported to it, and the tree has the other lines. Blocks that are
+    nested too deep raise even then.
     """
     parser = _Parser(file, report)
     for row in lines.read(text, file=file, report=report):
@@ -84,7 +84,7 @@ class _Parser:
         return ast.Script(tuple(self._open[0].statements), self._file)
 
     def leave(self, behind: tuple[ast.Row, ...]) -> None:
-        """Keep the lines behind the END of the script, whatever they are: they are never read."""
+        """Keep the lines after the END of the script, whatever they are: they are never read."""
         if behind:
             shown = tuple(row.line.pieces[0].text for row in behind)
             self._add(ast.Unread(shown, next((row for row in behind if row.words), None)))
@@ -108,8 +108,8 @@ class _Parser:
                 self._recover(row)
 
     def _recover(self, row: ast.Row) -> None:
-        """Go on behind a wrong row: a block that it was to begin is begun, one that it was to end
-        is ended, so that one mistake does not look like two."""
+        """Continue after an invalid row: a block that it should begin is begun, one that it should
+        end is ended, so that one error does not look like two."""
         words = row.words
         named = words[1].text.strip("${}") if len(words) > 1 else ""
         match words[0].text:
@@ -142,8 +142,8 @@ class _Parser:
         if len(self._open) > MAX_NESTING:
             raise _wrong(
                 block.row,
-                f"more than {MAX_NESTING} blocks within each other",
-                "Is a DONE missing before? Else put the inner ones into a macro.",
+                f"more than {MAX_NESTING} nested blocks",
+                "Is a DONE missing above? If not, put the inner blocks into a macro.",
             )
         self._open.append(block)
 
@@ -161,7 +161,7 @@ class _Parser:
         if around is not None:
             raise _wrong(
                 row,
-                f"a macro cannot be defined inside of macro {around.variable}",
+                f"a macro cannot be defined inside macro {around.variable}",
                 f"Is `END {around.variable}` missing before this line?",
             )
         if len(row.words) != 2:
@@ -172,14 +172,14 @@ class _Parser:
         if _MACRO_NAME.fullmatch(name.text) is None:
             raise _wrong(
                 row,
-                f"{name.text} cannot be the name of a macro",
-                "A name is made of letters, digits, `_`, `.` and `-`.",
+                f"invalid macro name {name.text}",
+                "Use letters, digits, `_`, `.` and `-`.",
                 at=name,
             )
         if name.text in ALL_NAMES:
             raise _wrong(
                 row,
-                f"{name.text} is a command; a macro may not take its name",
+                f"macro name {name.text} is the name of a command",
                 "Choose another name for the macro.",
                 at=name,
             )
@@ -203,7 +203,7 @@ class _Parser:
         if name.text != macro or len(row.words) > 2:
             raise _wrong(
                 row,
-                f"END {name.text} inside of macro {macro}",
+                f"END {name.text} inside macro {macro}",
                 f"Write `END {macro}` to end the macro, or END alone to stop the script.",
                 at=name,
             )
@@ -221,15 +221,15 @@ class _Parser:
             dollar = words[1].text.startswith("$")
             raise _wrong(
                 row,
-                f"{words[1].text} is not the name of a variable",
+                f"invalid variable name {words[1].text}",
                 f"Leave out the $: FOR {words[1].text.strip('${}')} IN …" if dollar else "",
                 at=words[1],
             )
         if words[-1].text != "DO":
-            raise _wrong(row, "this FOR has no DO at its end", _FOR_REMEDY, at=words[-1])
+            raise _wrong(row, "FOR without DO at its end", _FOR_REMEDY, at=words[-1])
         values = ast.Word(" ".join(word.text for word in words[3:-1]), words[3].start)
         if not values.text:
-            raise _wrong(row, "FOR has no list of values", _FOR_REMEDY)
+            raise _wrong(row, "FOR without a list of values", _FOR_REMEDY)
         self._push(_Open("FOR", row, variable=words[1].text, values=values))
 
     def take_sweep(self, row: ast.Row) -> None:
@@ -247,7 +247,7 @@ class _Parser:
             raise _wrong(
                 row,
                 "DONE stands alone",
-                "Put what follows into a line of its own.",
+                "Put the rest on the next line.",
                 at=row.words[1],
             )
         block = self._open[-1]
@@ -256,7 +256,7 @@ class _Parser:
             raise _wrong(
                 row,
                 f"DONE without a FOR, SWEEP or IF … DO{where}",
-                "Is one DONE too many, or the line that begins the block no block?",
+                "Is there one DONE too many, or a DO missing above?",
             )
         self._add_block(self._open.pop(), row)
 
@@ -280,7 +280,7 @@ class _Parser:
         if block.condition is None:
             raise _wrong(
                 row,
-                "a second ELSE, after the one that takes all",
+                "ELSE after the final ELSE",
                 "Conditions come before it: ELSE IF condition DO",
             )
         condition = None
@@ -291,7 +291,7 @@ class _Parser:
                 raise _wrong(
                     row,
                     "ELSE stands alone, or is ELSE IF condition DO",
-                    "What is to be done stands on lines of its own.",
+                    "Put the commands on the following lines.",
                     at=words[1],
                 )
             condition = _condition(row, words[1], words[-1].start)
@@ -301,12 +301,12 @@ class _Parser:
     def take_like_else(self, row: ast.Row) -> None:
         word = row.words[0].text
         choice = "ELSE" if word in {"ELSE:", "else"} else "ELSE IF condition DO"
-        raise _wrong(row, f"{word} is not a command", f"Did you mean {choice}?")
+        raise _wrong(row, f"unknown command {word}", f"Did you mean {choice}?")
 
     def take_late_begin_comment(self, row: ast.Row) -> None:
         raise _wrong(
             row,
-            "BEGIN_COMMENT stands at the start of a line, not behind a \\",
+            "BEGIN_COMMENT on a continued line",
             "Delete the \\ at the end of the line before.",
         )
 
@@ -318,7 +318,7 @@ class _Parser:
         )
 
 
-# Other languages' words; as commands they would be skipped with the branch that they are to end.
+# Words of other languages; as commands they would be skipped with the branch that they should end.
 _LIKE_ELSE = ("ELSEIF", "ELSIF", "ELIF", "ELSE_IF", "ELSEIF_DEF", "ELSE_IF_DEF", "ELSE:", "else")
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"
@@ -363,7 +363,7 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
     first = lines.first_word(text, colon + 1)
     if first is None:
         raise ScriptError(
-            "a command is missing after the `:`",
+            "missing command after `:`",
             place=row.line.place(colon, colon + 1),
             remedy=f"Write `{keyword.text} …: command`.",
         )
@@ -373,7 +373,7 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
     if first.text in _STARTERS and (first.text != "END" or len(words) > 1):
         raise _wrong(
             row,
-            f"{first.text} cannot stand in a one-line IF",
+            f"{first.text} is not allowed in a one-line IF",
             "Use the block form: IF condition DO … DONE",
             at=first,
         )
@@ -391,7 +391,7 @@ def _condition(row: ast.Row, keyword: ast.Word, end: int) -> ast.Condition:
     except UnreadableError as error:
         begin = start + error.position
         raise ScriptError(
-            f"in this condition {error.message}",
+            f"invalid condition: {error.message}",
             place=row.line.place(begin, begin + error.length),
             remedy=error.remedy or "Examples: IF $x: …   IF $ca == bbr AND $dur > 10: …",
         ) from None
@@ -413,13 +413,13 @@ def _definition(row: ast.Row, keyword: ast.Word, name: str) -> ast.Condition:
 
 def _never_ended(block: _Open) -> ScriptError:
     end = f"END {block.variable}" if block.kind == "BEGIN" else "DONE"
-    return _wrong(block.row, f"this {block.kind} is never ended", f"`{end}` is missing.")
+    return _wrong(block.row, f"unterminated {block.kind}", f"`{end}` is missing.")
 
 
 def _wrong(
     row: ast.Row, message: str, remedy: str = "", *, at: ast.Word | None = None
 ) -> ScriptError:
-    """What is wrong with a row, at its first word or another one."""
+    """The error of a row, at its first word or at another one."""
     word = at or row.words[0]
     place = row.line.place(word.start, word.start + len(word.text))
     return ScriptError(message, place=place, remedy=remedy)

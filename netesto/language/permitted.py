@@ -1,6 +1,6 @@
-"""What the agents allow of SET_ commands, asked before a run, so that mistakes have their place.
+"""Which SET_ commands agents allow, checked before a run, so that errors have a place.
 
-An agent judges for itself when it is asked; these are the same tables.
+An agent checks again; both use the same tables.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +25,7 @@ def check(command: ports.RemoteCommand) -> None:
 
 
 def misuses(command: ports.RemoteCommand) -> Iterator[MisuseError]:
-    """What a SET_ command asks for and no script may set."""
+    """The errors of a SET_ command: what no script may set."""
     for allow, misuse in _checks(command):
         try:
             allow()

@@ -1,6 +1,6 @@
 """Tree to text, in one form: what it prints parses to the same tree, comments included.
 
-Blocks are indented by four blanks; words are separated by one; the author's own line breaks stay.
+Blocks are indented by four spaces; words are separated by one; the author's line breaks stay.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,5 @@
-"""Reads the files of a script as they stand, also what no run would reach: lines that are wrong in
-themselves, and what each body uses, sets and runs."""
+"""Reads the files of a script, including lines that no run reaches: finds what each body uses, sets
+and runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,9 +21,9 @@ MAX_COMPUTED = 200
 class Reading:
     """The files of the script `main`.
 
-    `top` is what each file does outside of macros. `ran` are macros that a run is known to run:
-    `RUN $macro` does not say which. `lacks_source`: a file may be missing, and with it what it
-    would have defined; `reads_another`: another may be read for it.
+    `top` are the surveys of files outside macros. `ran` are macros that a dry run has run, also by
+    `RUN $macro`. `lacks_source`: a file may be missing, and what it defines; `reads_another`: a
+    similar file may be read instead.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Reading:
         self._waiting += [(definition, active) for definition in top.macros]
 
     def _follow_macros(self) -> None:
-        """Load what macros source: those that something runs, and all of the script itself."""
+        """Load what macros source: those of the script, and those of libraries that are run."""
         while True:
             reached = self.reached()
             waiting, self._waiting = self._waiting, []
@@ -123,12 +123,12 @@ class Reading:
                     self._follow(row, active)
 
     def reached(self) -> set[str]:
-        """The macros that the script runs, as far as it can be told."""
+        """The macros that the script runs, as far as known."""
         calls = [call.macro for top in self.top for call in top.calls]
         return self.macros.reached([*calls, *self._ran])
 
     def _concerns(self, definition: Definition, reached: Collection[str]) -> bool:
-        """Whether what a macro says is the author's business: what a library has besides is not."""
+        """Whether findings in a macro concern the author: unused macros of a library do not."""
         macro = definition.macro
         return macro.row.line.file == self._main or macro.name in reached
 
@@ -149,7 +149,7 @@ class Reading:
             )
 
     def _follow(self, row: ast.Row, active: tuple[Path, ...]) -> None:
-        """Load what a line sources, if it does and if that is known before a run."""
+        """Load the file that a line sources, if its name is known before a run."""
         if row.words[0].text != "SOURCE" or len(row.words) != 2:
             return
         name = self._constant(row.words[1].text)
@@ -161,16 +161,16 @@ class Reading:
             self.lacks_source = True
         elif path.resolve() in active:
             self._findings.report(
-                f"SOURCE {name} goes round in a circle",
+                f"circular SOURCE {name}",
                 row.place(name),
                 "warning",
-                "It does no harm: each file is read once.",
+                "Harmless: each file is read once.",
             )
         elif len(active) < MAX_DEPTH:
             self._load_file(path, active, name, row)
 
     def _find(self, name: str, row: ast.Row) -> Path | None:
-        """The file that a SOURCE means, or may have meant if there is none; None without one."""
+        """The file of a SOURCE, or a similar one; None without one."""
         try:
             return self._path_of(name, row)
         except NoSourceError as error:
@@ -182,7 +182,7 @@ class Reading:
         return find_source(name, from_file=row.line.file, library_path=self._library_path)
 
     def _constant(self, raw: str) -> str | None:
-        """What a word always is, as far as it can be told; None if only the run knows."""
+        """The value of a word; None if only a run knows it."""
         text = "".join(
             part.text if not part.name else self._definitions.get(part.name, DOLLAR)
             for part in parts(raw)
@@ -191,7 +191,7 @@ class Reading:
 
 
 def _fixed_parts(raw: str) -> tuple[str, ...]:
-    """What is always so in a name with variables in it: the texts before, between and behind."""
+    """The fixed texts of a name with variables: before, between and after them."""
     fixed = [""]
     for part in parts(raw):
         if part.name:
@@ -202,7 +202,7 @@ def _fixed_parts(raw: str) -> tuple[str, ...]:
 
 
 def _may_be(name: str, fixed: Sequence[str]) -> bool:
-    """Whether some values of the variables make this name."""
+    """Whether some values of the variables yield this name."""
     if len(fixed) == 1:
         return name == fixed[0]
     first, *between, last = fixed

@@ -1,4 +1,4 @@
-"""Remote commands: sticky host, exp and expName, group numbers, defaults; then to the port."""
+"""Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import itertools
 from collections.abc import Collection, Iterable
@@ -20,7 +20,7 @@ SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
 
 def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
-    """`host` as a script has it, and without each suffix that HOST_SUFFIX has put there."""
+    """`host` as given, and without each of the suffixes of HOST_SUFFIX."""
     ends = [f".{suffix}" for suffix in suffixes if suffix]
     return [host, *(host.removesuffix(end) for end in ends if host.endswith(end))]
 
@@ -55,7 +55,7 @@ class Begun:
 
 
 class Remote:
-    """What remote commands remember of each other."""
+    """The state that remote commands share."""
 
     def __init__(self, port: ports.Port) -> None:
         self._port = port
@@ -69,7 +69,7 @@ class Remote:
         # What is not processed yet, in the order it began, and the numbers of what is.
         self._begun: dict[int, Begun] = {}
         self._processed: set[int] = set()
-        # Captures of a test that is still to come: by the number that was asked for, None for any.
+        # Captures of a later test, with the requested experiment number (None: any).
         self._captures: list[tuple[int | None, ports.DoTcpdump]] = []
         # Whether flows wait for START_FLOWS.
         self.has_held = False
@@ -84,7 +84,7 @@ class Remote:
         chain: tuple[str, ...],
         notes: ports.ExperimentNotes,
     ) -> None:
-        """Resolve a remote command and hand it to the port. `notes` are those of the moment."""
+        """Resolve a remote command and hand it to the port. `notes` are the current ones."""
         words, torn = without_torn(REMOTE[name], words)
         for pair in torn:
             self._warn_of_torn(name, pair, place)
@@ -107,7 +107,7 @@ class Remote:
         )
         command = self._make(given, common)
         if command is not None:
-            self._heed_exits(command)
+            self._warn_of_exit(command)
         if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
             asked = given.values.get("exp")
             self._captures.append((asked if isinstance(asked, int) else None, command))
@@ -116,19 +116,19 @@ class Remote:
             self._port.do(command)
         elif command is not None:
             self._port.do(command)
-        # Only what a command was sent with is used the next time.
+        # Only the values of a command that was sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
     def _warn_of_torn(self, name: str, pair: tuple[str, str], place: Place) -> None:
         if (pair, place) not in self._torn:
             self._torn.add((pair, place))
             self._port.warn(
-                f"`{' '.join(pair)}` is {''.join(pair)} with a blank in it: {name} leaves it out",
+                f"`{' '.join(pair)}` is {''.join(pair)} with a space in it: {name} ignores it",
                 place.narrowed(pair[0]),
             )
 
-    def _heed_exits(self, command: ports.RemoteCommand) -> None:
-        """Warn of a command to a host whose agent EXIT has ended: it finds nobody."""
+    def _warn_of_exit(self, command: ports.RemoteCommand) -> None:
+        """Warn of a command to a host whose agent EXIT has ended."""
         named = [command.host]
         if isinstance(command, ports.DoClient):
             named.append(command.server)
@@ -137,7 +137,7 @@ class Remote:
                 before = self._exited[host]
                 self.warn_once(
                     "exited",
-                    f"EXIT has ended the agent of {host} before ({before.file}:{before.line})",
+                    f"EXIT ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
                 )
         if isinstance(command, ports.Exit):
@@ -160,7 +160,7 @@ class Remote:
         previous = self._port.previous_experiment()
         if takes_number and not previous:
             raise MisuseError(
-                "exp=PREV, but no experiment has been run",
+                "exp=PREV, but no experiment has run",
                 near=("exp=",),
                 remedy="Use exp=COUNTER for the first.",
             )
@@ -168,12 +168,12 @@ class Remote:
 
     def finish(self, exp: int) -> str:
         """PROCESS_EXP: group numbers begin again at 1. The name that the experiment has from its
-        first command; MisuseError if there is no such experiment."""
+        first command; MisuseError for an unknown experiment."""
         if exp not in self._begun:
             raise MisuseError(
-                f"experiment {exp} is processed already"
+                f"experiment {exp} is already processed"
                 if exp in self._processed
-                else f"there is no experiment {exp} to process",
+                else f"no experiment {exp} to process",
                 near=("exp=",),
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment.",
             )
@@ -182,7 +182,7 @@ class Remote:
         return self._begun.pop(exp).name
 
     def warn_once(self, what: str, message: str, place: Place) -> None:
-        """Warn of `what` a command does, not again each time a loop runs it."""
+        """Warn once for each command and `what`: loops would repeat the warning."""
         if (what, place) not in self._warned:
             self._warned.add((what, place))
             self._port.warn(message, place)
@@ -192,8 +192,8 @@ class Remote:
         return list(self._begun)
 
     def left(self, *, since: Collection[int] = ()) -> list[tuple[int, ports.DoClient]]:
-        """The experiments with flows that nothing has processed, but for those of `since`; each
-        with the last command that started some."""
+        """The unprocessed experiments with flows, except those of `since`, each with the last
+        command that started flows."""
         return [
             (exp, begun.flows)
             for exp, begun in self._begun.items()
@@ -204,14 +204,14 @@ class Remote:
         """WAIT_FLOWS. MisuseError before any experiment."""
         if not self.exp:
             raise MisuseError(
-                "WAIT_FLOWS before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+                "WAIT_FLOWS before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
             )
         self._port.do(ports.WaitFlows(exp=self.exp, timeout_s=timeout_s))
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
 
     def wait_for_left(self, exp: int) -> None:
-        """WAIT_FLOWS for an experiment, unless the script has said so."""
+        """WAIT_FLOWS for an experiment, unless the script has waited."""
         if not self._begun[exp].has_waited:
             self._port.do(ports.WaitFlows(exp=exp, timeout_s=None))
 
@@ -226,13 +226,13 @@ class Remote:
     def _begin(
         self, command: ports.DoServer | ports.DoClient, notes: ports.ExperimentNotes
     ) -> None:
-        """Know of the experiment of a command; what was to be captured in it is asked for now."""
+        """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
         if exp not in self._begun:
             if exp in self._processed:
                 self.warn_once(
                     "processed",
-                    f"experiment {exp} is processed already: run refuses to write to it again."
+                    f"experiment {exp} is already processed: run refuses to write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
                 )
@@ -260,7 +260,7 @@ class Remote:
             return self.full_name(host)
         if not self._host:
             raise MisuseError(
-                "host= is missing, and no command before named one", remedy="Write: host=name"
+                "missing host=, and no earlier command names one", remedy="Write: host=name"
             )
         return self._host
 
@@ -275,7 +275,7 @@ class Remote:
             )
         return group
 
-    # ---- the commands; None if nothing is to be sent ----------------------------------------
+    # ---- the commands; None if there is nothing to send ----------------------------------------
 
     def _make(self, given: Given, common: Common) -> ports.RemoteCommand | None:
         match common["name"]:
@@ -328,7 +328,7 @@ class Remote:
     def _get_data(self, common: Common) -> ports.GetData | None:
         if not common["exp"]:
             raise MisuseError(
-                "GET_DATA before any experiment", remedy="DO_SERVER or DO_CLIENT begins one."
+                "GET_DATA before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
             )
         key = (common["host"], common["exp"])
         if key in self._fetched:
@@ -380,4 +380,4 @@ def setting(given: Given, common: Common) -> ports.Configure:
 
 def _need_others(given: Given, what: str, example: str) -> None:
     if not given.others:
-        raise MisuseError(f"this sets no {what}", remedy=f"Write: {example}")
+        raise MisuseError(f"no {what} given", remedy=f"Write: {example}")

@@ -1,6 +1,6 @@
 """Variables and substitution: `$name` is replaced when a line runs, and its value is scanned again.
 
-Blanks that an unquoted variable brings in separate words; quotes and `#` in a value mean nothing.
+Spaces in the value of an unquoted variable separate words; quotes and `#` in it have no meaning.
 """
 
 import re
@@ -17,7 +17,7 @@ TextOf: TypeAlias = Callable[[Frame], str]
 WordsOf: TypeAlias = Callable[[Frame], tuple[str, ...]]
 
 # Stands for a dollar written as `$$` while a text may still be scanned again. Private-use
-# characters have no meaning of their own, so no script needs this one.
+# characters have no meaning, so no script needs this one.
 DOLLAR = "\ue000"
 
 # A value this long is a doubling loop, not a host list; and so is a line that looks up so many
@@ -35,7 +35,7 @@ _QUOTED = re.compile(r'(?<![^\s=,(:])"((?:\\.|[^"\\])*)"')
 _ESCAPED = re.compile(r'\\(["\\])')
 _BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 _NAME = re.compile(r"\w+", re.ASCII)
-# What quotes around it change nothing of.
+# A text that quotes around it do not change.
 _BARE = re.compile(r"[\w$.,-]+", re.ASCII)
 
 
@@ -52,7 +52,7 @@ class ColumnError(MisuseError):
 
 
 class UndefinedError(MisuseError):
-    """A command needs the value of the variable `name`, and nothing defines it."""
+    """A command needs the value of the undefined variable `name`."""
 
     def __init__(self, name: str, *, near: Sequence[str] = ()) -> None:
         super().__init__(
@@ -124,7 +124,7 @@ def plain(text: str) -> str:
 
 
 def undefined(text: str) -> str | None:
-    """The first name that substitution left in `text`, because nothing defines it."""
+    """The first undefined variable that substitution left in `text`."""
     if "$" not in text:
         return None
     match = _UNDEFINED.search(text)
@@ -132,7 +132,7 @@ def undefined(text: str) -> str | None:
 
 
 def is_undefined(text: str) -> bool:
-    """Whether `text` is nothing but a variable that nothing defines."""
+    """Whether `text` is only an undefined variable."""
     return "$" in text and _UNDEFINED.fullmatch(text) is not None
 
 
@@ -155,20 +155,20 @@ def refers(text: str, name: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    """`name` if a variable may be called so. MisuseError otherwise."""
+    """`name` if it is a valid name of a variable. MisuseError otherwise."""
     if _NAME.fullmatch(name) is None:
         needed(name)
         raise MisuseError(
-            f"{name!r} is not the name of a variable" if name else "the name is missing",
+            f"invalid variable name {name!r}" if name else "missing variable name",
             near=(name,),
-            remedy="A name is made of letters, digits and `_`.",
+            remedy="Use letters, digits and `_`.",
         )
     return name
 
 
 def joined(texts: Iterable[str]) -> str:
-    """The texts in one. MisuseError, before they are all made, if it would be longer than a text
-    may be: a short line may name a long variable a thousand times."""
+    """The texts in one. MisuseError, before they are all made, if it would be longer than
+    MAX_TEXT: a short line may name a long variable a thousand times."""
     found: list[str] = []
     length = 0
     for text in texts:
@@ -197,7 +197,7 @@ class Scope:
         self.lookups = 0
 
     def set(self, name: str, value: str) -> None:
-        """Set a global. MisuseError if the value has grown beyond reason."""
+        """Set a global. MisuseError for a value longer than MAX_TEXT."""
         if len(value) > MAX_TEXT:
             raise MisuseError(
                 f"the value of {name} would be longer than {MAX_TEXT:,} characters",
@@ -231,7 +231,7 @@ class Scope:
                 f"variable ${name} refers to itself"
                 + (f": {circle}" if len(round_trip) > 2 else ""),
                 near=references(active[0]),
-                remedy="A value is looked at when it is used, and not when it is set: give it"
+                remedy="A value is expanded when it is used, not when it is set: choose"
                 " another name.",
             )
         self.lookups += 1
@@ -264,7 +264,7 @@ class Scope:
         return lambda frame: joined(filler(frame) for filler in fillers)
 
     def words_of(self, raws: Sequence[str]) -> WordsOf:
-        """Fills in words; blanks that unquoted variables bring in separate words."""
+        """Fills in words; spaces in unquoted variables separate words."""
         if not any("$" in raw for raw in raws):
             constant = tuple(unquoted(raw) for raw in raws)
             return lambda _: constant
@@ -284,7 +284,7 @@ class Scope:
                     _check_length(length)
                     raise MisuseError(
                         f"this line would have more than {MAX_WORDS:,} words",
-                        remedy='In quotes, "$variable", a value with blanks is one word.',
+                        remedy='Quote a value that contains spaces: "$variable".',
                     )
             return tuple(filled)
 

@@ -1,4 +1,4 @@
-"""What a body uses, sets and runs, read off without running it. Pure."""
+"""What a body uses, sets and runs, found without running it. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,10 @@ from netesto.language import ast
 from netesto.language.lines import cut_words
 from netesto.language.scope import parts, references, unwrapped
 
-# Commands that take a text as it is: an undefined variable in it stays a text.
+# Commands that take any text: an undefined variable in it stays as it is.
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
 
-# Among what is known of a line: it may not run at all.
+# A guard of a line: it may not run at all.
 CONDITIONAL = "?"
 
 _BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
@@ -59,7 +59,7 @@ class Survey:
     """`mentioned` are all variables that occur, needed or not; `copies` the variables that go into
     the value of another, which they come with; `assigned` the variables that are set, `computed`
     the names of those that only the run knows, as written; `commands` every line with a command,
-    `loops` every FOR and SWEEP; `dead` the first line of what stands behind an END."""
+    `loops` every FOR and SWEEP; `dead` the first line after an END."""
 
     uses: list[Use] = field(default_factory=list)
     copies: list[tuple[str, Use]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Holds what the lines of a script need against what it sets, passes and defines."""
+"""Compares what the lines of a script need with what it sets, passes and defines."""
 
 from collections.abc import Collection
 
@@ -56,7 +56,7 @@ class Usage:
 
     def _macro_of(self, call: Call, *, is_run: bool) -> str | None:
         """The macro that a RUN means, as it is spelled. None if there is none: an error if the RUN
-        is surely run, else a warning."""
+        certainly runs, else a warning."""
         if "$" in call.macro:
             return None
         name = self._reading.macros.spelled(call.macro)
@@ -65,7 +65,7 @@ class Usage:
         similar = nearest(call.macro, self._reading.macros.names())
         if not call.is_guarded and not (self._reading.lacks_source and similar is None):
             self._findings.report(
-                f"there is no macro {call.macro}",
+                f"unknown macro {call.macro}",
                 call.row.place(call.macro),
                 "error" if is_run and not call.is_conditional else "warning",
                 f"Did you mean {similar}?" if similar else "Is a SOURCE missing?",

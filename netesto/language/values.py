@@ -15,9 +15,9 @@ _AMOUNT = re.compile(r"(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?)([A-Za-z%]*)")
 _DIGITS = re.compile(r"([0-9]{1,15})")
 # `..` as a part of a path: ../a, a/../b.
 _PARENT = re.compile(r"(?:^|(?<=/))\.\.(?=/)|(?<=/)\.\.$")
-# A longer text is no range.
+# A longer text is not a range.
 _LONGEST = 200
-# More than this is no range that anybody meant, and than Python counts.
+# Larger ranges are mistakes, and len() of one would overflow.
 _MOST_VALUES = 10**15
 
 _FORMS = "1..10 or 1..10,2; 0.1..0.5,0.1 (decimals need a step); h1..h8 or h01..h08"
@@ -26,7 +26,7 @@ _FORMS = "1..10 or 1..10,2; 0.1..0.5,0.1 (decimals need a step); h1..h8 or h01..
 @dataclass(frozen=True, slots=True)
 class Count(Sequence[str]):
     """The values of a range as texts: numbers of `numbers`, the last `decimals` digits of each
-    behind the point, filled up with zeros to `width` digits, between `prefix` and `suffix`."""
+    after the point, padded with zeros to `width` digits, between `prefix` and `suffix`."""
 
     numbers: range
     decimals: int = 0
@@ -61,8 +61,8 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
     """The values of `a,b,c`, or of a range; empty ones of a list are skipped.
 
     A range of decimals is exact, and each of its values has as many decimals as the most that its
-    first, last or step was written with. MisuseError for an undefined variable, a blank, a range
-    that cannot end, and anything with `..` that is no range.
+    first, last or step was written with. MisuseError for an undefined variable, a space, a range
+    that never ends, and anything else with `..`.
     """
     text = needed(text, near=(near,)).strip()
     match = _RANGE.fullmatch(text) if len(text) <= _LONGEST else None
@@ -72,7 +72,7 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
     for value in values:
         if " " in value or "\t" in value:
             raise MisuseError(
-                f"the list {text!r} has blanks in it",
+                f"the list {text!r} contains spaces",
                 near=(near,),
                 remedy="Separate values by commas: a,b,c",
             )
@@ -82,7 +82,7 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
 
 
 def looks_like_range(text: str) -> bool:
-    """Whether two dots in `text` are meant to be a range's, and not a path's."""
+    """Whether two dots in `text` are those of a range, not of a path."""
     return ".." in text and ".." in _PARENT.sub("", text)
 
 
@@ -117,7 +117,7 @@ def _range(text: str, first: str, last: str, step: str | None, *, near: str) -> 
     is_padded = any(len(number) > 1 and number.startswith("0") for number in (one, other))
     if is_padded and len(one) != len(other):
         raise MisuseError(
-            f"in the range {text} the numbers are not equally long",
+            f"range {text}: numbers of different lengths",
             near=(near,),
             remedy="With zeros in front, both have the same length: h01..h08.",
         )
@@ -144,7 +144,7 @@ def _amounts(
         raise MisuseError(
             f"the range {text} has no step",
             near=(near,),
-            remedy=f"Write it behind a comma: {text},0.1",
+            remedy=f"Add one after a comma: {text},0.1",
         )
     numbers = [int(value.scaleb(decimals)) for value in written]
     begin, end, by = numbers if step else (*numbers, 1)
@@ -157,7 +157,7 @@ def _numbers(text: str, first: int, last: int, step: int, *, near: str) -> range
         begin, _, rest = text.partition("..")
         end = rest.partition(",")[0]
         raise MisuseError(
-            f"the range {text} cannot end",
+            f"range {text} never ends",
             near=(near,),
             remedy=f"From {begin} to {end} the step must be "
             + (f"negative: {begin}..{end},-1" if last < first else "positive."),

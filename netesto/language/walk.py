@@ -1,7 +1,7 @@
 """Carries statements out, by a walk over the tree.
 
-A command line is taken apart when it first runs; each time it runs, only its variables are filled
-in.
+A command line is parsed into a step when it first runs; after that, each run only substitutes its
+variables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,23 +33,23 @@ Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
 Handler: TypeAlias = Callable[[Words, ast.Row], None]
 
-# Bodies within bodies; more is a macro that runs itself. Each costs three of Python's own levels.
+# Nested bodies; more is a macro that runs itself. Each level costs three of Python's own.
 MAX_DEPTH = 100
-# A loop repeats the mistakes in it; after so many, what follows is seldom worth the wait.
+# A loop repeats its errors; after so many, the rest is seldom worth the wait.
 MAX_MISTAKES = 1000
 
 _END_OF_CELL = "where its SWEEP cell ends"
 
 
 class NoMacroError(MisuseError):
-    """RUN names a macro that nothing has defined."""
+    """RUN names an undefined macro."""
 
 
 class Walk:
     """A walk over the statements of a script, which act on a machine.
 
-    With `forgive`, a statement that is wrong is told to it, and the next one runs. A budget that is
-    used up (loops, macros within each other) ends the walk nevertheless.
+    With `forgive`, an error of a statement is reported to it, and the next statement runs. An
+    exceeded limit (iterations, nesting) ends the walk all the same.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Walk:
         self._machine = machine
         self._forgive = forgive
         self._depth = 0
-        # What lines and conditions of blocks have become, by the identity of their nodes; `_files`
-        # keeps the nodes, so that no other node gets the identity of one.
+        # Steps of lines and conditions of blocks by the identity of their nodes (their hash would
+        # be slow); `_files` keeps the nodes alive, so that no identity is reused.
         self._steps: dict[int, Step] = {}
         self._tests: dict[int, Test] = {}
         self._files: list[Body] = []
@@ -75,11 +75,11 @@ class Walk:
         self.run(body, {})
 
     def run(self, body: Body, frame: Frame, level: Level | None = None) -> None:
-        """Run statements, as a step (`level`) of the chain if they are one. A ScriptError gets the
-        place of its line, and the chain to it."""
+        """Run statements, with `level` as a step of the chain. A ScriptError gets the place of its
+        line and the chain to it."""
         if self._depth >= MAX_DEPTH:
             raise SpentError(
-                f"more than {MAX_DEPTH} macros, loops and files within each other",
+                f"more than {MAX_DEPTH} nested macros, loops and files",
                 remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
             )
         machine, steps, scope = self._machine, self._steps, self._machine.scope
@@ -158,7 +158,7 @@ class Walk:
         values = values_of(machine.scope.text_of(near)(frame), near=near)
         machine.spend(len(values))
         if name in frame:
-            message = f"FOR {name}: an argument of the macro has this name, and hides it"
+            message = f"FOR {name}: an argument of the macro has this name and hides it"
             machine.warn_once((statement.row.line.file, near, name), message, statement.row, name)
         variables = machine.scope.variables
         shown: dict[str, str] = {}
@@ -242,9 +242,9 @@ class Walk:
                 machine.run_part(f"{macro.name} rep={repetition}", {}, run_once)
 
     def _warn_of_others(self, words: Words, row: ast.Row) -> None:
-        """Words that are no arguments: the classic tool takes no notice of them, the author should.
+        """Warn of words that are not arguments; the classic tool ignores them silently.
 
-        Those that a variable's blanks have made are an error: classic values hold no blanks.
+        Words that come from spaces in a variable are an error: classic values contain no spaces.
         """
         written = {word.text for word in row.words}
         for word in words[1:]:
@@ -252,10 +252,10 @@ class Walk:
                 continue
             message = f"{needed(word)!r} is not name=value"
             if word not in written:
-                remedy = 'A variable that holds blanks is passed in quotes: name="$variable".'
+                remedy = 'Quote a variable whose value contains spaces: name="$variable".'
                 raise MisuseError(message, remedy=remedy)
             key = (row.line.file, row.line.number, word)
-            self._machine.warn_once(key, f"{message}: RUN leaves it out", row, word)
+            self._machine.warn_once(key, f"{message}: RUN ignores it", row, word)
 
     def _find_macro(self, spelled: str, row: ast.Row) -> ast.Macro:
         machine = self._machine
@@ -269,17 +269,17 @@ class Walk:
             machine.warn_once(spelled, f"macro {spelled} is spelled {alike[0]}", row, spelled)
             return machine.macros[alike[0]]
         raise NoMacroError(
-            f"there is no macro {spelled}",
+            f"unknown macro {spelled}",
             near=(spelled,),
             remedy=hint(
-                spelled, machine.macros, otherwise="Is the SOURCE of its library missing before?"
+                spelled, machine.macros, otherwise="Is a SOURCE of its library missing above?"
             ),
         )
 
     # ---- commands ------------------------------------------------------------------------
 
     def _step(self, line: ast.Command | ast.If) -> Step:
-        """What a line does: a command, with IFs before it perhaps."""
+        """The step of a line: a command, possibly after IFs."""
         tests: list[Test] = []
         while isinstance(line, ast.If):
             tests.append(self._test(line.condition))
@@ -287,7 +287,7 @@ class Walk:
         try:
             command = self._command(line.row)
         except ScriptError as error:
-            # A line that is wrong in itself says so when it is reached, and not before.
+            # An invalid line is an error when it is reached, not before.
             command = partial(_fail, error)
         if not tests:
             return command
@@ -301,11 +301,11 @@ class Walk:
         return step
 
     def _command(self, row: ast.Row) -> Step:
-        """What a command does. MisuseError if it is wrong whatever its variables hold."""
+        """The step of a command. MisuseError if it is invalid for any values of its variables."""
         name, raws = row.words[0].text, [word.text for word in row.words[1:]]
         if "$" not in name:
             return self._named(name, raws, row)
-        # As if the line had what the variable holds when it runs.
+        # As if the value of the variable stood in the line.
         names_of = self._machine.scope.words_of([name])
         words_of = self._machine.scope.words_of(raws)
 
@@ -323,7 +323,7 @@ class Walk:
     def _named(
         self, name: str, raws: Sequence[str], row: ast.Row, *, is_filled: bool = False
     ) -> Step:
-        """What the command `name` does with words as written, or those that are filled in."""
+        """The step of the command `name` with words as written, or (`is_filled`) substituted."""
         machine = self._machine
         match name:
             case "SET" | "DEFAULT":
@@ -352,7 +352,7 @@ class Walk:
         return handle
 
     def _assignment(self, command: str, raws: Sequence[str], *, is_filled: bool) -> Step:
-        """SET and DEFAULT: what variables bring in stays whole, blanks and all."""
+        """SET and DEFAULT: substituted values stay whole, spaces included."""
         local.check_count(command, raws)
         scope = self._machine.scope
         raw_name, equals, _ = raws[0].partition("=")
@@ -405,8 +405,8 @@ def _fail(error: ScriptError, _: Frame) -> None:
 
 
 def macro_arguments(words: Words) -> dict[str, str]:
-    """The arguments in the words of a RUN, the first of which names the macro. MisuseError if
-    one of them has no name that a variable may have, or two have the same."""
+    """The arguments in the words of a RUN, the first of which names the macro. MisuseError for
+    an invalid or repeated name."""
     check_once("RUN", words[1:])
     arguments: dict[str, str] = {}
     for word in words[1:]:
@@ -417,7 +417,7 @@ def macro_arguments(words: Words) -> dict[str, str]:
             raise MisuseError(
                 f"{plain(word)!r} is an argument without a name",
                 near=(word,),
-                remedy=f"There are no blanks around the =. Write: {LOCAL['RUN'].text}",
+                remedy=f"Write no spaces around =: {LOCAL['RUN'].text}",
             )
         # `ca=$ca` with nothing in $ca passes nothing; the command that needs it will say so.
         if is_undefined(value) and undefined(value) == name:
@@ -427,27 +427,27 @@ def macro_arguments(words: Words) -> dict[str, str]:
 
 
 def unknown_command(name: str, words: Sequence[str]) -> MisuseError:
-    """The error of a line whose first word is no command; `words` are the others."""
+    """The error of a line that begins with an unknown command; `words` are its other words."""
     if "=" in name and not name.startswith("="):
         return MisuseError(
-            f"{name} is not a command",
+            f"unknown command {name}",
             near=(name,),
-            remedy="If it is an argument: does the line before it lack a \\ at its end?",
+            remedy="If it is an argument, end the line above with \\.",
         )
     if name in STRUCTURE:
         return MisuseError(
             f"{name} cannot come from a variable",
             near=(name,),
-            remedy="Write it in the script itself: it tells where a block begins or ends.",
+            remedy="Write it out: it begins or ends a block.",
         )
     joined = f"{name}_{words[0]}" if words else ""
     if joined in ALL_NAMES:
         return MisuseError(
-            f"{name} {words[0]} is not a command", near=(name,), remedy=f"Did you mean {joined}?"
+            f"unknown command {name} {words[0]}", near=(name,), remedy=f"Did you mean {joined}?"
         )
     found = nearest(name, ALL_NAMES)
     return MisuseError(
-        f"{name} is not a command",
+        f"unknown command {name}",
         near=(name,),
         remedy=f"Did you mean {found}?" if found else "Commands are written in capital letters.",
     )

@@ -133,9 +133,9 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
 @pytest.mark.parametrize(
     ("line", "column", "message"),
     [
-        ("DO_SERVER host=c", 11, "there is no host c"),
-        ("DO_CLIENT host=a server=$there dur=1", 1, "there is no host nowhere"),
-        ("DO_TCPDUMP host=a server=c", 19, "there is no host c"),
+        ("DO_SERVER host=c", 11, "unknown host c"),
+        ("DO_CLIENT host=a server=$there dur=1", 1, "unknown host nowhere"),
+        ("DO_TCPDUMP host=a server=c", 19, "unknown host c"),
         (
             "DO_CLIENT host=a server=b test=TCP_RR tool=iperf3",
             44,
@@ -192,7 +192,7 @@ def test_host_outside_of_the_inventory(folder, capsys, command):
     )
     (folder / "a.nts").write_text("DO_SERVER host=h1\nDO_SERVER host=h2\n")
     status = cli.main([*command, "--hosts", "hosts.toml", "a.nts"])
-    assert (status, said(capsys, "a.nts:2:11")) == (2, ["a.nts:2:11: there is no host h2"])
+    assert (status, said(capsys, "a.nts:2:11")) == (2, ["a.nts:2:11: unknown host h2"])
 
 
 @pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
@@ -220,7 +220,7 @@ def test_mistake_within_macros_tells_the_way_that_led_there(folder, capsys):
     )
     cli.main(["run", "-n", "a.nts"])
     assert capsys.readouterr().err.splitlines() == [
-        "a.nts:3:5: there is no host c",
+        "a.nts:3:5: unknown host c",
         "        DO_SERVER host=$host",
         "        ^^^^^^^^^",
         "The hosts are: a, b",
@@ -245,7 +245,7 @@ def test_command_to_a_host_whose_agent_was_ended_is_warned_of(folder, capsys):
     status = cli.main(["check", "a.nts"])
     assert (status, capsys.readouterr().err.splitlines()[0]) == (
         0,
-        "a.nts:3:1: warning: EXIT has ended the agent of b before (a.nts:2)",
+        "a.nts:3:1: warning: EXIT ended the agent of b before (a.nts:2)",
     )
 
 

@@ -31,7 +31,7 @@ def test_an_unknown_command_is_shown_with_a_caret_and_the_nearest_one(script, ca
     assert run(capsys, "run", script("LAB pair\nDO_CLEINT host=a\n")) == (
         2,
         (
-            "a.nts:2:1: DO_CLEINT is not a command\n"
+            "a.nts:2:1: unknown command DO_CLEINT\n"
             "    DO_CLEINT host=a\n"
             "    ^^^^^^^^^\n"
             "Did you mean DO_CLIENT?\n"
@@ -97,7 +97,7 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
     assert run(capsys, "run", "--plain", script(text)) == (
         2,
         (
-            "a.nts:2:18: there is no host c\n"
+            "a.nts:2:18: unknown host c\n"
             "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
             "                     ^^^^^^^^\n"
             "The hosts are: a, b\n"
@@ -109,7 +109,7 @@ def test_a_guest_is_not_started_for_a_host_that_its_lab_will_not_have(script, ca
     monkeypatch.setattr(guest, "run", lambda *_, **__: pytest.fail("a guest was started"))
     text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
     status, told = run(capsys, "run", "--plain", "--ground", "sim", script(text))
-    assert (status, told.splitlines()[0]) == (2, "a.nts:2:18: there is no host c")
+    assert (status, told.splitlines()[0]) == (2, "a.nts:2:18: unknown host c")
 
 
 def test_a_lab_written_with_spaces_is_shown_with_commas(script, capsys):

@@ -133,5 +133,5 @@ def test_name_that_is_none_for_a_column_is_refused_with_its_place(folder, capsys
     status = cli.main(["check", "a.nts"])
     assert (status, capsys.readouterr().err.splitlines()[0]) == (
         2,
-        "a.nts:1:13: error: 'a:b' is no name of a column",
+        "a.nts:1:13: error: OTHER: invalid column name 'a:b'",
     )

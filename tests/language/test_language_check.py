@@ -31,13 +31,13 @@ def test_all_errors_are_found_in_one_go(findings):
     """
     assert findings == [
         "1:8: error: SOURCE inlb: no such file",
-        "2:5: error: there is no macro Nothing",
-        "3:1: error: DO CLIENT is not a command",
-        "4:27: error: DO_CLIENT has no argument durr",
+        "2:5: error: unknown macro Nothing",
+        "3:1: error: unknown command DO CLIENT",
+        "4:27: error: DO_CLIENT: unknown argument durr",
         "4:45: error: instances=0 is out of range",
         "5:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
-        "6:13: error: in the arithmetic '1+*2' '*2' does not fit here",
-        "7:13: error: in the claim 'rate >' something is missing here",
+        "6:13: error: invalid arithmetic '1+*2': '*2' is unexpected here",
+        "7:13: error: invalid claim 'rate >': unexpected end",
         "9:6: error: undefined variable $never: nothing sets it",
     ]
 
@@ -48,7 +48,7 @@ def test_error_in_a_macro_that_never_runs_is_found(findings):
     DO_SERVER host=$x ordr=1
     END m
     """
-    assert findings == ["2:19: error: DO_SERVER has no argument ordr"]
+    assert findings == ["2:19: error: DO_SERVER: unknown argument ordr"]
 
 
 def test_required_arguments_of_a_macro_come_from_its_body(findings):
@@ -210,8 +210,8 @@ def test_loops_that_cannot_end(findings):
     END m
     """
     assert findings == [
-        "2:10: error: the range 10..1 cannot end",
-        "4:10: error: 2,000,000 passes are more than the 1,000,000 a script may make",
+        "2:10: error: range 10..1 never ends",
+        "4:10: error: 2,000,000 iterations: a script may make 1,000,000",
     ]
 
 
@@ -224,7 +224,7 @@ def test_dead_code_after_end(findings):
     ECHO b
     ECHO c
     """
-    assert findings == ["5:1: warning: this is never reached: END stops the script before it"]
+    assert findings == ["5:1: warning: unreachable: END stops the script before this line"]
 
 
 def test_notes_after_end_are_no_errors(findings):
@@ -233,7 +233,7 @@ def test_notes_after_end_are_no_errors(findings):
     END
     RUN nothing; these are notes, "and no script
     """
-    assert findings == ["3:1: warning: this is never reached: END stops the script before it"]
+    assert findings == ["3:1: warning: unreachable: END stops the script before this line"]
 
 
 def test_comments_after_end_are_no_dead_code(findings):
@@ -269,11 +269,11 @@ def test_words_of_local_commands_are_looked_at(findings):
     assert findings == [
         "2:7: error: 'a' is not column=value",
         "3:9: error: REQUIRE does not know cb",
-        "4:7: error: DEBUG maybe",
-        "5:6: error: 'x' is not a number of repetitions",
+        "4:7: error: DEBUG: invalid value 'maybe'",
+        "5:6: error: invalid number of repetitions 'x'",
         "6:10: error: 'rate' is not name=value",
-        "7:6: error: -1 is not a time to wait",
-        "8:1: error: HOST_SUFFIX needs more than this",
+        "7:6: error: waiting time -1 is out of range",
+        "8:1: error: HOST_SUFFIX: not enough arguments",
     ]
 
 
@@ -289,10 +289,10 @@ def test_words_of_a_sweep_are_looked_at(findings):
     END m
     """
     assert findings == [
-        "2:21: error: the range 3..1 cannot end",
-        "2:31: error: 'x' is not a number of repetitions",
+        "2:21: error: range 3..1 never ends",
+        "2:31: error: invalid number of repetitions 'x'",
         "4:7: error: 'ca' is not factor=values",
-        "4:16: error: order=sorted is not an order",
+        "4:16: error: invalid order=sorted",
         "6:1: error: SWEEP without a factor",
     ]
 
@@ -301,7 +301,7 @@ def test_argument_under_a_wrong_name_is_not_missing_too(findings):
     """
     DO_CLIENT host=a sever=b
     """
-    assert findings == ["1:18: error: DO_CLIENT has no argument sever"]
+    assert findings == ["1:18: error: DO_CLIENT: unknown argument sever"]
 
 
 def test_a_dry_run_goes_on_behind_mistakes(findings):
@@ -319,7 +319,7 @@ def test_a_dry_run_goes_on_behind_mistakes(findings):
     assert findings == [
         "4:37: error: dur=x is not a time",
         "5:15: error: division by zero",
-        "8:10: error: the range 3..0 cannot end",
+        "8:10: error: range 3..0 never ends",
     ]
 
 
@@ -345,7 +345,7 @@ def test_a_macro_that_runs_itself_twice_ends_the_dry_run(findings):
     END m
     RUN m
     """
-    assert findings == ["2:1: error: more than 100 macros, loops and files within each other"]
+    assert findings == ["2:1: error: more than 100 nested macros, loops and files"]
 
 
 def test_mistakes_in_every_definition_of_a_macro_are_found(findings):
@@ -426,9 +426,9 @@ def test_what_may_never_run_is_a_warning(findings):
     IF $fast: RUN nothing
     """
     assert findings == [
-        "2:5: warning: there is no macro nothing",
+        "2:5: warning: unknown macro nothing",
         "4:16: warning: undefined variable $pause: nothing sets it",
-        "5:15: warning: there is no macro nothing",
+        "5:15: warning: unknown macro nothing",
     ]
 
 
@@ -440,7 +440,7 @@ def test_what_does_run_is_an_error(findings):
     """
     assert findings == [
         "2:16: error: undefined variable $pause",
-        "3:15: error: there is no macro nothing",
+        "3:15: error: unknown macro nothing",
     ]
 
 
@@ -451,7 +451,7 @@ def test_warnings_of_a_run_are_findings(findings):
     END m
     RUN m a=1 b
     """
-    assert findings == ["4:11: warning: 'b' is not name=value: RUN leaves it out"]
+    assert findings == ["4:11: warning: 'b' is not name=value: RUN ignores it"]
 
 
 def test_all_syntax_errors_are_found_and_what_stands_between(findings):
@@ -475,11 +475,11 @@ def test_all_syntax_errors_are_found_and_what_stands_between(findings):
     assert findings == [
         "1:1: error: FOR needs a variable and IN",
         "4:1: error: DONE without a FOR, SWEEP or IF … DO",
-        "5:7: error: in this condition '=' does not fit here",
+        "5:7: error: invalid condition: '=' is unexpected here",
         "6:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
-        "10:10: error: this quote is never closed",
-        "12:1: error: this FOR is never ended",
-        "12:10: error: this FOR has no DO at its end",
+        "10:10: error: unterminated quote",
+        "12:1: error: unterminated FOR",
+        "12:10: error: FOR without DO at its end",
         "15:5: error: macro m needs t, which is neither passed nor set",
     ]
 
@@ -494,7 +494,7 @@ def test_an_end_that_is_missing_is_one_mistake(findings):
     RUN two a=1
     """
     assert findings == [
-        "3:1: error: a macro cannot be defined inside of macro one",
+        "3:1: error: a macro cannot be defined inside macro one",
         "6:5: error: macro two needs b, which is neither passed nor set",
         "6:11: warning: macro two does not use a",
     ]
@@ -508,7 +508,7 @@ def test_a_comment_that_is_never_closed_is_a_finding(findings):
     """
     assert findings == [
         "1:6: error: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
-        "2:1: error: this comment block is never closed",
+        "2:1: error: unterminated comment block",
     ]
 
 
@@ -517,7 +517,7 @@ def test_blocks_nested_too_deep_are_one_finding(tmp_path):
     path.write_text("IF 1 DO\n" * 5000)
     found = check([path], library_path=[], definitions={})
     assert [(each.place.line, each.message) for each in found] == [
-        (51, "more than 50 blocks within each other")
+        (51, "more than 50 nested blocks")
     ]
 
 
@@ -525,7 +525,7 @@ def test_passes_of_loops_are_limited_as_asked(tmp_path):
     path = tmp_path / "x.nts"
     path.write_text("FOR i IN 1..20 DO\nDONE\n")
     found = check([path], library_path=[], definitions={}, max_iterations=10)
-    assert [each.message for each in found] == ["20 passes are more than the 10 a script may make"]
+    assert [each.message for each in found] == ["20 iterations: a script may make 10"]
 
 
 def test_syntax_error_is_a_finding(findings):
@@ -542,7 +542,7 @@ def test_sources_in_a_circle_are_a_warning(tmp_path):
     two.write_text("SOURCE one\n")
     found = check([one], library_path=[], definitions={})
     assert [(each.place.file, each.severity, each.message) for each in found] == [
-        (str(two), "warning", "SOURCE one goes round in a circle")
+        (str(two), "warning", "circular SOURCE one")
     ]
 
 
@@ -562,7 +562,7 @@ def test_hosts_must_be_in_the_inventory(tmp_path):
     )
     found = check([path], library_path=[], definitions={}, hosts=["client1", "server1"])
     assert [(each.message, each.remedy) for each in found] == [
-        ("there is no host clint1.net", "Did you mean client1?")
+        ("unknown host clint1.net", "Did you mean client1?")
     ]
 
 
@@ -570,7 +570,7 @@ def test_hosts_must_be_in_the_lab(tmp_path):
     path = tmp_path / "x.nts"
     path.write_text("LAB pair\nDO_CLIENT host=a server=c\nPROCESS_EXP\n")
     found = check([path], library_path=[], definitions={}, lab_hosts=lambda request: [*"ab"])
-    assert [each.message for each in found] == ["there is no host c"]
+    assert [each.message for each in found] == ["unknown host c"]
 
 
 def test_lab_must_be_in_the_inventory(tmp_path):
@@ -685,7 +685,7 @@ def test_argument_that_a_blank_has_torn_is_a_warning(findings):
     PROCESS_EXP
     """
     assert findings == [
-        "1:27: warning: `t est=TCP_RR` is test=TCP_RR with a blank in it: DO_CLIENT leaves it out"
+        "1:27: warning: `t est=TCP_RR` is test=TCP_RR with a space in it: DO_CLIENT ignores it"
     ]
 
 

@@ -75,8 +75,8 @@ def test_value_of(expression, result):
         ("round(9**30,2)", "the function has no value here"),
         ("10.0**-5000", "the result has too many digits"),
         ("0**-1", "0 ** -1 has no value"),
-        ("cos(1)", "there is no function cos"),
-        ("abs(1,2)", "abs takes another number of arguments"),
+        ("cos(1)", "unknown function cos"),
+        ("abs(1,2)", "abs takes a different number of arguments"),
     ],
 )
 def test_has_no_value(expression, message):
@@ -118,7 +118,7 @@ def test_misplaced_operator_is_pointed_at(asked):
     """
     SET_EXP x=1 + / 2
     """
-    assert asked.message == "1:15: in the arithmetic '1 + / 2' '/' does not fit here"
+    assert asked.message == "1:15: invalid arithmetic '1 + / 2': '/' is unexpected here"
 
 
 numbers = st.integers(-(10**9), 10**9)
@@ -286,7 +286,7 @@ def test_single_equals_suggests_two(asked):
     """
     IF $a = 1: ECHO a
     """
-    assert asked.message == "1:7: in this condition '=' does not fit here"
+    assert asked.message == "1:7: invalid condition: '=' is unexpected here"
     assert asked.error.remedy == "Compare with ==."
 
 
@@ -301,7 +301,7 @@ def test_block_cannot_stand_in_a_one_line_if(asked):
     """
     IF 1: FOR x IN a,b DO
     """
-    assert asked.message == "1:7: FOR cannot stand in a one-line IF"
+    assert asked.message == "1:7: FOR is not allowed in a one-line IF"
 
 
 def test_if_without_a_colon_is_an_error(asked):
@@ -334,7 +334,7 @@ def test_a_rate_and_a_time_do_not_compare(asked):
     SET rate=10mbit
     IF $rate > 5s: ECHO never
     """
-    assert asked.message == "2:12: 10mbit is a rate and 5s is a time: these do not compare"
+    assert asked.message == "2:12: 10mbit is a rate and 5s is a time: not comparable"
 
 
 def test_minutes_are_no_millions(asked):
@@ -348,7 +348,7 @@ def test_a_number_and_a_text_have_no_order(asked):
     """
     IF 500mbits > 9: ECHO never
     """
-    assert asked.message == "1:4: '500mbits' is not a number to compare with one"
+    assert asked.message == "1:4: cannot compare the text '500mbits' with a number"
 
 
 def test_a_claim_does_not_compare_a_rate_with_a_time(findings):
@@ -360,9 +360,9 @@ def test_a_claim_does_not_compare_a_rate_with_a_time(findings):
     END never
     """
     assert findings == [
-        "2:8: error: rate is a rate and 1ms is a time: these do not compare",
-        "3:12: error: rtt is a time and 9mbit is a rate: these do not compare",
-        "4:12: error: minLatency is a time and 1K is a size or a rate: these do not compare",
+        "2:8: error: rate is a rate and 1ms is a time: not comparable",
+        "3:12: error: rtt is a time and 9mbit is a rate: not comparable",
+        "4:12: error: minLatency is a time and 1K is a size or a rate: not comparable",
     ]
 
 
@@ -419,13 +419,13 @@ def test_claim(run_with, claim, failed):
 
 def test_unknown_column_is_an_error(run_with):
     asked = run_with("DO_SERVER host=a\nPROCESS_EXP\nASSERT raet > 1", columns=COLUMNS)
-    assert asked.message == "3:8: there is no column raet"
+    assert asked.message == "3:8: unknown column raet"
     assert asked.error.remedy == "Did you mean rate?"
 
 
 def test_column_that_is_no_number_has_no_order(run_with):
     asked = run_with("DO_SERVER host=a\nPROCESS_EXP\nASSERT dur > 5", columns=COLUMNS)
-    assert asked.message == "3:12: '60+...' is not a number to compare with one"
+    assert asked.message == "3:12: cannot compare the text '60+...' with a number"
 
 
 def test_assert_needs_an_experiment(asked):

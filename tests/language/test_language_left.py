@@ -142,7 +142,7 @@ def test_a_claim_while_an_experiment_runs_is_a_warning(run_with):
         PROCESS_EXP
         """
     assert run_with(script, columns={"rate": "99"}).warned == [
-        "4: ASSERT is about the last experiment that was processed, not about the one that runs"
+        "4: ASSERT is about the experiment processed last, not about the running one"
     ]
 
 
@@ -152,7 +152,7 @@ def test_what_was_processed_is_not_processed_again(asked):
     PROCESS_EXP
     PROCESS_EXP
     """
-    assert asked.message == "3:1: experiment 1 is processed already"
+    assert asked.message == "3:1: experiment 1 is already processed"
 
 
 def test_what_has_not_begun_is_not_processed(asked):
@@ -160,7 +160,7 @@ def test_what_has_not_begun_is_not_processed(asked):
     DO_SERVER host=a exp=COUNTER
     PROCESS_EXP exp=9
     """
-    assert asked.message == "2:17: there is no experiment 9 to process"
+    assert asked.message == "2:17: no experiment 9 to process"
 
 
 def test_writing_to_a_processed_experiment_is_a_warning(asked):
@@ -170,7 +170,7 @@ def test_writing_to_a_processed_experiment_is_a_warning(asked):
     DO_SERVER host=a
     """
     warning = (
-        "3: experiment 1 is processed already: run refuses to write to it again."
+        "3: experiment 1 is already processed: run refuses to write to it again."
         " Take the next number with exp=COUNTER."
     )
     assert asked.warned == [warning]
@@ -191,7 +191,7 @@ def test_check_blames_a_line_that_is_wrong_and_not_what_it_leaves(findings):
     DO_CLIENT host=a server=b
     PROCES_EXP
     """
-    assert findings == ["2:1: error: PROCES_EXP is not a command"]
+    assert findings == ["2:1: error: unknown command PROCES_EXP"]
 
 
 # ---- captures ----------------------------------------------------------------------------------

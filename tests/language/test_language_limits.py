@@ -14,7 +14,7 @@ from netesto.language.finding import MAX_FINDINGS
 from netesto.language.parser import parse
 from netesto.language.walk import MAX_DEPTH
 
-LONG_LINE = "this line, with those that continue it, is longer than 100,000 characters"
+LONG_LINE = "line longer than 100,000 characters, continuations included"
 
 
 def error_of(text):
@@ -54,7 +54,7 @@ def test_a_line_that_its_continuations_make_too_long_is_refused(end):
 @pytest.mark.parametrize("end", [" \\", " \\ # more"])
 def test_of_a_line_that_is_too_long_check_tells_once(tmp_path, end):
     text = f"ECHO a{end}\n" * 60_000 + "b\nFOO\n"
-    assert found(tmp_path, text) == [f"1: {LONG_LINE}", "60002: FOO is not a command"]
+    assert found(tmp_path, text) == [f"1: {LONG_LINE}", "60002: unknown command FOO"]
 
 
 def test_more_lines_than_a_script_may_have_are_refused():
@@ -92,13 +92,13 @@ def test_ifs_in_one_line_are_counted():
 @pytest.mark.parametrize("text", ["IF {}: WAIT 1", "SET_EXP a={}", "ASSERT {}"])
 def test_parentheses_in_an_expression_are_counted(run_with, text):
     asked = run_with(text.format("(" * 10_000 + "1" + ")" * 10_000))
-    assert "there are more than 10,000 characters" in asked.error.message
+    assert "more than 10,000 characters" in asked.error.message
 
 
 @pytest.mark.parametrize("text", ["IF {}: WAIT 1", "SET_EXP a={}", "ASSERT {}"])
 def test_operators_of_an_expression_are_counted(run_with, text):
     asked = run_with(text.format("(" * 101 + "1" + ")" * 101))
-    assert "there are more than 100 operators and parentheses" in asked.error.message
+    assert "more than 100 operators and parentheses" in asked.error.message
 
 
 def test_macros_that_run_each_other_in_a_long_chain_are_checked(tmp_path):
@@ -110,7 +110,7 @@ def test_macros_that_run_each_other_in_a_long_chain_are_checked(tmp_path):
 def test_files_that_source_each_other_in_a_long_chain_are_checked(tmp_path):
     for number in range(500):
         (tmp_path / f"s{number}").write_text(f"SOURCE s{number + 1}\n")
-    deep = f"1: more than {MAX_DEPTH} macros, loops and files within each other"
+    deep = f"1: more than {MAX_DEPTH} nested macros, loops and files"
     assert found(tmp_path, "SOURCE s0\n") == [deep]
 
 
@@ -129,7 +129,7 @@ LOOPS = (
 def test_a_loop_that_is_too_long_does_not_begin(run_with, text):
     asked = run_with(text)
     assert (asked.error.message, asked.waited) == (
-        "loops would run more than 1,000,000 times in this script",
+        "more than 1,000,000 iterations of loops in this script",
         [],
     )
 
@@ -186,8 +186,8 @@ def test_a_tool_that_there_is_none_of_is_told_by_check(tmp_path):
     path.write_text("DO_CLIENT host=a server=b exp=1 tool=native\nPROCESS_EXP\n")
     [finding] = check([path], library_path=[], definitions={})
     assert (finding.message, finding.remedy) == (
-        "tool=native is not known",
-        "There are: auto, netperf, iperf3.",
+        "tool=native is unknown",
+        "Choose one of: auto, netperf, iperf3.",
     )
 
 
@@ -198,7 +198,7 @@ def test_check_ends_when_it_has_found_enough(tmp_path):
     findings = found(tmp_path, "".join(f"FOO{n} x\n" for n in range(5000)))
     assert (len(findings), findings[-1]) == (
         MAX_FINDINGS + 1,
-        "1000: more than 1,000 things are wrong; the others are not told",
+        "1000: more than 1,000 findings; the rest is not shown",
     )
 
 
@@ -249,7 +249,7 @@ def test_words_are_what_their_definition_says(text):
         (
             "SET a=$b\nSET b=$a\nWAIT $a",
             "3:6",
-            "A value is looked at when it is used, and not when it is set: give it another name.",
+            "A value is expanded when it is used, not when it is set: choose another name.",
         ),
     ],
 )

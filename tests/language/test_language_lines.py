@@ -82,7 +82,7 @@ def test_comment_block_must_be_closed(asked):
     ECHO a
     BEGIN_COMMENT
     """
-    assert asked.message == "2:1: this comment block is never closed"
+    assert asked.message == "2:1: unterminated comment block"
 
 
 def test_quotes_keep_blanks_and_hashes(asked):
@@ -118,7 +118,7 @@ def test_open_quote_is_an_error_at_the_quote(asked):
     """
     ECHO a "b c
     """
-    assert asked.message == "1:8: this quote is never closed"
+    assert asked.message == "1:8: unterminated quote"
 
 
 def test_dollar_is_written_twice(asked):
@@ -155,7 +155,7 @@ def test_caret_stands_under_the_value(asked):
 
 
 def test_fault_of_a_text_that_is_not_closed_names_the_file():
-    with pytest.raises(ScriptError, match=r"x\.nts:1:1: this FOR is never ended"):
+    with pytest.raises(ScriptError, match=r"x\.nts:1:1: unterminated FOR"):
         parse("FOR a IN b DO\n", file="x.nts")
 
 
@@ -165,5 +165,5 @@ def test_a_blank_that_was_pasted_is_a_blank(asked):
 
 
 def test_a_comment_block_does_not_begin_behind_a_backslash():
-    with pytest.raises(ScriptError, match="BEGIN_COMMENT stands at the start of a line"):
+    with pytest.raises(ScriptError, match="BEGIN_COMMENT on a continued line"):
         parse("\\\nBEGIN_COMMENT\nEND_COMMENT\n", file="x")

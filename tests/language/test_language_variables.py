@@ -115,7 +115,7 @@ def test_set_without_equals_is_an_error(asked):
     """
     SET a
     """
-    assert asked.message == "1:5: SET without ="
+    assert asked.message == "1:5: SET: missing ="
 
 
 def test_set_of_nothing_is_the_empty_text(asked):
@@ -138,7 +138,7 @@ def test_set_of_two_words_asks_for_quotes(asked):
     """
     SET a=b c
     """
-    assert asked.message == "1:9: SET does not take 'c'"
+    assert asked.message == "1:9: SET: unexpected argument 'c'"
     assert "quote a value" in asked.error.remedy
 
 
