@@ -37,7 +37,7 @@ class Inventory:
         for alias, host in self._aliases.items():
             if host not in self.endpoints:
                 raise UsageError(
-                    f"--map {alias}={host}: there is no host {host}",
+                    f"--map {alias}={host}: unknown host {host}",
                     remedy=f"The hosts are: {', '.join(self.endpoints)}",
                 )
 
@@ -59,7 +59,7 @@ class Inventory:
         if near == short and dot:
             meant = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
         raise WorldError(
-            f"there is no host {name}",
+            f"unknown host {name}",
             remedy=f"{meant}The hosts are: {', '.join(self.endpoints)}",
         )
 

@@ -24,7 +24,7 @@ def test_a_name_is_not_cut_at_a_dot_that_no_suffix_has_put_there():
     with pytest.raises(WorldError) as caught:
         Inventory([CLIENT, SERVER]).find("client1.example.net")
     assert str(caught.value) == (
-        "there is no host client1.example.net\n"
+        "unknown host client1.example.net\n"
         "Is it client1? Then write HOST_SUFFIX example.net, or use --map"
         " client1.example.net=client1. The hosts are: client1, server1"
     )
@@ -42,12 +42,12 @@ def test_an_unknown_host_is_refused_with_the_nearest_name():
     with pytest.raises(WorldError) as caught:
         Inventory([CLIENT, SERVER]).find("cleint1")
     assert str(caught.value) == (
-        "there is no host cleint1\nDid you mean client1? The hosts are: client1, server1"
+        "unknown host cleint1\nDid you mean client1? The hosts are: client1, server1"
     )
 
 
 def test_a_map_to_a_host_that_is_not_there_is_refused():
-    with pytest.raises(UsageError, match="--map a=router: there is no host router"):
+    with pytest.raises(UsageError, match="--map a=router: unknown host router"):
         Inventory([CLIENT], aliases={"a": "router"})
 
 

@@ -537,7 +537,7 @@ def test_no_factor_may_be_called_rep(asked):
     SWEEP rep=1..2 DO
     DONE
     """
-    assert asked.message == "1:7: factor rep: the name of the repetition"
+    assert asked.message == "1:7: factor name rep is reserved for the repetition"
 
 
 def test_sweep_without_a_factor_is_an_error(asked):
