@@ -87,7 +87,13 @@ class Interpreter:
     def run_text(self, text: str, file: str = STANDARD_INPUT) -> None:
         """Run the text of a script; `file` names it in messages."""
         self._files[Path(file).resolve()] = SourceFile(file, text)
-        self._run(text, file)
+        try:
+            self._walk.run_file(parse(text, file=file).body)
+        except EndOfScript:
+            self._machine.finish()
+            self._machine.port.round_counter()
+        else:
+            self._machine.finish()
 
     def finish(self) -> Facts:
         """What the run was, so far."""
@@ -99,15 +105,6 @@ class Interpreter:
             max_iterations=self._max_iterations,
             macros=frozenset(self._machine.ran),
         )
-
-    def _run(self, text: str, file: str) -> None:
-        try:
-            self._walk.run_file(parse(text, file=file).body)
-        except EndOfScript:
-            self._machine.finish()
-            self._machine.port.round_counter()
-        else:
-            self._machine.finish()
 
     def _source(self, name: str, row: ast.Row) -> None:
         from_file = row.line.file

@@ -181,10 +181,10 @@ class Plan:
         """The part of this index, which EnterPart and LeavePart name."""
         return self._parts[index]
 
-    def steps(self, first: int = 0) -> Iterator[ports.Step]:
-        """The steps from number `first` on, in the order of the script. Those of a part are between
-        its EnterPart and its LeavePart."""
-        return self._spool.steps(first, len(self._spool))
+    def steps(self) -> Iterator[ports.Step]:
+        """All steps, in the order of the script. Those of a part are between its EnterPart and its
+        LeavePart."""
+        return self._spool.steps(0, len(self._spool))
 
     def steps_of(self, part: Part) -> Iterator[ports.Step]:
         """The steps of one part alone."""

@@ -35,9 +35,8 @@ _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
 
 
-def no_text(_: ports.LabRequest) -> str:
-    """Of a LAB without a file."""
-    return ""
+def _kept_text(request: ports.LabRequest) -> str:
+    return request.text
 
 
 def make(
@@ -50,20 +49,16 @@ def make(
     counter: int = 0,
     columns: ports.Columns | None = None,
     lab: ports.LabRequest | None = None,
-    lab_text: Callable[[ports.LabRequest], str] = no_text,
-    passed: Collection[int] = (),
+    lab_text: Callable[[ports.LabRequest], str] = _kept_text,
     watch: Callable[[ports.Step], None] | None = None,
 ) -> Plan:
     """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
 
     With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built in place
-    of the one that the script asks for, `lab_text` reads the file of a LAB. The parts with the
-    indexes `passed` take no numbers. `watch` is shown every step when it is made. ScriptError if
-    the script is wrong.
+    of the one that the script asks for, `lab_text` reads the file of a LAB. `watch` is shown every
+    step when it is made. ScriptError if the script is wrong.
     """
-    planner = Planner(
-        seed=seed, counter=counter, columns=columns, lab_text=lab_text, passed=passed, watch=watch
-    )
+    planner = Planner(seed=seed, counter=counter, columns=columns, lab_text=lab_text, watch=watch)
     interpreter = Interpreter(
         planner,
         library_path=library_path,
@@ -78,9 +73,10 @@ def make(
 
 
 def renumbered(plan: Plan, *, counter: int, passed: Collection[int] = ()) -> Plan:
-    """A plan made again, from the sources that it keeps, with other numbers of experiments."""
+    """A plan made again, from the sources that it keeps, with other numbers of experiments. The
+    parts with the indexes `passed` take none."""
     head = plan.head
-    return _like(plan, Planner(seed=head.seed, counter=counter, lab_text=_kept_text, passed=passed))
+    return _like(plan, Planner(seed=head.seed, counter=counter, passed=passed))
 
 
 def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
@@ -88,7 +84,7 @@ def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
     random numbers, and takes numbers of experiments behind `before`. Its hash stays."""
     begins = {} if part.index is None else {part.index: before}
     counter = before if part.index is None else plan.head.counter
-    planner = Planner(seed=plan.head.seed, counter=counter, lab_text=_kept_text, begins=begins)
+    planner = Planner(seed=plan.head.seed, counter=counter, begins=begins)
     with _like(plan, planner, attempts={part.name: attempt}) as made:
         found = made.head.rest if part.index is None else made.part(part.index)
         assert found is not None, "the same script has the same parts"
@@ -112,10 +108,6 @@ def _like(plan: Plan, planner: "Planner", attempts: Mapping[str, int] | None = N
         planner.take_lab(head.lab)
     interpreter.run_text(head.sources[0].text, head.sources[0].path)
     return planner.plan(interpreter.finish(), like=head)
-
-
-def _kept_text(request: ports.LabRequest) -> str:
-    return request.text
 
 
 class _Settings:
@@ -183,7 +175,7 @@ class Planner:
         seed: int,
         counter: int = 0,
         columns: ports.Columns | None = None,
-        lab_text: Callable[[ports.LabRequest], str] = no_text,
+        lab_text: Callable[[ports.LabRequest], str] = _kept_text,
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
         watch: Callable[[ports.Step], None] | None = None,

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,7 +109,6 @@ class Settings:
         *,
         counter: int = 0,
         lab: LabRequest | None = None,
-        passed: Collection[int] = (),
         watch: Callable[[Step], None] | None = None,
     ) -> Plan:
         """The plan of a script (see language.planner.make). ScriptError if it is wrong."""
@@ -126,7 +125,6 @@ class Settings:
             columns=known(columns),
             lab=lab,
             lab_text=labs.text_of,
-            passed=passed,
             watch=watch,
         )
 
