@@ -17,8 +17,9 @@ from netesto import atomic
 from netesto.errors import LabError
 from netesto.lab import life
 
-# Raised when an older reader would misunderstand the file.
-FORMAT = 1
+# Raised when an older reader would misunderstand the file. In format 1 the owner is a table, with
+# its number as `pid`.
+FORMAT = 2
 
 # The default folder of records. /run is emptied by a reboot, which also removes namespaces.
 STATE_FOLDER = Path("/run/netesto/labs")
@@ -159,8 +160,12 @@ def read(path: Path) -> Record:
     """The record in a file. LabError if it is invalid."""
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["format"] != FORMAT:
-            raise LabError(f"{path}: written by another version of netesto")
+        if entry["format"] not in {1, FORMAT}:
+            raise LabError(
+                f"{path}: written by another version of netesto",
+                remedy="That version can take the lab down: netesto clean",
+            )
+        owner = entry["owner"]
         hosts = {
             name: HostRecord(**{**host, "addresses": tuple(host["addresses"])})
             for name, host in entry["hosts"].items()
@@ -168,7 +173,7 @@ def read(path: Path) -> Record:
         return Record(
             lab=entry["lab"],
             topology=entry["topology"],
-            owner=entry["owner"],
+            owner=owner["pid"] if isinstance(owner, dict) else owner,
             namespaces=tuple(entry["namespaces"]),
             sockets=entry["sockets"],
             files=entry["files"],

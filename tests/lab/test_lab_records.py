@@ -1,7 +1,8 @@
 """What is written down of a lab."""
 
+import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -105,9 +106,16 @@ def test_a_file_that_is_no_record_is_named(tmp_path: Path):
 
 
 def test_a_record_of_a_newer_version_is_left_alone(tmp_path: Path):
-    records.create(tmp_path, replace(RECORD, format=2))
+    records.create(tmp_path, replace(RECORD, format=records.FORMAT + 1))
     with pytest.raises(LabError, match="written by another version"):
         records.read_all(tmp_path)
+
+
+def test_a_record_of_format_1_is_read(tmp_path: Path):
+    identity = {"pid": RECORD.owner, "start_ticks": 7, "boot": "b"}
+    entry = asdict(RECORD) | {"format": 1, "owner": identity, "agents": {"a": identity}}
+    (tmp_path / "nt3f.json").write_text(json.dumps(entry))
+    assert records.read_all(tmp_path) == [RECORD]
 
 
 def test_fresh_names_are_not_recorded(tmp_path: Path):
