@@ -28,6 +28,18 @@ def replaced(path: Path, *, lasting: bool = False, draft: Path | None = None) ->
         sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[BinaryIO]:
+    """`replaced` for a path that a user names: a link stays a link, and its target is replaced; a
+    pipe or a device gets the bytes."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+    else:
+        with replaced(path.resolve()) as file:
+            yield file
+
+
 def replace(path: Path, text: str, *, lasting: bool = False) -> None:
     """`replaced` with `text` in UTF-8."""
     with replaced(path, lasting=lasting) as file:

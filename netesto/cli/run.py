@@ -13,7 +13,7 @@ from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import UsageError, WorldError
 from netesto.language.dryrun import Printer
-from netesto.language.plan import is_plan
+from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.ports import LabRequest
 from netesto.run import grounds, labs, start, status
 from netesto.run.onfailure import OnFailure
@@ -41,16 +41,19 @@ def run(options: argparse.Namespace) -> int:
 
 def plan(options: argparse.Namespace) -> int:
     """Write the plan of a script."""
+    _check_plan(options, is_part=False)
     asked = Request(
         script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
     )
     with start.plan(asked, Display(console.to_stderr(), plain=True, quiet=False)) as made:
-        if options.output is None:
+        if options.output in {None, Path("-")}:
             made.write(printing.data().buffer)
         else:
             try:
-                with atomic.replaced(options.output) as file:
+                with atomic.written(options.output) as file:
                     made.write(file)
+            except BrokenPipeError:
+                raise
             except OSError as error:
                 raise WorldError(f"{options.output}: cannot write: {error.strerror}") from error
     return status.OK
@@ -97,8 +100,7 @@ def _request(options: argparse.Namespace) -> Request:
     hosts: Inventory | None = None
     if options.hosts is not None:
         hosts = load(options.hosts, aliases=aliases)
-    if is_plan(Path(options.script)):
-        _check_plan(options)
+    _check_plan(options, is_part=bool(options.run))
     return Request(
         script=options.script,
         settings=_settings(options),
@@ -123,15 +125,18 @@ def _request(options: argparse.Namespace) -> Request:
     )
 
 
-def _check_plan(options: argparse.Namespace) -> None:
+def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
     """UsageError if options say what a plan has decided."""
+    if not is_plan(Path(options.script)):
+        return
     given = {
         "-D": options.definitions,
         "--lib": options.libraries,
         "--seed": options.seed is not None,
         "--lab": options.lab,
         # A run gives the columns of its results folder to its parts.
-        "--fields": options.fields and not options.run,
+        "--fields": options.fields and not is_part,
+        "--max-iterations": options.max_iterations != MAX_ITERATIONS,
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise UsageError(

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from netesto.errors import NetestoError, Place, ScriptError
 from netesto.language import ast, ports
 from netesto.language.finding import EnoughError, Finding, Findings
-from netesto.language.interpreter import MAX_ITERATIONS, Interpreter, read_script
+from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
-from netesto.language.plan import STANDARD_INPUT, Warned
+from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Warned
 from netesto.language.planner import Planner
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings

@@ -17,12 +17,17 @@ from netesto.language.commands import ALL_NAMES
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
-from netesto.language.plan import STANDARD_INPUT, SourceFile
+from netesto.language.plan import (
+    BEGINNING,
+    MAKE_AGAIN,
+    MAX_ITERATIONS,
+    STANDARD_INPUT,
+    SourceFile,
+)
 from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
 from netesto.nearest import nearest
 
-MAX_ITERATIONS = 1_000_000
 # No script is as long; /dev/zero is longer.
 MAX_BYTES = 10_000_000
 
@@ -110,8 +115,14 @@ class Interpreter:
         from_file = row.line.file
         if self._kept is None:
             path = find_source(name, from_file=from_file, library_path=self._library_path)
-        else:
+        elif (from_file, name) in self._kept:
             path = Path(self._kept[from_file, name].path)
+        else:
+            raise MisuseError(
+                f"SOURCE {name}: the plan does not have this file",
+                near=(name,),
+                remedy=MAKE_AGAIN,
+            )
         key = path.resolve()
         known = self._files.get(key)
         self._found[from_file, name] = known.path if known else str(path)
@@ -186,6 +197,12 @@ def read_stream(file: BinaryIO, *, name: str) -> str:
     if len(data) > MAX_BYTES:
         raise ScriptError(
             f"longer than {MAX_BYTES // 10**6} MB", place=Place(name, 1), remedy="Is this a script?"
+        )
+    if data.startswith(BEGINNING):
+        raise ScriptError(
+            "a plan, and not a script",
+            place=Place(name, 1),
+            remedy="Only 'netesto run' takes a plan, as a file: netesto run plan.json",
         )
     return decoded(data, file=name)
 

@@ -9,6 +9,7 @@ What belongs to no part is called the rest.
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,11 +27,15 @@ V = TypeVar("V")
 # The version of the file format. It is part of every hash.
 FORMAT = 1
 
-_MAGIC = b"netesto_plan"
+# What every plan begins with, of whatever version.
+BEGINNING = b'{"netesto_plan": '
 _HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
-_MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
+MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
 REST_NAME = "the rest of the script"
+
+# Loops of a script run no more often, unless it is said how often.
+MAX_ITERATIONS = 1_000_000
 
 # What a script is called that has no file.
 STANDARD_INPUT = "<standard input>"
@@ -224,7 +229,7 @@ class Plan:
             digest.update(line + b"\n")
             file.write(line + b"\n")
 
-        file.write(b'{"%b": %d,\n' % (_MAGIC, FORMAT))
+        file.write(BEGINNING + b"%d,\n" % FORMAT)
         put(_HEAD + _json(CONVERTER.unstructure(self.head)) + b",")
         put(_STEPS)
         count = len(self._spool)
@@ -235,11 +240,14 @@ class Plan:
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a file begins as a plan does, of whatever version."""
+    """Whether a regular file begins as a plan does. (What is read from a pipe is gone; `-` is
+    standard input.)"""
     try:
+        if path == Path("-") or not path.is_file():
+            return False
         with path.open("rb") as file:
-            return file.read(len(_MAGIC) + 2) == b'{"' + _MAGIC
-    except OSError:
+            return file.read(len(BEGINNING)) == BEGINNING
+    except (OSError, ValueError):
         return False
 
 
@@ -261,24 +269,48 @@ class _Reader:
         self._file = file
         self._number = 0
         self._digest = hashlib.sha256()
+        # The parts within each other that the step read last is in, the outermost first.
+        self._open: list[int] = []
+        self._parts: set[int | None] = set()
 
     def read(self) -> Plan:
         self._check_version(self._line())
         head = self._head(self._digested())
         if self._digested() != _STEPS:
             raise self._wrong("not what stands there in a plan")
+        self._parts = {part.index for part in head.parts}
         spool = Spool()
         while (line := self._line()) != b"],":
             self._digest.update(line + b"\n")
             line = line.removesuffix(b",")
-            self._parsed(line, _allowed)
+            self._follow(self._parsed(line, _allowed))
             spool.append(line)
         summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
         if self._line() != _SUMMARY + _json(summary) + b"}":
             raise self._wrong("the plan was changed after it was written")
-        if any(end > len(spool) for part in head.parts for _, end in part.ranges):
-            raise self._wrong("a part has more steps than there are")
+        if self._file.read(1):
+            raise self._wrong("the plan goes on after its end")
+        self._check_parts(head, len(spool))
         return Plan(head, spool)
+
+    def _follow(self, step: ports.Step) -> None:
+        """Parts begin and end within each other."""
+        match step:
+            case ports.EnterPart(index=index):
+                if index not in self._parts:
+                    raise self._wrong(f"the plan has no part {index}")
+                self._open.append(index)
+            case ports.LeavePart(index=index):
+                if not self._open or self._open.pop() != index:
+                    raise self._wrong(f"part {index} ends where it has not begun")
+            case _:
+                """It is in the part that began last."""
+
+    def _check_parts(self, head: Head, steps: int) -> None:
+        """Parts have their steps among those of the plan."""
+        for part in (*head.parts, *([head.rest] if head.rest else [])):
+            if any(not 0 <= first <= end <= steps for first, end in part.ranges):
+                raise self._wrong(f"{part.name} has other steps than there are")
 
     def _line(self) -> bytes:
         line = self._file.readline()
@@ -293,14 +325,14 @@ class _Reader:
         return line
 
     def _check_version(self, line: bytes) -> None:
-        match = re.fullmatch(rb'\{"%b": (\d+),' % _MAGIC, line)
+        match = re.fullmatch(re.escape(BEGINNING) + rb"(\d{1,9}),", line)
         if match is None:
             raise self._wrong("not a plan")
         if int(match[1]) != FORMAT:
             raise UsageError(
                 f"{self._path}: a plan of version {int(match[1])}, and this netesto reads version"
                 f" {FORMAT}",
-                remedy=_MAKE_AGAIN,
+                remedy=MAKE_AGAIN,
             )
 
     def _head(self, line: bytes) -> Head:
@@ -311,7 +343,7 @@ class _Reader:
 
     def _parsed(self, line: bytes, make: Callable[[object], V]) -> V:
         try:
-            return make(json.loads(line))
+            return make(json.loads(line, parse_float=_finite, parse_constant=_finite))
         except cattrs.BaseValidationError as error:
             raise self._wrong(cattrs.transform_error(error)[0]) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -320,14 +352,22 @@ class _Reader:
             raise self._wrong(error.message) from error
 
     def _wrong(self, what: str) -> UsageError:
-        return UsageError(f"{self._path}:{self._number}: {what}", remedy=_MAKE_AGAIN)
+        return UsageError(f"{self._path}:{self._number}: {what}", remedy=MAKE_AGAIN)
 
 
-def _allowed(record: object) -> None:
-    """ScriptError if a step sets what no script may set."""
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _allowed(record: object) -> ports.Step:
+    """The step that a JSON object is. ScriptError if it sets what no script may set."""
     step = step_of(record)
     if isinstance(step, ports.RemoteCommand):
         permitted.check(step)
+    return step
 
 
 def _json(value: object) -> bytes:

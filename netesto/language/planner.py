@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from netesto.errors import Place, ScriptError
+from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ports
 from netesto.language.demands import demands
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
-from netesto.language.interpreter import MAX_ITERATIONS, Facts, Interpreter
+from netesto.language.interpreter import Facts, Interpreter
 from netesto.language.plan import (
     FORMAT,
+    MAKE_AGAIN,
+    MAX_ITERATIONS,
     REST_NAME,
     Head,
     Part,
@@ -522,7 +524,15 @@ class Planner:
 
 
 def _alike(head: Head, like: Head) -> Head:
-    """The head of a plan, with what is known from another plan of the same script."""
+    """The head of a plan, with what is known from another plan of the same script. UsageError if
+    that has other parts than its script."""
+    if [(part.name, part.cell) for part in head.parts] != [
+        (part.name, part.cell) for part in like.parts
+    ]:
+        raise UsageError(
+            f"the plan has other cells and repetitions than its script {head.script}",
+            remedy=MAKE_AGAIN,
+        )
     parts = tuple(
         replace(new, hash=old.hash) for new, old in zip(head.parts, like.parts, strict=True)
     )

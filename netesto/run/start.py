@@ -63,6 +63,11 @@ def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
     path = Path(request.script)
     if planning.is_plan(path):
         plan = planning.read(path)
+        if not (request.run or plan.head.sources):
+            raise UsageError(
+                f"{path}: a part of a plan, which runs only within the run that made it",
+                remedy="The plan of the whole run is in its results folder: runs/RUN.plan",
+            )
         out = request.out or Path("results") / script_name(plan.head.script)
         if not request.run:
             plan = _renumbered(plan, out)

@@ -1,11 +1,14 @@
 """`netesto plan`, and what `netesto run` makes of a plan."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from netesto import cli
+from netesto.language import plan
 
 SCRIPT = """\
 LAB pair rate=10mbit
@@ -25,9 +28,9 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def test_a_plan_is_one_json_document(here):
     status = cli.main(["plan", "--seed", "7", "a.nts", "-o", "plan.json"])
-    plan = json.loads((here / "plan.json").read_text())
-    steps = [step["step"] for step in plan["steps"]]
-    assert (status, plan["head"]["seed"], steps) == (
+    made = json.loads((here / "plan.json").read_text())
+    steps = [step["step"] for step in made["steps"]]
+    assert (status, made["head"]["seed"], steps) == (
         0,
         7,
         ["DoClient", "ProcessExperiment"],
@@ -67,11 +70,19 @@ def test_a_plan_knows_its_sources(here, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [("-D", "dur=9"), ("--seed", "3"), ("--lib", "."), ("--lab", "pair")]
+    "words",
+    [
+        ("-D", "dur=9"),
+        ("--seed", "3"),
+        ("--lib", "."),
+        ("--lab", "pair"),
+        ("--max-iterations", "5"),
+    ],
 )
-def test_what_a_plan_has_decided_is_refused(words, capsys):
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_what_a_plan_has_decided_is_refused(command, words, capsys):
     cli.main(["plan", "a.nts", "-o", "plan.json"])
-    status = cli.main(["run", *words, "plan.json"])
+    status = cli.main([command, *words, "plan.json"])
     told = (
         f"netesto: {words[0]}: plan.json is a plan, which has decided that\n"
         f"Make another plan: netesto plan {words[0]} … SCRIPT -o plan.json\n"
@@ -95,3 +106,83 @@ def test_a_script_that_is_wrong_makes_no_plan(here, capsys):
         "a.nts:1:",
         False,
     )
+
+
+def test_a_link_to_a_plan_stays_a_link(here):
+    (here / "link.json").symlink_to("plan.json")
+    cli.main(["plan", "a.nts", "-o", "link.json"])
+    assert ((here / "link.json").is_symlink(), plan.is_plan(here / "plan.json")) == (True, True)
+
+
+def test_a_pipe_gets_the_plan_and_stays_a_pipe(here):
+    os.mkfifo(here / "pipe")
+    reader = os.open(here / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        status = cli.main(["plan", "a.nts", "-o", "pipe"])
+        begin = os.read(reader, len(plan.BEGINNING))
+    finally:
+        os.close(reader)
+    assert (status, begin, (here / "pipe").is_fifo()) == (0, plan.BEGINNING, True)
+
+
+def test_a_dash_is_standard_output(here, capfdbinary):
+    status = cli.main(["plan", "a.nts", "-o", "-"])
+    found = (status, json.loads(capfdbinary.readouterr().out)["head"]["script"])
+    assert (found, (here / "-").exists()) == ((0, "a.nts"), False)
+
+
+@pytest.mark.parametrize("command", ["check", "fmt"])
+def test_a_plan_is_no_script(command, capsys):
+    cli.main(["plan", "a.nts", "-o", "plan.json"])
+    status = cli.main([command, "plan.json"])
+    assert (status, "a plan, and not a script" in capsys.readouterr().err) == (2, True)
+
+
+def test_a_plan_in_a_pipe_is_refused(here, capsys, monkeypatch):
+    cli.main(["plan", "a.nts", "-o", "plan.json"])
+    # A file of this name is not standard input.
+    (here / "-").write_bytes((here / "plan.json").read_bytes())
+    with (here / "plan.json").open() as script:
+        monkeypatch.setattr("sys.stdin", script)
+        status = cli.main(["run", "-n", "-"])
+    told = (
+        "<standard input>:1:1: a plan, and not a script\n"
+        "Only 'netesto run' takes a plan, as a file: netesto run plan.json\n"
+    )
+    assert (status, capsys.readouterr().err) == (2, told)
+
+
+def test_a_part_of_a_plan_is_not_run_alone(here, capsys):
+    (here / "a.nts").write_text(f"SET x=1\n{SCRIPT}")
+    cli.main(["plan", "a.nts", "-o", "plan.json"])
+    whole = plan.read(here / "plan.json")
+    assert whole.head.rest is not None
+    with (here / "part.json").open("wb") as file:
+        whole.slice(whole.head.rest).write(file)
+    status = cli.main(["run", "-n", "part.json"])
+    told = (
+        "netesto: part.json: a part of a plan, which runs only within the run that made it\n"
+        "The plan of the whole run is in its results folder: runs/RUN.plan\n"
+    )
+    assert (status, capsys.readouterr().err) == (2, told)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("SWEEP x=1,2", "SWEEP x=1,3", "the plan has other cells and repetitions than its script"),
+        ("SET y=1", "SOURCE b", "SOURCE b: the plan does not have this file"),
+    ],
+)
+def test_a_plan_and_its_script_agree(here, capsys, old, new, message):
+    """Else its experiments cannot have other numbers."""
+    (here / "a.nts").write_text("SET y=1\nSWEEP x=1,2 DO\nWAIT 1\nDONE\n")
+    cli.main(["plan", "a.nts", "-o", "plan.json"])
+    made = plan.read(here / "plan.json")
+    [source] = made.head.sources
+    source = replace(source, text=source.text.replace(old, new))
+    made.head = replace(made.head, sources=(source,), counter=5)
+    with (here / "plan.json").open("wb") as file:
+        made.write(file)
+    status = cli.main(["run", "-n", "plan.json"])
+    assert (status, message in capsys.readouterr().err) == (2, True)

@@ -1,7 +1,9 @@
 """A plan in a file: what is written is what is read, and what was changed is refused."""
 
 import json
+import os
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,10 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
         ('"instances": 1', '"many": 1', ":6: extra fields found (many)"),
         ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was changed after it was written"),
         ('\n"summary"', '\n{}\n"summary"', ":16: the plan was changed after it was written"),
+        ('_plan": 1,', f'_plan": {"9" * 6000},', ":1: not a plan"),
+        ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: not what stands there in a plan: NaN is not a"),
+        ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: not what stands there in a plan: 1e999 is not"),
+        ('Part", "index": 1', 'Part", "index": 7', ":10: the plan has no part 7"),
     ],
 )
 def test_a_file_that_was_changed_is_refused(path: Path, old: str, new: str, message: str):
@@ -131,6 +137,37 @@ def test_what_no_script_may_set_no_plan_may_set(path: Path):
     path.write_text(head + steps + rest.replace("net.ipv4.tcp_ecn", "kernel.core_pattern"))
     with pytest.raises(UsageError, match=r":4: .*kernel\.core_pattern"):
         plan.read(path)
+
+
+def test_parts_have_steps_of_the_plan(path: Path):
+    made = planned(ONE + SWEEP)
+    [first, *others] = made.head.parts
+    made.head = replace(made.head, parts=(replace(first, ranges=((-1, 1),)), *others))
+    write(made, path)
+    with pytest.raises(UsageError, match=f":{len(list(made.steps())) + 5}: {first.name} has other"):
+        plan.read(path)
+
+
+def test_parts_end_where_they_began(path: Path):
+    write(planned(ONE + SWEEP), path)
+    text = path.read_text()
+    begin = '{"step": "EnterPart", "index": 0},\n'
+    path.write_text(text.replace(begin, "", 1))
+    with pytest.raises(UsageError, match=r":\d+: part 0 ends where it has not begun"):
+        plan.read(path)
+
+
+def test_a_file_that_goes_on_behind_its_end_is_refused(path: Path):
+    write(planned(ONE + SWEEP), path)
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(UsageError, match=r":\d+: the plan goes on after its end"):
+        plan.read(path)
+
+
+def test_what_is_in_a_pipe_is_left_there(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    assert not plan.is_plan(tmp_path / "pipe")
 
 
 def test_a_file_that_is_not_there_is_told(path: Path):

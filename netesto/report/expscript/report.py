@@ -46,12 +46,7 @@ class Report:
 def _write(path: Path, content: bytes) -> None:
     with _writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            # A pipe or a device takes bytes; a file in its place would be a surprise.
-            path.write_bytes(content)
-            return
-        # Where a link leads is written, and the link stays.
-        with atomic.replaced(path.resolve()) as file:
+        with atomic.written(path) as file:
             file.write(content)
 
 
