@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -97,6 +97,9 @@ class _Ratios:
             return
         self._base, self._new = np.sort(_logarithms(base)), np.sort(_logarithms(new))
         self._zeros = int((base == 0).sum()) * int((new == 0).sum())
+        finite = np.concatenate((self._base, self._new))
+        finite = finite[np.isfinite(finite)]
+        self._reach = float(np.ptp(finite)) + 1 if len(finite) else 1.0
 
     def __len__(self) -> int:
         return self._count
@@ -105,10 +108,7 @@ class _Ratios:
         if self._ordered is not None:
             return float(self._ordered[place])
         wanted = place % self._count + 1
-        finite = np.concatenate((self._base, self._new))
-        finite = finite[np.isfinite(finite)]
-        reach = float(np.ptp(finite)) + 1 if len(finite) else 1.0
-        low, high = -reach, reach
+        low, high = -self._reach, self._reach
         if self._at_or_below(low) >= wanted:
             return -math.inf
         if self._at_or_below(high) < wanted:
@@ -152,7 +152,7 @@ def _doubled_ranks(values: Floats) -> _Ranks:
 # ---- distributions -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Null:
     """How a sum of doubled ranks is distributed if nothing differs.
 
@@ -169,23 +169,25 @@ class _Null:
         """p of this sum, the smallest p of any sum, and the direction: its sign."""
         apart = total - self.expected
         direction = 0 if abs(apart) < 1e-6 else int(math.copysign(1, apart))
-        if self.counts is None:
-            furthest = max(abs(self.greatest - self.expected), 1.0)
-            return self._normal_p(abs(apart)), self._normal_p(furthest), direction
-        distances = np.abs(np.arange(len(self.counts)) - self.expected)
-        furthest = float(distances[self.counts > 0].max())
-        # Expected sums are not whole if the groups have different sizes.
-        p, smallest = (
-            float(self.counts[distances >= limit - 1e-6].sum() / self.counts.sum())
-            for limit in (abs(apart), furthest)
-        )
-        return min(p, 1.0), min(smallest, 1.0), direction
+        return self._p(abs(apart)), self._smallest_p, direction
 
-    def _normal_p(self, apart: float) -> float:
-        """With the correction for continuity: sums differ by 2 at least."""
-        if self.variance <= 0:
-            return 1.0
-        return math.erfc(max(0.0, apart - 1) / math.sqrt(2 * self.variance))
+    @cached_property
+    def _smallest_p(self) -> float:
+        if self.counts is None:
+            return self._p(max(abs(self.greatest - self.expected), 1.0))
+        reached = np.flatnonzero(self.counts)
+        return self._p(float(np.abs(reached - self.expected).max()))
+
+    def _p(self, apart: float) -> float:
+        """Of a sum so far from the expected one; the normal one has the correction for continuity:
+        sums differ by 2 at least."""
+        if self.counts is None:
+            if self.variance <= 0:
+                return 1.0
+            return math.erfc(max(0.0, apart - 1) / math.sqrt(2 * self.variance))
+        # Expected sums are not whole if the groups have different sizes.
+        distances = np.abs(np.arange(len(self.counts)) - self.expected)
+        return min(float(self.counts[distances >= apart - 1e-6].sum() / self.counts.sum()), 1.0)
 
     def below(self, tail: float) -> int:
         """Of ranks without ties: the greatest u such that the u+1 smallest values of the statistic,
@@ -201,19 +203,19 @@ class _Null:
 
 def _of_sum(ranks: _Ranks, chosen: int) -> _Null:
     """Of the sum of `chosen` ranks."""
-    ordered = sorted(ranks.tolist())
-    expected = sum(ordered) * chosen / len(ranks)
+    ordered = np.sort(ranks)
     if len(ranks) <= EXACT_MAX:
-        return _Null(expected, _sums(tuple(ordered), chosen))
+        return _exact_of_sum(tuple(ordered.tolist()), chosen)
+    expected = float(ordered.sum()) * chosen / len(ranks)
     variance = float(np.var(ranks, ddof=1)) * chosen * (len(ranks) - chosen) / len(ranks)
-    return _Null(expected, variance=variance, greatest=sum(ordered[-chosen:]))
+    return _Null(expected, variance=variance, greatest=float(ordered[-chosen:].sum()))
 
 
 def _of_signs(ranks: _Ranks) -> _Null:
     """Of the sum of the ranks with a plus."""
-    total = float(ranks.sum())
     if len(ranks) <= EXACT_MAX:
-        return _Null(total / 2, _signed_sums(tuple(sorted(ranks.tolist()))))
+        return _exact_of_signs(tuple(np.sort(ranks).tolist()))
+    total = float(ranks.sum())
     squares = float((ranks.astype(np.float64) ** 2).sum())
     return _Null(total / 2, variance=squares / 4, greatest=total)
 
@@ -226,24 +228,29 @@ def _below(count: int, chosen: int | None, tail: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _sums(scores: tuple[int, ...], chosen: int) -> Floats:
-    """How many choices of so many scores have each sum, adding one score after the other."""
+def _exact_of_sum(scores: tuple[int, ...], chosen: int) -> _Null:
+    """Counts the choices of so many scores by their sums, adding one score after the other."""
     counts = np.zeros((chosen + 1, sum(scores) + 1))
     counts[0, 0] = 1.0
-    for score in scores:
-        counts[1:, score:] += counts[:-1, : counts.shape[1] - score].copy()
-    found: Floats = counts[chosen]
-    return found
+    reach = 0
+    for taken, score in enumerate(scores, start=1):
+        reach += score
+        counts[1 : taken + 1, score : reach + 1] += counts[
+            : min(taken, chosen), : reach - score + 1
+        ]
+    return _Null(sum(scores) * chosen / len(scores), counts[chosen].copy())
 
 
 @lru_cache(maxsize=1024)
-def _signed_sums(scores: tuple[int, ...]) -> Floats:
-    """How many choices of signs give each sum of the scores with a plus."""
+def _exact_of_signs(scores: tuple[int, ...]) -> _Null:
+    """Counts the choices of signs by the sums of the scores with a plus."""
     counts = np.zeros(sum(scores) + 1)
     counts[0] = 1.0
+    reach = 0
     for score in scores:
-        counts[score:] += counts[: len(counts) - score].copy()
-    return counts
+        reach += score
+        counts[score : reach + 1] += counts[: reach - score + 1]
+    return _Null(sum(scores) / 2, counts)
 
 
 # ---- failures, several comparisons, and the number of runs -------------------------------
