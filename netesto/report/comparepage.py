@@ -2,18 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from netesto.report import compareplots
+from netesto.report import drawing, ticks
 from netesto.report.compare import ALPHA, FAILED_RUNS, Comparison, Finding, Verdict
-from netesto.report.compareplots import Point
+from netesto.report.context import Reference
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.blocks import Block, Heading, Paragraph, TableBlock
+from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.report.figures import Axis, Mark, Panel, Plot, Style, Trace
+from netesto.report.ticks import Scale, Tick
 from netesto.results.columns import column
 
 # Floats end near here; a p below is shown as such.
@@ -21,6 +23,11 @@ SMALLEST_P = 1e-300
 
 _NUMERIC = ("base median", "new median", "change", "95 % interval", "p", "runs", "failed")
 _MARKS = {Verdict.WORSE: "loss", Verdict.NOT_COMPARABLE: "latency", Verdict.BETTER: "rate"}
+# In this order in the legend; the place of each chooses its colour and marker.
+_DRAWN = (Verdict.CANNOT_TELL, Verdict.WORSE, Verdict.BETTER, Verdict.EQUIVALENT)
+_STYLE = Style(
+    width_px=1100, height_px=460, axis_in=7.5, palette="safe", legend="right", background=None
+)
 
 
 def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
@@ -166,10 +173,11 @@ def render(comparison: Comparison) -> str:
         ("Better or equivalent", [Verdict.BETTER, Verdict.EQUIVALENT]),
     ):
         _add(blocks, title, table(comparison, comparison.having(*verdicts)))
-    plots = compareplots.blocks(_points(comparison), comparison.threshold_percent)
-    if plots:
-        blocks.append(Heading("Changes", 2, "changes"))
-        blocks += plots
+    for number, plot in enumerate(plots(comparison), start=1):
+        if number == 1:
+            blocks.append(Heading("Changes", 2, "changes"))
+        svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
+        blocks.append(PlotBlock(plot, svg, f"change{number}"))
     _add(blocks, "Other measures, not judged", table(comparison, comparison.told))
     _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
     blocks.append(Heading("How to read this", 2, "method"))
@@ -207,21 +215,52 @@ def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
     return what, verdicts
 
 
-def _points(comparison: Comparison) -> list[Point]:
-    """The findings with a place on an axis of percentages."""
+def plots(comparison: Comparison) -> list[Plot]:
+    """One for each measure: a point for each cell whose change is a percentage."""
     varying = _varying(comparison)
-    points: list[Point] = []
+    cells: dict[str, dict[str, int]] = {}
+    marks: dict[tuple[str, Verdict], list[Mark]] = {}
     for one in (*comparison.judged, *comparison.told):
         change = one.change
         if change is None or change.part == math.inf:
             continue
         label = ", ".join(one.cell[place] or "none" for place in varying)
-        point = Point(one.measure, label, change.part * 100, one.verdict.value)
+        places = cells.setdefault(one.measure, {})
+        mark = Mark(float(places.setdefault(label, len(places))), change.part * 100)
         between = change.interval
         if between is not None and between.high < math.inf:
-            point = replace(point, low=between.low * 100, high=between.high * 100)
-        points.append(point)
-    return points
+            mark = replace(mark, low=between.low * 100, high=between.high * 100)
+        marks.setdefault((one.measure, one.verdict), []).append(mark)
+    bound = comparison.threshold_percent
+    return [
+        _plot(
+            measure, list(places), {each: marks.get((measure, each), []) for each in _DRAWN}, bound
+        )
+        for measure, places in cells.items()
+    ]
+
+
+def _plot(
+    measure: str, cells: Sequence[str], marks: Mapping[Verdict, Sequence[Mark]], bound: float
+) -> Plot:
+    every = [mark for some in marks.values() for mark in some]
+    ends = [end for mark in every for end in (mark.y, mark.low, mark.high) if end is not None]
+    labels = tuple(Tick(float(place), cell) for place, cell in enumerate(cells))
+    traces = (
+        Trace(verdict.value, place, tuple(some))
+        for place, (verdict, some) in enumerate(marks.items())
+        if some
+    )
+    return Plot(
+        kind="scatter",
+        titles=(f"{measure}: change from base to new",),
+        x=Axis("", Scale(-0.6, len(cells) - 0.4, labels)),
+        left=Axis("Change (%)", ticks.linear(min(-bound, *ends), max(bound, *ends))),
+        panels=(Panel("", tuple(traces)),),
+        style=_STYLE,
+        across=(Reference(0.0, ""), Reference(bound, f"±{bound:g} %"), Reference(-bound, "")),
+        remarks=("Bars are the 95 % interval of each change, if there are enough runs for one.",),
+    )
 
 
 def _cells_table(factors: Sequence[str], cells: Sequence[tuple[str, ...]]) -> Table:

@@ -9,9 +9,10 @@ import pytest
 
 from netesto.__main__ import main
 from netesto.errors import UsageError
-from netesto.report import compare, comparepage, compareplots
-from netesto.report.compare import Asked, Comparison, Verdict
-from netesto.report.compareplots import Point
+from netesto.report import compare, comparepage
+from netesto.report.compare import Asked, Comparison, Finding, Verdict
+from netesto.report.expscript.estimates import Interval
+from netesto.report.ranks import Change
 
 HEADER = "exp,expName,group,ca,bw,host,rate,rtt,status\n"
 BASE = [90, 91, 92, 93, 94, 95]
@@ -435,18 +436,22 @@ def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):
 
 
 def test_a_plot_shows_each_change_with_its_interval_beside_the_threshold():
-    points = [
-        Point("rate", "bbr", -20.0, "worse", low=-25.0, high=-15.0),
-        Point("rate", "cubic", 1.0, "cannot tell"),
-    ]
-    plot = compareplots.plan(points, 5.0)
+    def found(ca: str, part: float, interval: Interval | None, verdict: Verdict) -> Finding:
+        change = Change(part, interval, 0.01, 0.01, 1)
+        return Finding((ca,), "rate", (), (), (5, 5), (0, 0), change=change, verdict=verdict)
+
+    judged = (
+        found("bbr", -0.25, Interval(-0.5, -0.125), Verdict.WORSE),
+        found("cubic", 0.01, None, Verdict.CANNOT_TELL),
+    )
+    (plot,) = comparepage.plots(Comparison("a", "b", ("ca",), 5.0, False, judged, (), (), ()))
     marks = {
         trace.label: [(mark.x, mark.low, mark.y, mark.high) for mark in trace.marks]
         for trace in plot.panels[0].traces
     }
     assert marks == {
         "cannot tell": [(1.0, None, 1.0, None)],
-        "worse": [(0.0, -25.0, -20.0, -15.0)],
+        "worse": [(0.0, -50.0, -25.0, -12.5)],
     }
     assert [(line.value, line.label) for line in plot.across] == [
         (0.0, ""), (5.0, "±5 %"), (-5.0, ""),
