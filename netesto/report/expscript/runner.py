@@ -124,9 +124,10 @@ class Runner:
         while position < len(block):
             line = block[position]
             if line.word in _OPENING:
-                end = _end_of(block, position)
+                middle, end = _extent(block, position)
                 with self._at(line.place):
-                    self._run_nested(line, block[position + 1 : end])
+                    bodies = block[position + 1 : middle], block[middle + 1 : end]
+                    self._run_nested(line, *bodies)
                 position = end
             else:
                 self._execute(line)
@@ -173,7 +174,7 @@ class Runner:
 
     # ---- blocks --------------------------------------------------------------------------
 
-    def _run_nested(self, line: Line, body: Sequence[Line]) -> None:
+    def _run_nested(self, line: Line, body: Sequence[Line], otherwise: Sequence[Line]) -> None:
         command = lines.command(self._replaced(line.text), line.place)
         value = (command.value or "").strip() if command is not None else ""
         if line.word == "for":
@@ -182,10 +183,9 @@ class Runner:
                 self._variables[name] = one
                 self._run(body)
         else:
-            middle = _else_of(body)
             named = re.findall(r"\$\{?([A-Za-z_]\w*)", line.text)
             is_true = _holds(value, has_ids=not self._of_ids.isdisjoint(named))
-            self._run(body[:middle] if is_true else body[middle + 1 :])
+            self._run(body if is_true else otherwise)
 
     def _loop(self, value: str) -> tuple[str, list[str]]:
         """The variable of a loop and its values."""
@@ -255,29 +255,23 @@ def _as_line(word: str, place: Place) -> str:
     return word
 
 
-def _end_of(block: Sequence[Line], start: int) -> int:
-    """Where the block that begins at `start` ends. ScriptError if it does not."""
+def _extent(block: Sequence[Line], start: int) -> tuple[int, int]:
+    """Where the else of the block that begins at `start` stands, its end if it has none, and where
+    it ends. ScriptError if it does not."""
     word = block[start].word
-    depth = 0
+    depth, middle = 0, None
     for position in range(start, len(block)):
-        depth += (block[position].word == word) - (block[position].word == f"end{word}")
+        now = block[position].word
+        depth += (now == word) - (now == f"end{word}")
         if depth == 0:
-            return position
+            return position if middle is None else middle, position
+        if now == "else" and word == "if" and depth == 1 and middle is None:
+            middle = position
     raise ScriptError(
         f"{block[start].text!r} is not closed",
         place=block[start].place,
         remedy=f"a line End{word.capitalize()} ends it",
     )
-
-
-def _else_of(body: Sequence[Line]) -> int:
-    """Where the else of an if stands, the end of its body if it has none."""
-    depth = 0
-    for position, line in enumerate(body):
-        depth += (line.word == "if") - (line.word == "endif")
-        if line.word == "else" and depth == 0:
-            return position
-    return len(body)
 
 
 def _holds(condition: str, *, has_ids: bool) -> bool:

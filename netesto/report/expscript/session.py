@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from netesto.errors import ScriptError
@@ -87,19 +88,26 @@ class Session:
         self._steps: list[str] = []
         self._changes = tables.Changes()
 
+        rows = self._step("Rows", partial(selection.rows, warn=self._warn))
         # In their usual spelling; any case is understood.
         self._commands: Mapping[str, Callable[[str], None]] = {
-            "File": self._file, "read": self._read, "append": self._append, "Join": self._join,
-            "Path": self._stored, "relPath": self._rel_path, "IterFile": self._iter_file,
+            "File": self._file, "read": self._read, "Join": self._join,
+            "append": self._step("append", self._with_file),
+            # Of the web form: known, and without an effect in a script.
+            "Path": lambda _: None, "relPath": self._rel_path, "IterFile": self._iter_file,
             "format": self._format, "log": self._log_to,
-            "Select": self._select, "Sort": self._sort,
-            "Rows": self._rows, "selectRows": self._rows, "selectExp": self._rows,
+            "Select": self._step("Select", partial(selection.select, warn=self._warn)),
+            "Sort": self._step("Sort", ordering.sort),
+            **dict.fromkeys(("Rows", "selectRows", "selectExp"), rows),
             "Cols": self._cols, "selectCols": self._cols,
             "RemoveCols": self._remove_cols, "deleteCols": self._remove_cols,
-            "NewCol": self._new_column, "NewColName": self._older_new_column,
-            "Average": self._average, "doTable": self._do_table, "doPlot": self._do_plot,
-            "plotSize": self._plot_size, "List": self._list, "Title": self._title,
-            "Heading": self._heading, "SubHeading": self._sub_heading, "Text": self._text,
+            "NewCol": self._step("NewCol", self._with_column),
+            "NewColName": self._step("NewColName", self._with_older_column),
+            "Average": self._step("Average", self._averaged),
+            "doTable": self._do_table, "doPlot": self._do_plot,
+            "plotSize": self._plot_size, "List": self._list, "Title": self._name,
+            "Heading": self._heading, "SubHeading": partial(self._heading, level=3),
+            "Text": lambda text: self.blocks.append(Paragraph(text)),
         }  # fmt: skip
         self._by_word = {name.lower(): do for name, do in self._commands.items()}
 
@@ -137,6 +145,14 @@ class Session:
         self._steps.append(told)
         self._reporting.step(told)
 
+    def _step(self, name: str, change: Callable[[View, str], View]) -> Callable[[str], None]:
+        """The command that makes one view of another."""
+
+        def do(value: str) -> None:
+            self._became(change(self.view, value), f"{name}={value}")
+
+        return do
+
     def _loaded(self, data: dataset.Dataset, step: str) -> None:
         self._steps = []
         self._became(View.of(data), step)
@@ -159,20 +175,6 @@ class Session:
 
     def _read(self, value: str) -> None:
         self._loaded(self._load(Path(value)), f"read={value}")
-
-    def _append(self, value: str) -> None:
-        view = dataset.append(self.view, Path(value), warn=self._warn)
-        self._became(view, f"append={value}")
-
-    def _select(self, value: str) -> None:
-        view = selection.select(self.view, value, warn=self._warn)
-        self._became(view, f"Select={value}")
-
-    def _rows(self, value: str) -> None:
-        self._became(selection.rows(self.view, value, warn=self._warn), f"Rows={value}")
-
-    def _sort(self, value: str) -> None:
-        self._became(ordering.sort(self.view, value), f"Sort={value}")
 
     def _format(self, value: str) -> None:
         self._decimals = numerals.decimals(value)
@@ -203,27 +205,24 @@ class Session:
                 self._warn(f"{what}: no column {name!r}; {near}")
         return [name for name in names if name in columns]
 
-    def _new_column(self, value: str) -> None:
+    def _with_file(self, view: View, path: str) -> View:
+        return dataset.append(view, Path(path), warn=self._warn)
+
+    def _with_column(self, view: View, text: str) -> View:
         decimals = dataset.DEFAULT_DECIMALS if self._decimals is None else self._decimals
-        view = newcolumns.add(self.view, value, decimals=decimals, warn=self._warn)
-        self._became(view, f"NewCol={value}")
+        return newcolumns.add(view, text, decimals=decimals, warn=self._warn)
 
-    def _older_new_column(self, name: str) -> None:
+    def _with_older_column(self, view: View, name: str) -> View:
         first, operator, second = (self._options.get(key) for key in OLDER_NEW_COLUMN)
-        view = newcolumns.add_older(
-            self.view, first=first, operator=operator, second=second, name=name
-        )
-        self._became(view, f"NewColName={name}")
+        return newcolumns.add_older(view, first=first, operator=operator, second=second, name=name)
 
-    def _average(self, value: str) -> None:
-        view = self.view
+    def _averaged(self, view: View, text: str) -> View:
         statistics = averages.parse_statistics(
             self._options.get("Stats"), view.data.names, warn=self._warn
         )
         skips = self._options.chosen("AverageMissing", "poison", "skip") == "skip"
-        weight = self._options.get("AverageWeight")
-        how = averages.Options(statistics, skips, weight)
-        self._became(averages.average(view, value, how, warn=self._warn), f"Average={value}")
+        how = averages.Options(statistics, skips, self._options.get("AverageWeight"))
+        return averages.average(view, text, how, warn=self._warn)
 
     # ---- tables --------------------------------------------------------------------------
 
@@ -347,14 +346,8 @@ class Session:
     def _heading(self, text: str, *, level: int = 2) -> None:
         self.blocks.append(Heading(text, level, anchor=f"section{len(self.blocks) + 1}"))
 
-    def _sub_heading(self, text: str) -> None:
-        self._heading(text, level=3)
-
-    def _text(self, text: str) -> None:
-        self.blocks.append(Paragraph(text))
-
-    def _title(self, text: str) -> None:
-        self.title = text
+    def _name(self, title: str) -> None:
+        self.title = title
 
     def _rel_path(self, prefix: str) -> None:
         scheme = _SCHEME.match(_UNSEEN.sub("", prefix))
@@ -371,9 +364,6 @@ class Session:
 
     def _log_to(self, name: str) -> None:
         self.log = None if name.strip().lower() in {"", "null"} else Path(name)
-
-    def _stored(self, value: str) -> None:
-        """Of the web form: known, and without an effect in a script."""
 
 
 def _identity(path: Path) -> tuple[object, ...]:
