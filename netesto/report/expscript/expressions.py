@@ -6,7 +6,7 @@ Columns may have any name: where several begin at a place, the longest one that 
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
@@ -42,20 +42,16 @@ class Call:
 
 Expression: TypeAlias = Number | Text | ColumnName | Call
 
-_Kind = Literal["number", "text", "column", "function", "operator", "end"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    kind: _Kind
+    """`kind`: number, text, column, function, operator, or end."""
+
+    kind: str
     text: str
 
 
 _NUMBER = re.compile(r"[\d.]+(?:(?<=\d)[eE][+-]?\d+|[KMG](?!\w))?")
-_WORD = re.compile(r"[^\W\d]\w*")
-_QUOTED = re.compile(r"(?P<quote>[\"'`])(?P<text>.*?)(?P=quote)")
-_OPERATOR = re.compile(r"==|!=|<=|>=|[-+*/&(),<>]")
-_WORD_OPERATORS = frozenset({"and", "or", "not"})
 
 # How tightly an operator binds; `&` joins texts and binds as `*` does.
 _BINDING = {
@@ -85,77 +81,60 @@ def parse(
 def _tokens(
     text: str, columns: Collection[str], functions: Collection[str], new: str
 ) -> Iterator[_Token]:
-    longest_first = sorted((name for name in columns if name), key=len, reverse=True)
+    where = f"NewCol {new}: "
+    known = sorted(filter(None, columns))
+    forms = _forms(known, functions)
     position = 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        token, length = _token(text, position, longest_first, functions, new)
-        yield token
-        position += length
+    while match := forms.match(text, position):
+        kind = match.lastgroup or ""
+        written, start = match[kind], match.start(kind)
+        number = _NUMBER.match(text, start)
+        if kind == "column" and number and len(number[0]) >= len(written):
+            kind, written = "number", number[0]
+        position = start + len(written)
+        if kind == "number" and numerals.parse(written) is None:
+            raise ScriptError(
+                f"{where}malformed number {written!r} in the expression {text!r}",
+                remedy="numbers are written 12, 0.5 or 64K",
+            )
+        if kind == "quoted":
+            kind = "column" if written[0] == "`" else "text"
+            written = written[1:-1]
+        if kind == "word" or (kind == "column" and written not in known):
+            raise ScriptError(
+                f"{where}no column {written!r} for the expression {text!r}",
+                remedy=nearest(written, known),
+            )
+        if kind == "other":
+            raise ScriptError(
+                f"{where}{written!r} means nothing in the expression {text!r}",
+                remedy="a column whose name has such characters is written as it is, or in"
+                " `backticks`",
+            )
+        yield _Token(kind, written)
     yield _Token("end", "")
 
 
-def _token(
-    text: str, position: int, columns: list[str], functions: Collection[str], new: str
-) -> tuple[_Token, int]:
-    """The token at a position, and how many characters it takes."""
-    where = f"NewCol {new}: "
-    word = _WORD.match(text, position)
-    # There are columns called exp and min; before a parenthesis only a function makes sense.
-    if word and word[0] in functions and text[word.end() :].lstrip().startswith("("):
-        return _Token("function", word[0]), len(word[0])
-    number = _NUMBER.match(text, position)
-    name = next((name for name in columns if _stands_at(name, text, position)), "")
-    if name and len(name) > (len(number[0]) if number else 0):
-        return _Token("column", name), len(name)
-    if number:
-        _check_number(number[0], text, where)
-        return _Token("number", number[0]), len(number[0])
-    if quoted := _QUOTED.match(text, position):
-        if quoted["quote"] != "`":
-            return _Token("text", quoted["text"]), len(quoted[0])
-        if quoted["text"] not in columns:
-            raise _unknown(quoted["text"], text, columns, where)
-        return _Token("column", quoted["text"]), len(quoted[0])
-    if word:
-        if word[0] in _WORD_OPERATORS:
-            return _Token("operator", word[0]), len(word[0])
-        raise _unknown(word[0], text, columns, where)
-    if operator := _OPERATOR.match(text, position):
-        return _Token("operator", operator[0]), len(operator[0])
-    raise ScriptError(
-        f"{where}{text[position]!r} means nothing in the expression {text!r}",
-        remedy="a column whose name has such characters is written as it is, or in `backticks`",
-    )
-
-
-def _stands_at(name: str, text: str, position: int) -> bool:
-    """Whether the name is there as a whole word."""
-    end = position + len(name)
-    if not text.startswith(name, position):
-        return False
-    return not (_is_word(name[-1]) and end < len(text) and _is_word(text[end]))
+def _forms(columns: Collection[str], functions: Collection[str]) -> re.Pattern[str]:
+    """What a token may be, in the order in which it is looked for."""
+    longest_first = sorted(columns, key=len, reverse=True)
+    # A name that ends in a letter or a digit is meant as a whole word.
+    names = (re.escape(name) + (r"(?!\w)" if _is_word(name[-1]) else "") for name in longest_first)
+    forms = {
+        # There are columns called exp and min; before a parenthesis only a function makes sense.
+        "function": rf"(?:{'|'.join(functions)})(?=\s*\()",
+        "column": "|".join(names) or "(?!)",
+        "number": _NUMBER.pattern,
+        "quoted": r"(?P<quote>[\"'`]).*?(?P=quote)",
+        "operator": r"==|!=|<=|>=|[-+*/&(),<>]|(?:and|or|not)(?!\w)",
+        "word": r"[^\W\d]\w*",
+        "other": r"\S",
+    }
+    return re.compile(rf"\s*(?:{'|'.join(f'(?P<{kind}>{form})' for kind, form in forms.items())})")
 
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
-
-
-def _check_number(written: str, text: str, where: str) -> None:
-    if numerals.parse(written) is None:
-        raise ScriptError(
-            f"{where}malformed number {written!r} in the expression {text!r}",
-            remedy="numbers are written 12, 0.5 or 64K",
-        )
-
-
-def _unknown(name: str, text: str, columns: list[str], where: str) -> ScriptError:
-    return ScriptError(
-        f"{where}no column {name!r} for the expression {text!r}",
-        remedy=nearest(name, sorted(columns)),
-    )
 
 
 class _Parser:
@@ -215,10 +194,9 @@ class _Parser:
         return self._operand() if binding != 0 or not self._sees(*_ARITHMETIC) else self._missing()
 
     def _right(self, operator: str) -> Expression:
-        binding = _BINDING[operator]
-        if operator in _ARITHMETIC:
-            return self._missing() if self._sees(*_ARITHMETIC) else self._expression(binding)
-        return self._expression(binding)
+        if operator in _ARITHMETIC and self._sees(*_ARITHMETIC):
+            return self._missing()
+        return self._expression(_BINDING[operator])
 
     def _missing(self) -> Expression:
         self._warn(
