@@ -4,7 +4,6 @@ The lines come from series.json in the folder of each experiment.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.errors import ResultsError, ScriptError
@@ -24,15 +23,6 @@ FILE = "series.json"
 CROSSES_REMARK = "Crosses: retransmissions."
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line with its entry in the legend and the panel it belongs to."""
-
-    label: str
-    panel: str
-    line: FlowLine
-
-
 def plan(view: View, request: Options) -> Plot | None:
     """The plot of plotY1 over time for the selected rows; None, with a warning, without a line.
 
@@ -50,22 +40,15 @@ def plan(view: View, request: Options) -> Plot | None:
             f"doPlot: no {FILE} of the {len(view.rows)} selected rows has {name}; there is no plot"
         )
         return None
-    values = [value for one in drawn for value in one.line.points[1]]
+    values = [value for *_, line in drawn for value in line.points[1]]
     values += line_positions(request, "plotHLines")
-    labels = list(dict.fromkeys(one.label for one in drawn))
-    traces = [
-        (
-            one.panel,
-            Trace(
-                one.label,
-                labels.index(one.label),
-                points=one.line.points,
-                crosses=one.line.retransmissions,
-            ),
-        )
-        for one in drawn
-    ]
-    seconds = _seconds([time for one in drawn for time in one.line.points[0]])
+    labels = list(dict.fromkeys(label for _, label, _ in drawn))
+    traces: dict[str, list[Trace]] = {}
+    for panel, label, line in drawn:
+        place = labels.index(label)
+        trace = Trace(label, place, points=line.points, crosses=line.retransmissions)
+        traces.setdefault(panel, []).append(trace)
+    seconds = _seconds([time for *_, line in drawn for time in line.points[0]])
     least, most = request.number("Y1min"), request.number("Y1max")
     log = request.get("Y1LogScale")
     scale = ticks.scale(
@@ -78,15 +61,12 @@ def plan(view: View, request: Options) -> Plot | None:
         titles=tuple(items(request.get("plotTitle") or quantity.axis, "|")),
         x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", seconds),
         left=Axis(request.get("plotY1Title") or quantity.axis, scale),
-        panels=tuple(
-            Panel(title, tuple(trace for panel, trace in traces if panel == title))
-            for title in dict.fromkeys(panel for panel, _ in traces)
-        ),
+        panels=tuple(Panel(title, tuple(some)) for title, some in traces.items()),
         legend_title=request.get("plotSeriesTitle"),
         style=plotplan.style(request),
         across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),
         upright=plotplan.reference_lines(request, "plotVLines", seconds, numerals.drawable),
-        remarks=(CROSSES_REMARK,) if any(one.line.retransmissions[0] for one in drawn) else (),
+        remarks=(CROSSES_REMARK,) if any(line.retransmissions[0] for *_, line in drawn) else (),
     )
 
 
@@ -96,8 +76,8 @@ def _seconds(times: Sequence[float]) -> Scale:
     return Scale(0.0, high * 1.01, (Tick(0.0, "0"), *inside))
 
 
-def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[_Line]:
-    """The lines of the selected rows; those with equal words are one entry of the legend."""
+def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[str, str, FlowLine]]:
+    """The lines of the selected rows, each with its panel and its entry in the legend."""
     data = view.data
     choice = samples.series_choice(request.get("plotSeries"), view, warn=request.warn)
     facet = request.get("plotFacet")
@@ -116,7 +96,7 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[_Line]:
         for own, of_group, line in read[folder]:
             if not group or of_group in {0, group}:
                 several = f"{folder.name}: {own}" if len(read) > 1 else own
-                yield _Line(several if label is None else label, panel, line)
+                yield panel, several if label is None else label, line
 
 
 def _folder(view: View, row: int) -> Path | None:

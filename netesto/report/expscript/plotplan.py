@@ -68,7 +68,11 @@ def _wanted(view: View, request: Options) -> Wanted:
     # A column whose name holds a comma is found before the list is split.
     names = (lefts,) if lefts in view.data.columns else tuple(items(lefts))
     errors = tuple(items(request.get("Y1Error")))
-    samples.check_errors(errors)
+    if len(errors) > 2:
+        raise ScriptError(
+            f"Y1Error names {len(errors)} columns",
+            remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends",
+        )
     return Wanted(
         x=request.get("plotX"),
         lefts=names,

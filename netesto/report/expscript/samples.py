@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from netesto.errors import ScriptError
 from netesto.report.expscript import estimates, ids, numerals
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import EXP, View, nearest
@@ -198,12 +197,9 @@ def categories(
         return tuple(texts)
     if are_pairs:
         return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
-    numbers = {text: numerals.drawable(text) for text in texts}
-    if order == "natural" and None in numbers.values():
-        return tuple(sorted(texts, key=_natural))
-    if None in numbers.values():
-        return tuple(sorted(texts))
-    return tuple(sorted(texts, key=lambda text: (numbers[text] or 0.0, text)))
+    if None not in map(numerals.drawable, texts):
+        return tuple(sorted(texts, key=lambda text: (numerals.drawable(text) or 0.0, text)))
+    return tuple(sorted(texts, key=_natural if order == "natural" else None))
 
 
 _NUMBER_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?[A-Za-z/]+|\d+)")
@@ -233,12 +229,3 @@ def panels(samples: Sequence[Sample], *, are_pairs: bool = False) -> tuple[str, 
     if are_pairs:
         return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
     return tuple(sorted(texts, key=lambda text: numerals.drawable(text) or 0.0))
-
-
-def check_errors(errors: Sequence[str]) -> None:
-    """ScriptError unless Y1Error names one column or two."""
-    if len(errors) > 2:
-        raise ScriptError(
-            f"Y1Error names {len(errors)} columns",
-            remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends",
-        )

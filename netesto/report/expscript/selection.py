@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import dataset, numerals
-from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
+from netesto.report.expscript.csvcells import Booleans, Floats, Warn
 from netesto.report.expscript.dataset import EXP, Column, Dataset, View
 from netesto.report.expscript.ids import Ids
 from netesto.report.expscript.lines import items
@@ -200,23 +201,16 @@ def select(view: View, text: str, *, warn: Warn) -> View:
     rows = view.rows
     if text.strip():
         rows = rows[_mask(parse(text), view.data, warn)[rows]]
-    return replace(view, rows=rows[_by_exp(view.data, rows)])
-
-
-def _by_exp(data: Dataset, rows: Integers) -> Integers:
-    """A stable order by numeric exp; ids that are no numbers come last."""
-    ids = data.ids.order(data.columns[EXP])[rows]
-    return np.argsort(np.where(np.isnan(ids), np.inf, ids), kind="stable")
+    # Ids that are no numbers are nan, which comes last.
+    ids = view.data.ids.order(view.data.columns[EXP])[rows]
+    return replace(view, rows=rows[np.argsort(ids, kind="stable")])
 
 
 def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
     match condition:
-        case AllOf(parts):
-            masks = [_mask(part, data, warn) for part in parts]
-            return np.asarray(np.all(masks, axis=0), dtype=np.bool_)
-        case AnyOf(parts):
-            masks = [_mask(part, data, warn) for part in parts]
-            return np.asarray(np.any(masks, axis=0), dtype=np.bool_)
+        case AllOf(parts) | AnyOf(parts):
+            together = np.logical_and if isinstance(condition, AllOf) else np.logical_or
+            return reduce(together, [_mask(part, data, warn) for part in parts])
         case Vacuous(text):
             warn(
                 f"Select: {text!r} has no operator and is always true; "
@@ -233,27 +227,19 @@ def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
 
 def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) -> Booleans:
     """`ids` is what the cells of the column exp are; None for other columns."""
-    value = clause.value if clause.values else ""
     match clause.operator:
-        case "==":
-            return _equal(column, value, ids)
-        case "!=":
-            return ~_equal(column, value, ids)
-        case "in" | "not in":
+        case "==" | "!=" | "in" | "not in":
             found = np.zeros(len(column.texts), dtype=np.bool_)
-            for one in clause.values:
-                found |= _equal(column, one, ids)
-            return found if clause.operator == "in" else ~found
-        case "[has]":
-            return _contains(column, value, ids)
-        case "[hasnot]":
-            return ~_contains(column, value, ids)
+            for value in clause.values:
+                found |= _equal(column, value, ids)
+        case "[has]" | "[hasnot]":
+            found = _contains(column, clause.value, ids)
         case "=~" | "!~":
-            pattern = re.compile(value)
+            pattern = re.compile(clause.value)
             found = _each(column.texts, lambda text: pattern.search(text) is not None)
-            return found if clause.operator == "=~" else ~found
         case _:
             return _compared(column, clause, ids, warn)
+    return found if clause.operator in {"==", "in", "[has]", "=~"} else ~found
 
 
 def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
@@ -279,10 +265,11 @@ def _sizes(column: Column, kind: Kind) -> Floats:
     """The cells as numbers, or as rates or times in their base unit; nan for other cells."""
     if kind is Kind.NUMBER:
         return column.numbers
-    known: dict[str, float] = {}
-    for text in set(column.texts):
-        quantity = numerals.quantity(text)
-        known[text] = float(quantity.value) if quantity and quantity.kind is kind else np.nan
+    found = {text: numerals.quantity(text) for text in set(column.texts)}
+    known = {
+        text: float(one.value) if one and one.kind is kind else np.nan
+        for text, one in found.items()
+    }
     return np.array([known[text] for text in column.texts], dtype=np.float64)
 
 
@@ -322,10 +309,7 @@ def _contains(column: Column, value: str, ids: Ids | None) -> Booleans:
 
 
 def _each(texts: Sequence[str], true: Callable[[str], bool]) -> Booleans:
-    known: dict[str, bool] = {}
-    for text in texts:
-        if text not in known:
-            known[text] = true(text)
+    known = {text: true(text) for text in set(texts)}
     return np.fromiter((known[text] for text in texts), dtype=np.bool_, count=len(texts))
 
 

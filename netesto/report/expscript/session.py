@@ -11,7 +11,6 @@ from netesto.report import drawing
 from netesto.report.expscript import (
     averages,
     dataset,
-    listing,
     newcolumns,
     numerals,
     options,
@@ -277,10 +276,10 @@ class Session:
 
     def _list(self, value: str) -> None:
         if value.strip().lower() in {"", "columns"}:
-            self._add_table(listing.columns(self.view))
+            self._add_table(tables.list_columns(self.view))
             return
         for name in items(value):
-            self._add_table(listing.values(self.view, name))
+            self._add_table(tables.list_values(self.view, name))
 
     # ---- plots ---------------------------------------------------------------------------
 
