@@ -74,11 +74,18 @@ def make(
     return planner.plan(interpreter.finish())
 
 
-def renumbered(plan: Plan, *, counter: int, passed: Collection[int] = ()) -> Plan:
+def renumbered(
+    plan: Plan,
+    *,
+    counter: int,
+    passed: Collection[int] = (),
+    columns: ports.Columns | None = None,
+) -> Plan:
     """A plan made again, from the sources that it keeps, with other numbers of experiments. The
-    parts with the indexes `passed` take none."""
-    head = plan.head
-    return _like(plan, Planner(seed=head.seed, counter=counter, passed=passed))
+    parts with the indexes `passed` take none. Without its columns, its warnings stay as they are.
+    """
+    seed = plan.head.seed
+    return _like(plan, Planner(seed=seed, counter=counter, passed=passed, columns=columns))
 
 
 def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
@@ -100,7 +107,7 @@ def _like(plan: Plan, planner: "Planner", attempts: Mapping[str, int] | None = N
     interpreter = Interpreter(
         planner,
         library_path=(),
-        kept={(file, word): files[path] for file, word, path in head.found},
+        kept={(file, word): files[path] for file, word, path in head.found if path in files},
         seed=head.seed,
         definitions=head.definitions,
         max_iterations=head.max_iterations,
@@ -261,7 +268,11 @@ class Planner:
             rest=rest if self._has_rest else None,
             entangled=self._entangled,
         )
-        return Plan(head if like is None else _alike(head, like), self._spool)
+        if like is not None:
+            head = _alike(head, like)
+            if self._columns is None:
+                head = replace(head, warnings=like.warnings)
+        return Plan(head, self._spool)
 
     @property
     def commands(self) -> tuple[ports.RemoteCommand, ...]:
@@ -537,7 +548,7 @@ def _alike(head: Head, like: Head) -> Head:
         replace(new, hash=old.hash) for new, old in zip(head.parts, like.parts, strict=True)
     )
     rest = head.rest and like.rest and replace(head.rest, hash=like.rest.hash)
-    return replace(head, fields=like.fields, warnings=like.warnings, parts=parts, rest=rest)
+    return replace(head, fields=like.fields, parts=parts, rest=rest)
 
 
 def rounded_counter(counter: int) -> int:

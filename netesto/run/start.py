@@ -22,7 +22,7 @@ from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
 from netesto.run.request import Request, Watcher
 from netesto.run.session import End, Session, script_name, tell
-from netesto.run.settings import Script, are_ours, fields_for, unused_definitions
+from netesto.run.settings import Script, are_ours, fields_for, known, unused_definitions
 
 
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
@@ -68,13 +68,14 @@ def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
                 f"{path}: a part of a plan, which runs only within the run that made it",
                 remedy="The plan of the whole run is in its results folder: runs/RUN.plan",
             )
+        columns = _columns(request, plan)
         out = request.out or Path("results") / script_name(plan.head.script)
         if not request.run:
-            plan = _renumbered(plan, out)
+            plan = _renumbered(plan, out, columns)
         if watch is not None:
             for step in plan.steps():
                 watch(step)
-        return _Asked(plan, _columns(request, plan), out)
+        return _Asked(plan, columns, out)
     script = Script.read(request.script)
     out = request.out or Path("results") / script.name
     durable.check_folder(out)
@@ -86,7 +87,7 @@ def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
     return _Asked(plan, columns, out)
 
 
-def _renumbered(plan: Plan, out: Path) -> Plan:
+def _renumbered(plan: Plan, out: Path, columns: Fields) -> Plan:
     """The plan, with numbers of experiments that are free in its results folder."""
     durable.check_folder(out)
     counter = store.counter(out)
@@ -95,7 +96,7 @@ def _renumbered(plan: Plan, out: Path) -> Plan:
     from netesto.language import planner
 
     with plan:
-        return planner.renumbered(plan, counter=counter)
+        return planner.renumbered(plan, counter=counter, columns=known(columns))
 
 
 def _last_seed(out: Path, script: str) -> int | None:

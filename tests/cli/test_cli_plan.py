@@ -58,6 +58,16 @@ def test_numbers_of_experiments_are_those_of_the_results_folder(here, capsys):
     assert "PROCESS_EXP exp=9 " in capsys.readouterr().out
 
 
+def test_warnings_name_the_numbers_of_the_results_folder(here, capsys):
+    (here / "a.nts").write_text(SCRIPT.replace("PROCESS_EXP\n", "OTHER beside=1\n"))
+    cli.main(["plan", "a.nts", "-o", "plan.json"])
+    as_planned = capsys.readouterr().err
+    (here / "counter").write_text("8\n")
+    cli.main(["run", "-n", "--out", ".", "plan.json"])
+    assert "experiment 1 has no PROCESS_EXP" in as_planned
+    assert capsys.readouterr().err == as_planned.replace("experiment 1 ", "experiment 9 ")
+
+
 def test_a_plan_knows_its_sources(here, capsys):
     """They may be gone when experiments get other numbers."""
     (here / "lib.nts").write_text(SCRIPT)
