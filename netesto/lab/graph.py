@@ -2,7 +2,6 @@
 
 import re
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -54,12 +53,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes and links. `asked` are the settings as written in the script."""
+    """Nodes and links."""
 
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
-    asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import UsageError
@@ -35,7 +34,7 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str
         raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
     shape, own = SHAPES[name]
     _refuse_unknown(settings, {**own, **LINK_SETTINGS}, f"LAB {name}")
-    return replace(shape(settings), asked=dict(settings))
+    return shape(settings)
 
 
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:
@@ -43,8 +42,7 @@ def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> T
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError("LAB: which topology?", remedy=remedy)
     _refuse_unknown(settings, {"file": "a topology file"}, f"LAB file={settings['file']}")
-    path = find(settings["file"], script)
-    return replace(load(path, text=text), asked=dict(settings))
+    return load(find(settings["file"], script), text=text)
 
 
 def find(name: str, script: str) -> Path:

@@ -53,14 +53,18 @@ def make(
     lab: ports.LabRequest | None = None,
     lab_text: Callable[[ports.LabRequest], str] = _kept_text,
     watch: Callable[[ports.Step], None] | None = None,
+    keep: bool = True,
 ) -> Plan:
     """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
 
     With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built in place
     of the one that the script asks for, `lab_text` reads the file of a LAB. `watch` is shown every
-    step when it is made. ScriptError if the script is wrong.
+    step when it is made; without `keep` the plan has none of them, and its hashes mean nothing,
+    which is faster. ScriptError if the script is wrong.
     """
-    planner = Planner(seed=seed, counter=counter, columns=columns, lab_text=lab_text, watch=watch)
+    planner = Planner(
+        seed=seed, counter=counter, columns=columns, lab_text=lab_text, watch=watch, keep=keep
+    )
     interpreter = Interpreter(
         planner,
         library_path=library_path,
@@ -188,6 +192,7 @@ class Planner:
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
         watch: Callable[[ports.Step], None] | None = None,
+        keep: bool = True,
     ) -> None:
         self._seed = seed
         self._start = self._counter = counter
@@ -197,6 +202,7 @@ class Planner:
         # The experiment number last taken where a part begins, if it is not that before it.
         self._begins = begins or {}
         self._watch = watch
+        self._keep = keep
         self._spool = Spool()
         self._simulated = Timeline(NOTHING)
         self._real = Timeline(REAL_TIME)
@@ -441,6 +447,15 @@ class Planner:
             self._behind.setdefault(self._last_owner, []).append(number)
 
     def _do(self, step: ports.Step) -> None:
+        if self._keep:
+            self._append(step)
+        for timeline in self._timelines:
+            timeline.take(step)
+        if self._watch is not None:
+            self._watch(step)
+
+    def _append(self, step: ports.Step) -> None:
+        """Keep a step, and count it in the hashes of the parts that it decides on."""
         beside = _BESIDE_SETTING if isinstance(step, ports.Configure) else _BESIDE
         decisive, line = encoded(step, beside=beside)
         number = len(self._spool)
@@ -452,10 +467,6 @@ class Planner:
                     part.settings.add(step, number, decisive)
         if isinstance(step, ports.Configure):
             self._settings.add(step, number, decisive)
-        for timeline in self._timelines:
-            timeline.take(step)
-        if self._watch is not None:
-            self._watch(step)
 
     def _number_in(self, part: _Open, step: ports.Step) -> bytes:
         """The number of a step's experiment as it counts within a part; as it is, if the script

@@ -110,6 +110,7 @@ class Settings:
         counter: int = 0,
         lab: LabRequest | None = None,
         watch: Callable[[Step], None] | None = None,
+        keep: bool = True,
     ) -> Plan:
         """The plan of a script (see language.planner.make). ScriptError if it is wrong."""
         # What interprets takes a moment to import, for nothing where a plan is there.
@@ -126,6 +127,7 @@ class Settings:
             lab=lab,
             lab_text=labs.text_of,
             watch=watch,
+            keep=keep,
         )
 
 

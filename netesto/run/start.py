@@ -26,9 +26,9 @@ from netesto.run.settings import Script, are_ours, fields_for, known, unused_def
 
 
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
-    """The plan of a script; `watch` gets every step. What is wrong with the script is raised, and
-    what looks wrong is a warning."""
-    asked = _asked(request, watch)
+    """The plan of a script; with `watch`, which gets every step, it may keep none. What is wrong
+    with the script is raised, and what looks wrong is a warning."""
+    asked = _asked(request, watch, keep=watch is None)
     grounds.check_script(request, asked.plan.head)
     if grounds.named(request) == "sim":
         grounds.check_tests(asked.plan.head.commands)
@@ -45,7 +45,7 @@ def run(request: Request, watcher: Watcher) -> End:
     # What a run has started is in the record of that.
     watch = None if request.run else Printer(resolved.append).show
     # Whatever is wrong with the script shows here, before anything is touched.
-    asked = _asked(request, watch)
+    asked = _asked(request, watch, keep=True)
     with asked.plan:
         return _run(request, watcher, asked, resolved)
 
@@ -59,7 +59,7 @@ class _Asked:
     out: Path
 
 
-def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
+def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool) -> _Asked:
     path = Path(request.script)
     if planning.is_plan(path):
         plan = planning.read(path)
@@ -83,7 +83,8 @@ def _asked(request: Request, watch: Callable[[Step], None] | None) -> _Asked:
     settings = request.settings
     if settings.seed is None and request.resume:
         settings = replace(settings, seed=_last_seed(out, script.name))
-    plan = settings.plan(script, columns, counter=store.counter(out), lab=request.lab, watch=watch)
+    counter = store.counter(out)
+    plan = settings.plan(script, columns, counter=counter, lab=request.lab, watch=watch, keep=keep)
     return _Asked(plan, columns, out)
 
 
