@@ -332,10 +332,6 @@ def _request(text: str) -> int | str:
     return "S" if text in STREAM_REQUESTS else units.parse_size(text)
 
 
-def _rate(text: str) -> float:
-    return units.parse_rate(text)
-
-
 def _experiment(text: str) -> int | str:
     if text in {"COUNTER", "counter"}:
         return "COUNTER"
@@ -369,7 +365,7 @@ _READERS: Mapping[Kind, Callable[[str], Value]] = {
     Kind.REQUEST: _request,
     Kind.TIME: units.parse_time,
     Kind.MILLISECONDS: units.parse_milliseconds,
-    Kind.RATE: _rate,
+    Kind.RATE: units.parse_rate,
     Kind.FLAG: flag,
     Kind.WORD: _word,
     Kind.WORDS: lambda text: tuple(text.replace(",", " ").split()),

@@ -60,7 +60,6 @@ class Remote:
     def __init__(self, port: ports.Port) -> None:
         self._port = port
         self._exited: dict[str, Place] = {}
-        self._torn: set[tuple[tuple[str, str], Place]] = set()
         self.suffix = ""
         self.exp = 0
         self.exp_name = CLASSIC_NAME
@@ -87,7 +86,9 @@ class Remote:
         """Resolve a remote command and hand it to the port. `notes` are the current ones."""
         words, torn = without_torn(REMOTE[name], words)
         for pair in torn:
-            self._warn_of_torn(name, pair, place)
+            written = " ".join(pair)
+            message = f"`{written}` is {''.join(pair)} with a space in it: {name} ignores it"
+            self.warn_once(written, message, place.narrowed(pair[0]))
         given = read(REMOTE[name], words)
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
@@ -118,14 +119,6 @@ class Remote:
             self._port.do(command)
         # Only the values of a command that was sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
-
-    def _warn_of_torn(self, name: str, pair: tuple[str, str], place: Place) -> None:
-        if (pair, place) not in self._torn:
-            self._torn.add((pair, place))
-            self._port.warn(
-                f"`{' '.join(pair)}` is {''.join(pair)} with a space in it: {name} ignores it",
-                place.narrowed(pair[0]),
-            )
 
     def _warn_of_exit(self, command: ports.RemoteCommand) -> None:
         """Warn of a command to a host whose agent EXIT has ended."""

@@ -26,7 +26,6 @@ def test_pair():
         "pair",
         (Node("a", "host", agent=True), Node("b", "host", agent=True)),
         (Link("a", "b", TEN),),
-        {"rate": "10mbit"},
     )
 
 
@@ -35,7 +34,6 @@ def test_star():
         "star",
         (Node("h1", "host", agent=True), Node("h2", "host", agent=True), Node("sw", "switch")),
         (Link("h1", "sw", TEN), Link("h2", "sw", TEN)),
-        {"hosts": "2", "rate": "10mbit"},
     )
 
 
@@ -57,7 +55,6 @@ def test_dumbbell():
             Link("router", "right", TEN),
             Link("right", "server1"),
         ),
-        {"rate": "10mbit"},
     )
 
 
@@ -96,7 +93,6 @@ def test_chain():
             Node("h2", "host", agent=True),
         ),
         (Link("h1", "r1", TEN), Link("r1", "r2", TEN), Link("r2", "h2", TEN)),
-        {"routers": "2", "rate": "10mbit"},
     )
 
 
