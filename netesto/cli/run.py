@@ -126,7 +126,7 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
-    """UsageError if options say what a plan has decided."""
+    """UsageError if an option changes what a plan has settled."""
     if not is_plan(Path(options.script)):
         return
     given = {
@@ -140,7 +140,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise UsageError(
-            f"{option}: {options.script} is a plan, which has decided that",
+            f"{option} has no effect on a plan, and {options.script} is one",
             remedy=f"Make another plan: netesto plan {option} … SCRIPT -o {options.script}",
         )
 

@@ -12,10 +12,10 @@ from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import requests
 from netesto.controller.inventory import load
-from netesto.errors import ScriptError, UsageError, WorldError
+from netesto.errors import Place, ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.plan import STANDARD_INPUT, Warned
+from netesto.language.plan import STANDARD_INPUT, Warned, is_plan
 from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.run import behindlinks, labs, settings, status
 
@@ -65,7 +65,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def format_scripts(options: argparse.Namespace) -> int:
-    """Print scripts in the usual form, write them so, or tell which are not."""
+    """Print scripts in the usual form, write them so, or report which are not."""
     if options.write and _STANDARD_INPUT in options.scripts:
         raise UsageError("standard input cannot be written", remedy="Without -w it is printed.")
     outcome = status.OK
@@ -123,7 +123,13 @@ def _called(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """The text of a script. OSError if it cannot be read, ScriptError if it is not UTF-8."""
+    """The text of a script. OSError if it cannot be read, ScriptError if it is not a script."""
     if path == _STANDARD_INPUT:
         return settings.standard_input()
+    if is_plan(path):
+        raise ScriptError(
+            "this is a plan, not a script",
+            place=Place(str(path), 1),
+            remedy=f"To show its steps: netesto run -n {path}",
+        )
     return interpreter.read_script(path)

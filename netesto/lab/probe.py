@@ -65,7 +65,7 @@ class PathMeasurement(PathRecord):
 
     @property
     def deviation(self) -> float:
-        """The larger relative error of RTT and rate; 0 if nothing was asked for."""
+        """The larger relative error of RTT and rate; 0 if nothing was requested."""
         pairs = (
             (self.asked_rtt_ms, self.measured_rtt_ms),
             (self.asked_rate_bps, self.measured_rate_bps),
@@ -80,15 +80,15 @@ class PathMeasurement(PathRecord):
         )
 
     def describe(self) -> str:
-        """One line: "client1 → server1: RTT 40.1 ms (asked 40 ms), 99.9 Mbit/s (asked …)"."""
+        """One line: "client1 → server1: RTT 40.1 ms (requested 40 ms), 99.9 Mbit/s (…)"."""
         words = []
         if self.measured_rtt_ms is not None:
-            asked = f" (asked {self.asked_rtt_ms:.3g} ms)" if self.asked_rtt_ms else ""
+            asked = f" (requested {self.asked_rtt_ms:.3g} ms)" if self.asked_rtt_ms else ""
             words.append(f"RTT {self.measured_rtt_ms:.3g} ms{asked}")
         if self.asked_rate_bps is not None:
             measured_bps = self.measured_rate_bps
             rate = units.format_rate(measured_bps) if measured_bps else "rate not measured"
-            words.append(f"{rate} (asked {units.format_rate(self.asked_rate_bps)})")
+            words.append(f"{rate} (requested {units.format_rate(self.asked_rate_bps)})")
         return f"{self.source} → {self.destination}: {', '.join(words)}"
 
 

@@ -104,8 +104,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def place(self, exp: int, host: str, path: str) -> Path:
         """The place of a host's file `path` in the experiment; its folder is created.
 
-        0/… and 1/… hold the statistics of all hosts, named after them; the rest is under raw/HOST.
-        A path outside of the experiment, or to another host's file, is refused.
+        0/… and 1/… hold the statistics of all hosts, as HOST.KIND; the rest is under raw/HOST. HOST
+        is `host`, the name in the script, whatever the agent calls its machine. A path outside of
+        the experiment is refused.
         """
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or {"..", "."} & {*parts, host} or "\0" in path:
@@ -113,9 +114,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         if "/" in host or not host:
             raise ResultsError(f"{host!r} is not the name of a host")
         if parts[0] in _FACTS:
-            if len(parts) != 2 or not parts[1].startswith(f"{host}."):
-                raise ResultsError(f"{host}: {path!r} is not a file of this host")
-            found = self.partial(exp).joinpath(*parts)
+            kind = parts[-1].rpartition(".")[2]
+            if len(parts) != 2 or not kind or kind == parts[1]:
+                raise ResultsError(f"{host}: {path!r} is not a file of host statistics")
+            found = self.partial(exp) / parts[0] / f"{host}.{kind}"
         else:
             found = self.partial(exp).joinpath("raw", host, *parts)
         durable.make_folder(found.parent)

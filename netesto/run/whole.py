@@ -154,9 +154,11 @@ class _Whole:
             try:
                 shutil.copytree(folder, place)
             except OSError as error:
-                self._watcher.warn(f"{host}: what it measured is lost: {error}")
+                # copytree reports the files that it could not copy as a list, in one error.
+                wrong = error.strerror or f"{len(error.args[0])} files cannot be written to {place}"
+                self._watcher.warn(f"{host}: data that was not fetched is lost: {wrong}")
                 continue
-            self._watcher.warn(f"{host}: what it measured and could not deliver is in {place}")
+            self._watcher.warn(f"{host}: data that was not fetched is in {place}")
 
     def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
         """Measure the paths that flows will take, before they do."""

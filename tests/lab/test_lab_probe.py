@@ -45,18 +45,22 @@ def test_a_rate_that_was_not_measured_is_not_zero():
 
 
 def test_a_path_in_words():
-    words = "client1 → server1: RTT 40.1 ms (asked 40 ms), 9.99 Mbit/s (asked 10 Mbit/s)"
+    words = "client1 → server1: RTT 40.1 ms (requested 40 ms), 9.99 Mbit/s (requested 10 Mbit/s)"
     assert path().describe() == words
 
 
 def test_a_rate_that_was_not_measured_in_words():
-    words = "client1 → server1: RTT 40.1 ms (asked 40 ms), rate not measured (asked 10 Mbit/s)"
+    words = (
+        "client1 → server1: RTT 40.1 ms (requested 40 ms), rate not measured (requested 10 Mbit/s)"
+    )
     assert path(measured_rate_bps=None).describe() == words
 
 
 def test_five_percent_is_worth_a_warning():
     [warning] = probe.warnings([path(), path(measured_rtt_ms=43.0)])
-    assert warning.endswith("RTT 43 ms (asked 40 ms), 9.99 Mbit/s (asked 10 Mbit/s): 8% off")
+    assert warning.endswith(
+        "RTT 43 ms (requested 40 ms), 9.99 Mbit/s (requested 10 Mbit/s): 8% off"
+    )
 
 
 def test_what_is_nearly_right_is_not_refused():
@@ -67,8 +71,8 @@ def test_twenty_percent_is_refused():
     with pytest.raises(LabError) as caught:
         probe.refuse([path(), path(measured_rtt_ms=50.0)])
     assert str(caught.value) == (
-        "the lab is not what was asked for: client1 → server1: RTT 50 ms (asked 40 ms), "
-        "9.99 Mbit/s (asked 10 Mbit/s): 25% off\n"
+        "the lab is not what was asked for: client1 → server1: RTT 50 ms (requested 40 ms), "
+        "9.99 Mbit/s (requested 10 Mbit/s): 25% off\n"
         "Ask for less, give the machine more rest, or go on with --force."
     )
 

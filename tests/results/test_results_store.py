@@ -181,8 +181,15 @@ def test_statistics_of_hosts_and_raw_data_have_their_places(store, folder):
     assert places == [base / "0/h1.snmp", base / "raw/h1/sockets.bin.gz", base / "raw/h1/a/b.out"]
 
 
+def test_statistics_have_the_name_of_the_host_in_the_script(store, folder):
+    """Its agent may have another: a host's own name, with dots or without."""
+    store.begin(12)
+    places = [store.place(12, "h1", path) for path in ("0/debian.snmp", "1/a.example.net.tc")]
+    assert places == [folder / "12.partial/0/h1.snmp", folder / "12.partial/1/h1.tc"]
+
+
 @pytest.mark.parametrize(
-    "path", ["../x", "a/../../x", "/etc/passwd", "", ".", "0/h2.snmp", "1/h1.d/x", "0", "a\0b"]
+    "path", ["../x", "a/../../x", "/etc/passwd", "", ".", "0/h1", "0/h1.", "1/h1.d/x", "0", "a\0b"]
 )
 def test_path_that_leads_elsewhere_is_refused(store, path):
     store.begin(12)
