@@ -65,8 +65,9 @@ def fresh_id(state: Path) -> str:
     """A name for a lab that no recorded lab has, and no namespace of this machine begins with."""
     for _ in range(ID_ATTEMPTS):
         lab = f"nt{secrets.token_hex(ID_BYTES)}"
-        taken = path_of(state, lab).exists() or (SOCKET_FOLDER / lab).exists()
-        if not taken and not any(NAMESPACE_FOLDER.glob(f"{lab}-*")):
+        # Not Path.exists: the folders may be closed to this user, who builds no lab in them.
+        taken = map(os.path.exists, (path_of(state, lab), SOCKET_FOLDER / lab))
+        if not any(taken) and not any(NAMESPACE_FOLDER.glob(f"{lab}-*")):
             return lab
     raise LabError(f"no free name for a lab after {ID_ATTEMPTS} attempts", remedy=f"See {state}.")
 
@@ -101,7 +102,7 @@ def _lock_of(state: Path, lab: str) -> Path:
 
 def forget_unrecorded(state: Path) -> None:
     """Remove what was left by processes that were killed before they wrote a record."""
-    for lock in state.glob("*.lock"):
+    for lock in _files(state, ".lock"):
         lab = lock.stem
         if not path_of(state, lab).exists() and (taken := life.take(lock)) is not None:
             forget(state, lab)
@@ -183,10 +184,19 @@ def read(path: Path) -> Record:
         raise LabError(f"{path}: not the record of a lab: {error}") from None
 
 
+def _files(state: Path, suffix: str) -> list[Path]:
+    """The files of a state folder with this suffix, by name; none if it does not exist, or is
+    closed to this user, whose labs are not there then."""
+    try:
+        return sorted(path for path in state.iterdir() if path.suffix == suffix)
+    except (FileNotFoundError, PermissionError):
+        return []
+
+
 def read_all(state: Path) -> list[Record]:
     """Every recorded lab, by name."""
     records = []
-    for path in sorted(state.glob("*.json")):
+    for path in _files(state, ".json"):
         try:
             records.append(read(path))
         except LabError:

@@ -132,3 +132,19 @@ def test_cleaning_leaves_living_labs_and_those_that_stay(tmp_path: Path):
     with life.held(tmp_path / "nt3f.lock"):
         assert leftovers.clean(tmp_path) == []
     assert [record.lab for record in records.read_all(tmp_path)] == ["nt3f", "nt40"]
+
+
+def test_labs_in_a_folder_that_is_closed_to_a_user_are_not_theirs(tmp_path: Path):
+    """A user without rights plans a lab for a user-mode kernel, and cleans, beside labs of root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    records.create(tmp_path / "labs", RECORD)
+    tmp_path.chmod(0o700)
+    os.seteuid(65534)
+    try:
+        found = records.read_all(tmp_path / "labs")
+        records.forget_unrecorded(tmp_path / "labs")
+        name = records.fresh_id(tmp_path / "labs")
+    finally:
+        os.seteuid(0)
+    assert (found, name[:2]) == ([], "nt")
