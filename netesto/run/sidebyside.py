@@ -92,6 +92,7 @@ class SideBySide:
         self._on_failure = on_failure
         self._running: dict[str, process.Job] = {}
         self._ended: dict[Task, int] = {}
+        self._killed: dict[Task, str] = {}
         self._retried: set[Task] = set()
         # How many of the tasks, from the first on, have been taken over.
         self._taken = 0
@@ -209,7 +210,13 @@ class SideBySide:
         finally:
             del self._running[task.part.name]
             await job.end()
-        return code if code >= 0 else status.NOT_READY
+        if code >= 0:
+            return code
+        if self._was_interrupted:
+            # Before it could treat that as Ctrl-C.
+            return status.INTERRUPTED
+        self._killed[task] = f"it was ended by {signal.Signals(-code).name}"
+        return status.NOT_READY
 
     def _show(self) -> None:
         done = sum(task.part.seconds for task in self._ended)
@@ -243,7 +250,7 @@ class SideBySide:
         failures = record.get("failures")
         told = failures if isinstance(failures, list) else []
         if code not in {status.OK, status.INTERRUPTED} and not told:
-            told = [_last_words(said) or "it was killed"]
+            told = [self._killed.get(task) or _last_words(said) or f"exit status {code}"]
         if task in self._retried:
             self._watcher.warn(f"{task.part.name}: {'; '.join(map(str, told))}; it was run again")
         else:

@@ -28,7 +28,7 @@ RUN = "2026-11-20T121500.250Z"
 # Arguments: the part's folder, its experiment's number, its status, its exit status, and a file to
 # wait for, "-" for none.
 PART = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
 folder, number, status, code, awaited = Path(sys.argv[1]), *sys.argv[2:]
 deadline = time.monotonic() + 20
@@ -42,6 +42,10 @@ record = {"failures": failures, "ground": "sim", "hosts": {"a": "unix:a"}}
 (folder / "runs" / "RUN.json").write_text(json.dumps(record))
 print(f"part {number}")
 print(f"warning: slow {number}", file=sys.stderr)
+if int(code) < 0:
+    print("ground sim", file=sys.stderr, flush=True)
+    (folder / "runs" / "RUN.json").unlink()
+    os.kill(os.getpid(), -int(code))
 if code == "3":
     print("netesto: no kernel\\nBuild one.", file=sys.stderr)
 sys.exit(int(code))
@@ -186,11 +190,17 @@ def test_a_world_that_is_not_ready_ends_the_run_and_keeps_what_there_is(ground):
     )
 
 
+def test_a_part_that_is_killed_is_told_with_its_signal(ground):
+    ground.codes[1] = -signal.SIGKILL
+    end = ground.run(2, jobs=1)
+    assert (end.status, end.failures) == (3, ("ca=0: it was ended by SIGKILL",))
+
+
 def test_an_interrupted_run_keeps_what_parts_had(ground, store):
     ground.awaited[2] = store.folder / "never"
     threading.Thread(target=interrupt_after, args=(store.folder / "1",)).start()
     end = ground.run(3)
-    assert (end.status, ground.rows) == (130, ["1.0", "1.1"])
+    assert (end.status, end.failures, ground.rows) == (130, (), ["1.0", "1.1"])
 
 
 @pytest.fixture
