@@ -29,6 +29,8 @@ FORMAT = 1
 
 # What every plan begins with, of whatever version.
 BEGINNING = b'{"netesto_plan": '
+# An agent takes no greater numbers of experiments and groups.
+_MAX_NUMBER = 2**31 - 1
 _HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
 MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
@@ -363,10 +365,17 @@ def _finite(text: str) -> float:
 
 
 def _allowed(record: object) -> ports.Step:
-    """The step that a JSON object is. ScriptError if it sets what no script may set."""
+    """The step that a JSON object is. ScriptError if it sets what no script may set, ValueError if
+    it has numbers that no script can have."""
     step = step_of(record)
     if isinstance(step, ports.RemoteCommand):
         permitted.check(step)
+        if not (0 <= step.exp <= _MAX_NUMBER and 0 <= step.group <= _MAX_NUMBER):
+            raise ValueError(f"experiment {step.exp}, group {step.group}")
+    if isinstance(step, ports.DoClient):
+        flow = step.flow
+        if flow.interval_s <= 0 or min(flow.request_bytes, flow.reply_bytes) < 0:
+            raise ValueError(f"{flow}")
     return step
 
 

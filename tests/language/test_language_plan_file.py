@@ -109,6 +109,10 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
         ('_plan": 1,', f'_plan": {"9" * 6000},', ":1: not a plan"),
         ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: not what stands there in a plan: NaN is not a"),
         ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: not what stands there in a plan: 1e999 is not"),
+        ('"exp": 1,', '"exp": -1,', ":6: not what stands there in a plan: experiment -1,"),
+        ('"group": 1', '"group": 4294967296', ":6: not what stands there in a plan: experiment 1,"),
+        ('"interval_s": 0.2', '"interval_s": 0', ":6: not what stands there in a plan: FlowSpec"),
+        ('"request_bytes": 1', '"request_bytes": -1', ":6: not what stands there in a plan: Flow"),
         ('Part", "index": 1', 'Part", "index": 7', ":10: the plan has no part 7"),
     ],
 )
