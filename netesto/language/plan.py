@@ -30,7 +30,7 @@ FORMAT = 1
 # What every plan begins with, of whatever version.
 BEGINNING = b'{"netesto_plan": '
 # An agent takes no greater numbers of experiments and groups.
-_MAX_NUMBER = 2**31 - 1
+_MAX_NUMBER = 2**32 - 1
 _HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
 MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
