@@ -209,13 +209,15 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         chosen = _judged_measures(asked.measures, known, pair)
         judged += [_finding(cell, measure, pair, asked) for measure in chosen]
         if any(runs.failures for runs in pair) and all(runs.undamaged for runs in pair):
-            judged.append(_of_failures(cell, pair))
+            found = _counts(cell, FAILED_RUNS, pair)
+            p, least_p = ranks.fisher(found.failed, found.runs)
+            judged.append(replace(found, p=p, least_p=least_p))
         others = [name for name in known if name not in chosen and _applies(name, pair)]
         told += [_finding(cell, measure, pair, asked) for measure in others]
-    by_measure = [
-        [one for one in told if one.measure == measure and one.change is not None]
-        for measure in USUAL_MEASURES
-    ]
+    beside: list[Finding] = []
+    for measure in known:
+        of_measure = [one for one in told if one.measure == measure and one.change is not None]
+        beside += _with_verdicts(of_measure, asked)
     both = [pair for pair in pairs.values() if pair[1].rows]
     return Comparison(
         "base",
@@ -224,7 +226,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
         asked.threshold_percent,
         asked.is_paired,
         tuple(_with_verdicts(judged, asked)),
-        tuple(one for found in by_measure for one in _with_verdicts(found, asked)),
+        tuple(beside),
         tuple(cell for cell in new_cells if cell not in cells),
         tuple(_remarks(both, factors, folders, asked)),
     )
@@ -304,12 +306,6 @@ def _counts(cell: Cell, measure: str, pair: _Pair) -> Finding:
     base, new = pair
     runs, failed = (base.undamaged, new.undamaged), (base.failures, new.failures)
     return Finding(cell, measure, (), (), runs, failed)
-
-
-def _of_failures(cell: Cell, pair: _Pair) -> Finding:
-    found = _counts(cell, FAILED_RUNS, pair)
-    p, least_p = ranks.fisher(found.failed, found.runs)
-    return replace(found, p=p, least_p=least_p)
 
 
 def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:

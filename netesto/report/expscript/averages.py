@@ -43,19 +43,6 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How rows are merged. `weight` names a column of weights for the means, "" for none.
-
-    With `skip_missing`, a mean is taken over the cells that are there; without, as the classic
-    tool did, one missing cell makes the mean `...`.
-    """
-
-    statistics: tuple[Statistic, ...] = ()
-    skip_missing: bool = False
-    weight: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Key:
     """`is_text`: cells agree as texts, though they may look like numbers."""
 
@@ -147,8 +134,21 @@ def _statistic(column: str, word: str) -> Statistic:
     )
 
 
-def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
-    """Merge the selected rows that agree in the columns of `text`; the others are gone."""
+def average(
+    view: View,
+    text: str,
+    *,
+    statistics: Sequence[Statistic],
+    skip_missing: bool,
+    weight: str,
+    warn: Warn,
+) -> View:
+    """Merge the selected rows that agree in the columns of `text`; the others are gone.
+
+    `weight` names a column of weights for the means, "" for none. With `skip_missing`, a mean is
+    taken over the cells that are there; without, as the classic tool did, one missing cell makes
+    the mean `...`.
+    """
     keys = _keys(text, view.data, warn=warn)
     data = view.data.take(view.rows)
     groups = _group(keys, data.columns, data.count)
@@ -158,8 +158,8 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
         _Merged,
         groups=groups,
         is_formatted=data.formatted,
-        skip_missing=options.skip_missing,
-        weights=_weights(view, options),
+        skip_missing=skip_missing,
+        weights=_weights(view, weight),
     )
     columns: dict[str, Column] = {}
     for name, column in data.columns.items():
@@ -173,7 +173,7 @@ def average(view: View, text: str, options: Options, *, warn: Warn) -> View:
             columns[name] = merge(column).kept_if_equal()
         else:
             columns[name] = merge(column).mean()
-        for statistic in options.statistics:
+        for statistic in statistics:
             if statistic.column == name:
                 columns |= _statistic_columns(statistic, column, groups, warn=warn)
     columns[COUNT] = _count(data.columns.get(COUNT), groups)
@@ -250,10 +250,10 @@ def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
     return Column.computed(column.name, texts=texts, decimals=column.decimals)
 
 
-def _weights(view: View, options: Options) -> Floats | None:
-    if not options.weight:
+def _weights(view: View, column: str) -> Floats | None:
+    if not column:
         return None
-    weights = view.column(options.weight, what="AverageWeight").take(view.rows).numbers
+    weights = view.column(column, what="AverageWeight").take(view.rows).numbers
     return np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
 
 
@@ -269,10 +269,9 @@ class _Merged:
 
     def kept_if_equal(self) -> Column:
         """The text that all members have in common, else `...`."""
-        column, everything = self.column, np.arange(len(self.groups.first))
-        return Column.computed(
-            column.name, texts=lambda: self._texts_of(everything), decimals=column.decimals
-        )
+        every = np.arange(len(self.groups.first))
+        column, decimals = self.column.name, self.column.decimals
+        return Column.computed(column, texts=lambda: self._texts_of(every), decimals=decimals)
 
     def mean(self) -> Column:
         exact = self._exact if self.is_formatted else None
@@ -379,7 +378,8 @@ def _value(statistic: Statistic, values: Floats) -> float | None:
     if not len(values):
         return None
     if statistic.percent is not None:
-        return estimates.percentile(values, statistic.percent)
+        # Between neighbours linearly: definition 7 of R. Hyndman, Y. Fan, 1996.
+        return float(np.percentile(values, statistic.percent))
     if statistic.confidence is not None:
         return estimates.mean_half_width(values, confidence=statistic.confidence)
     match statistic.word:

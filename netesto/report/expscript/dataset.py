@@ -98,21 +98,18 @@ class Column:
 
     def take(self, rows: Integers) -> "Column":
         """These rows, in this order; nothing is converted yet."""
-        return Column(
-            self.name,
-            texts=lambda among: self._some_texts(rows if among is None else rows[among]),
-            numbers=lambda among: self._some_numbers(rows if among is None else rows[among]),
-            decimals=self.decimals,
-        )
 
-    def _some_texts(self, rows: Integers) -> list[str]:
-        """From all where they are converted already, else only these."""
-        return _some(self.texts, rows) if "texts" in vars(self) else self._read_texts(rows)
+        def texts(among: Integers | None) -> list[str]:
+            chosen = rows if among is None else rows[among]
+            # From all where they are converted already, else only these.
+            return _some(self.texts, chosen) if "texts" in vars(self) else self._read_texts(chosen)
 
-    def _some_numbers(self, rows: Integers) -> Parsed:
-        if "_parsed" in vars(self):
-            return _some_parsed(self._parsed, rows)
-        return self._read_numbers(rows)
+        def numbers(among: Integers | None) -> Parsed:
+            chosen = rows if among is None else rows[among]
+            is_known = "_parsed" in vars(self)
+            return _some_parsed(self._parsed, chosen) if is_known else self._read_numbers(chosen)
+
+        return Column(self.name, texts=texts, numbers=numbers, decimals=self.decimals)
 
 
 def _some(texts: list[str], rows: Integers | None) -> list[str]:

@@ -86,11 +86,6 @@ def mean_half_width(values: Floats, *, confidence: float = 0.95) -> float | None
     return quantile * deviation / math.sqrt(len(values))
 
 
-def percentile(values: Floats, percent: float) -> float:
-    """Between neighbours linearly: definition 7 of R. Hyndman, Y. Fan, 1996."""
-    return float(np.percentile(values, percent))
-
-
 @lru_cache(maxsize=4096)
 def order_statistics(count: int, percent: float, confidence: float) -> tuple[int, int] | None:
     """The ranks, from 1, of the two of `count` values between which a percentile lies.

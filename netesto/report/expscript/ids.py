@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -27,6 +28,7 @@ class Written(Protocol):
     def numbers(self) -> Floats: ...
 
 
+@dataclass(frozen=True)
 class Ids:
     """What the ids of some files are: pairs of whole numbers, or, in other files, plain numbers.
 
@@ -35,14 +37,13 @@ class Ids:
     number that it looks like, and nothing is done.
     """
 
-    def __init__(self, ours: Sequence[Written], others: Sequence[Written]) -> None:
-        self.ours = tuple(ours)
-        self.others = tuple(others)
+    ours: tuple[Written, ...] = ()
+    others: tuple[Written, ...] = ()
 
     @classmethod
     def of(cls, ids: Written, names: Iterable[str]) -> "Ids":
         """Of one file with columns of these names."""
-        return cls([ids], []) if NUMBER in names else cls([], [ids])
+        return cls(ours=(ids,)) if NUMBER in names else cls(others=(ids,))
 
     def with_files(self, more: "Ids") -> "Ids":
         """Of these files and more."""

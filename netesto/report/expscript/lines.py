@@ -30,15 +30,6 @@ class Line:
         return self.text.partition("=")[0].strip().lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A key and its value; `value` is None for a word without `=`."""
-
-    key: str
-    value: str | None
-    place: Place = field(compare=False)
-
-
 def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
     """The lines of a script file. ScriptError if it cannot be read or is not text."""
     try:
@@ -109,8 +100,11 @@ def replace_variables(
     return _VARIABLE.sub(value, text)
 
 
-def command(text: str, place: Place) -> Command | None:
-    """Split at the first `=`; None for nothing and for a comment. ScriptError without an `=`."""
+def command(text: str, place: Place) -> tuple[str, str] | None:
+    """The key and the value, split at the first `=`; None for nothing and for a comment.
+
+    ScriptError without an `=`, unless the word means something alone.
+    """
     text = text.strip()
     if not text or text.startswith("#"):
         return None
@@ -118,7 +112,7 @@ def command(text: str, place: Place) -> Command | None:
     key = key.strip()
     if not equals:
         if key.lower() in BARE_WORDS:
-            return Command(key, None, place)
+            return key, ""
         raise ScriptError(
             f"{key!r} has no value",
             place=place,
@@ -126,7 +120,7 @@ def command(text: str, place: Place) -> Command | None:
         )
     if not key:
         raise ScriptError("missing name before '='", place=place, remedy="write key=value")
-    return Command(key, unquoted(value), place)
+    return key, unquoted(value)
 
 
 def unquoted(value: str) -> str:

@@ -70,8 +70,10 @@ def _marks_of(texts: Sequence[str], numeric: Booleans) -> NDArray[np.int8]:
     return marks
 
 
-def _of_mask(mask: Booleans, marks: NDArray[np.int8]) -> _Cells:
-    return _Cells(mask.astype(np.float64), marks)
+def _of_mask(mask: Booleans, marks: NDArray[np.int8] | None = None) -> _Cells:
+    """1 where it is true, else 0; every cell has an answer unless it is marked."""
+    fine = np.zeros(len(mask), dtype=np.int8)
+    return _Cells(mask.astype(np.float64), fine if marks is None else marks)
 
 
 # ---- functions ---------------------------------------------------------------------------
@@ -128,8 +130,8 @@ def _if(arguments: _Arguments) -> _Cells:
 def _of_pair(true: Callable[[str, str], bool]) -> Callable[[_Arguments], _Cells]:
     def call(arguments: _Arguments) -> _Cells:
         first, second = (argument.written() for argument in arguments)
-        mask = np.array([true(a, b) for a, b in zip(first, second, strict=True)], dtype=np.bool_)
-        return _of_mask(mask, np.zeros(len(mask), dtype=np.int8))
+        pairs = zip(first, second, strict=True)
+        return _of_mask(np.array([true(a, b) for a, b in pairs], dtype=np.bool_))
 
     return call
 
@@ -274,7 +276,7 @@ def _compare_id(operator: str, written: str, data: Dataset) -> _Cells:
             return _of_mask(_COMPARISONS[operator](data.ids.order(column), place), cells.marks)
     if operator in _COMPARISONS or equal is None:
         return _operate(operator, [cells, _of_texts([written] * data.count)])
-    return _of_mask(equal if operator == "==" else ~equal, np.zeros(data.count, dtype=np.int8))
+    return _of_mask(equal if operator == "==" else ~equal)
 
 
 def _compare_any(operator: str, cells: _Arguments) -> _Cells:
@@ -284,8 +286,7 @@ def _compare_any(operator: str, cells: _Arguments) -> _Cells:
     same = np.array([a == b for a, b in pairs], dtype=np.bool_)
     both = (first.marks == _FINE) & (second.marks == _FINE)
     equal = np.where(both, first.numbers == second.numbers, same)
-    fine = np.zeros(len(equal), dtype=np.int8)
-    return _of_mask(equal if operator == "==" else ~equal, fine)
+    return _of_mask(equal if operator == "==" else ~equal)
 
 
 # ---- the two spellings -------------------------------------------------------------------

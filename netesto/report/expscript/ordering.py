@@ -1,53 +1,40 @@
 """Sort: the order of the selected rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
-from netesto.report.expscript.csvcells import Floats
+from netesto.report.expscript.csvcells import Floats, Integers
 from netesto.report.expscript.dataset import EXP, Column, View
 from netesto.report.expscript.lines import items
 from netesto.units import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    column: str
-    descending: bool
+def sort(view: View, text: str) -> View:
+    """Order the selection: `a,-b` is by a, then by b downwards; equal rows keep their order.
 
-
-def parse(text: str, names: tuple[str, ...]) -> tuple[Key, ...]:
-    """`a,-b`: by a, then by b downwards. A name that begins with `-` is found as well."""
-    keys: list[Key] = []
-    for item in items(text):
-        descending = item.startswith("-") and item not in names
-        keys.append(Key(item[1:].strip() if descending else item, descending))
+    Numbers come before rates, times (100mbit before 1gbit) and texts; missing cells, `*` and `...`
+    come last, upwards and downwards. ScriptError for an unknown column.
+    """
+    keys = items(text)
     if not keys:
         raise ScriptError(
             "Sort: no column", remedy="Sort=bw,-rate sorts by bw, then rate downwards"
         )
-    return tuple(keys)
-
-
-def sort(view: View, text: str) -> View:
-    """Order the selection; equal rows keep their order. ScriptError for an unknown column.
-
-    Numbers come before rates, times (100mbit before 1gbit) and texts; missing cells, `*` and `...`
-    come last, upwards and downwards.
-    """
     rows = view.rows
-    for key in reversed(parse(text, view.data.names)):
-        column = view.column(key.column, what="Sort").take(rows)
-        numbers = view.data.ids.order(column) if key.column == EXP else column.numbers
-        rows = rows[_order(column, numbers, descending=key.descending)]
+    for key in reversed(keys):
+        # A name that begins with `-` is found as well.
+        descending = key.startswith("-") and key not in view.data.names
+        name = key[1:].strip() if descending else key
+        column = view.column(name, what="Sort").take(rows)
+        numbers = view.data.ids.order(column) if name == EXP else column.numbers
+        rows = rows[_order(column, numbers, descending=descending)]
     return replace(view, rows=rows)
 
 
-def _order(
-    column: Column, numbers: Floats, *, descending: bool
-) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _order(column: Column, numbers: Floats, *, descending: bool) -> Integers:
     sign = -1 if descending else 1
     texts = column.texts
     places = _places({texts[row] for row in np.flatnonzero(~column.numeric).tolist()})

@@ -26,10 +26,6 @@ class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
     """`end` stops everything, also the scripts that sourced this one."""
 
 
-def _quiet(_: str) -> None:
-    """Discards the text."""
-
-
 class Runner:
     """Runs one script, or the words of one command line. Nothing is written yet.
 
@@ -42,8 +38,8 @@ class Runner:
     def __init__(
         self,
         *,
-        warn: Callable[[str], None] = _quiet,
-        tell: Callable[[str], None] = _quiet,
+        warn: Callable[[str], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
         strict: bool = False,
         explain: bool = False,
         out: Path | None = None,
@@ -138,10 +134,10 @@ class Runner:
             command = lines.command(self._replaced(line.text), line.place)
             if command is not None:
                 try:
-                    self._do(command.key, command.value or "")
+                    self._do(*command)
                 except RecursionError:
                     raise ScriptError(
-                        f"{command.key}: too deeply nested", remedy="write it in several steps"
+                        f"{command[0]}: too deeply nested", remedy="write it in several steps"
                     ) from None
 
     def _do(self, key: str, value: str) -> None:
@@ -176,7 +172,7 @@ class Runner:
 
     def _run_nested(self, line: Line, body: Sequence[Line], otherwise: Sequence[Line]) -> None:
         command = lines.command(self._replaced(line.text), line.place)
-        value = (command.value or "").strip() if command is not None else ""
+        value = "" if command is None else command[1].strip()
         if line.word == "for":
             name, values = self._loop(value)
             for one in values:
@@ -224,10 +220,10 @@ class Runner:
             self._place = outer
 
     def _replaced(self, text: str) -> str:
-        return lines.replace_variables(text, self._variables, unknown=self._unknown_variable)
+        def unknown(name: str) -> None:
+            self._warn(f"unknown variable ${name} is left as it is; $$ writes a dollar sign")
 
-    def _unknown_variable(self, name: str) -> None:
-        self._warn(f"unknown variable ${name} is left as it is; $$ writes a dollar sign")
+        return lines.replace_variables(text, self._variables, unknown=unknown)
 
     def _warn(self, text: str) -> None:
         if self._strict:

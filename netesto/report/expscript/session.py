@@ -220,8 +220,14 @@ class Session:
             self._options.get("Stats"), view.data.names, warn=self._warn
         )
         skips = self._options.chosen("AverageMissing", "poison", "skip") == "skip"
-        how = averages.Options(statistics, skips, self._options.get("AverageWeight"))
-        return averages.average(view, text, how, warn=self._warn)
+        return averages.average(
+            view,
+            text,
+            statistics=statistics,
+            skip_missing=skips,
+            weight=self._options.get("AverageWeight"),
+            warn=self._warn,
+        )
 
     # ---- tables --------------------------------------------------------------------------
 

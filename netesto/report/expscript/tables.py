@@ -176,7 +176,7 @@ def percent(view: View, *, titles: Mapping[str, str]) -> Table:
         [view.data.columns[column].texts[row] for column in shown] for row in view.rows.tolist()
     ]
     first = texts[0] if texts else []
-    rows = [Row(tuple(Cell(_one_decimal(text)) for text in first))] if texts else []
+    rows = [Row(tuple(Cell(numerals.fixed(text, 1)) for text in first))] if texts else []
     rows += [
         Row(tuple(Cell(_change(text, base)) for text, base in zip(row, first, strict=True)))
         for row in texts[1:]
@@ -185,10 +185,6 @@ def percent(view: View, *, titles: Mapping[str, str]) -> Table:
         Heading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown
     )
     return Table(headings, tuple(rows))
-
-
-def _one_decimal(text: str) -> str:
-    return numerals.fixed(text, 1)
 
 
 def _change(text: str, base: str) -> str:
@@ -200,7 +196,7 @@ def _change(text: str, base: str) -> str:
         # 1M in every row was a text for the classic tool; only a change says more.
         return text
     if start == 0:
-        return _one_decimal(text)
+        return numerals.fixed(text, 1)
     change = (value - start) / start * 100
     return f"{'+' if change > 0 else '-'}{abs(change):6.1f}%"
 
