@@ -227,10 +227,7 @@ class _Parser:
 
     def _arguments(self) -> tuple[Expression, ...]:
         self._take()
-        if self._sees(")"):
-            self._take()
-            return ()
-        arguments = [self._expression(0)]
+        arguments = [] if self._sees(")") else [self._expression(0)]
         while self._sees(","):
             self._take()
             arguments.append(self._expression(0))

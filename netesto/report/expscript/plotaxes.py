@@ -23,11 +23,19 @@ MAX_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The X axis: where each X text stands, and how far neighbours are apart."""
+    """The X axis, and how far neighbours are apart. `find`: where a text stands, None for one that
+    has no place."""
 
     scale: Scale
-    of: Callable[[str], float]
+    find: Callable[[str], float | None]
     spacing: float
+
+    def of(self, text: str) -> float:
+        """Where the X of a sample stands."""
+        found = self.find(text)
+        if found is None:
+            raise ValueError(f"{text!r} has no place on the X axis")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ def x_places(frame: Frame) -> Places:
     if uniform or frame.wanted.has_pairs or len(values) < len(texts):
         index = {text: float(place) for place, text in enumerate(texts)}
         labels = tuple(Tick(place, text) for text, place in index.items())
-        return Places(Scale(-0.6, len(texts) - 0.4, labels), index.__getitem__, 1.0)
+        return Places(Scale(-0.6, len(texts) - 0.4, labels), index.get, 1.0)
     far = min(values) > 0 and max(values) / min(values) > ticks.LOG_RATIO
     return _numeric_places(values, logarithmic=far, is_bars=frame.kind in BARS)
 
@@ -79,11 +87,11 @@ def x_places(frame: Frame) -> Places:
 def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool) -> Places:
     """Numbers on a scale; a logarithmic one holds powers of ten, so that bars stay equally wide."""
 
-    def place(text: str) -> float:
+    def find(text: str) -> float | None:
         value = numerals.drawable(text)
-        if value is None:
-            raise ValueError(f"{text!r} has no place among numbers")
-        return math.log10(value) if logarithmic else value
+        if value is None or not logarithmic:
+            return value
+        return math.log10(value) if value > 0 else None
 
     places = sorted({math.log10(value) if logarithmic else value for value in values})
     gaps = np.diff(places)
@@ -103,7 +111,7 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
     inside = tuple(tick for tick in labels if low <= tick.position <= high)
     if len(inside) < ticks.MIN_TICKS and len(places) <= LABELLED_VALUES:
         inside = tuple(Tick(one, ticks.label(10**one if logarithmic else one, 1)) for one in places)
-    return Places(Scale(low, high, inside), place, spacing)
+    return Places(Scale(low, high, inside), find, spacing)
 
 
 def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence[str]) -> Vertical:

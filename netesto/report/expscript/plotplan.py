@@ -133,7 +133,7 @@ def _over_x(frame: Frame) -> Plot:
         right=right.axis if right else None,
         right_names=_right_names(frame),
         bar_width=BAR_SHARE * places.spacing / (len(frame.labels) if frame.kind == "bars" else 1),
-        upright=reference_lines(frame.request, "plotVLines", places.scale, _place_or_none(places)),
+        upright=reference_lines(frame.request, "plotVLines", places.scale, places.find),
     )
     return replace(plot, remarks=_remarks(frame, plot))
 
@@ -153,16 +153,6 @@ def _plot(frame: Frame, x: Axis, left: Axis, traces: Callable[[str], Sequence[Tr
         style=style(frame.request),
         across=reference_lines(frame.request, "plotHLines", left.scale, numerals.drawable),
     )
-
-
-def _place_or_none(places: Places) -> Callable[[str], float | None]:
-    def find(text: str) -> float | None:
-        try:
-            return places.of(text)
-        except (KeyError, ValueError):
-            return None
-
-    return find
 
 
 def _trace(

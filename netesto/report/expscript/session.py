@@ -243,7 +243,13 @@ class Session:
         table = tables.build(
             view,
             titles=titles,
-            link=lambda row: self._link(view, row),
+            link=partial(
+                dataset.link,
+                view.data,
+                prefix=self._prefix,
+                page=self._page,
+                out_folder=None if self._reporting.out is None else self._reporting.folder,
+            ),
             changes=self._changes,
             change_column=self._options.get("rowColorChange"),
             name=name,
@@ -252,28 +258,17 @@ class Session:
         if self._values.get("PercentTable", "off").strip().lower() != "off":
             self._add_table(tables.percent(view, titles=titles), is_percent=True)
 
-    def _link(self, view: View, row: int) -> str:
-        folder = None if self._reporting.out is None else self._reporting.folder
-        return dataset.link(view.data, row, prefix=self._prefix, page=self._page, out_folder=folder)
-
     def _add_table(self, table: Table, *, is_percent: bool = False) -> None:
         forms = self._forms("tableFormats", tuple(tables.FORMS), "") if table.name else []
-        paths = [
-            self._keep(
-                TABLES,
-                table.name,
-                form,
-                tables.FORMS[form](table).encode(errors="backslashreplace"),
-            )
-            for form in forms
-        ]
+        written = [(form, tables.FORMS[form](table)) for form in forms]
+        contents = [(form, text.encode(errors="backslashreplace")) for form, text in written]
         self.blocks.append(
             TableBlock(
                 table,
                 identity=f"table{len(self.blocks) + 1}",
                 steps=() if is_percent else self._told_steps(),
                 is_percent=is_percent,
-                files=self._links(paths),
+                files=self._keep(TABLES, table.name, contents),
             )
         )
 
@@ -301,14 +296,13 @@ class Session:
         every = ", ".join(drawing.FORMATS)
         forms = self._forms("plotFormats", drawing.FORMATS, every) if name else []
         drawn = drawing.draw_plot(plot, list(dict.fromkeys(("svg", *forms))))
-        paths = [self._keep(PLOTS, name, form, drawn[form]) for form in forms]
         self.blocks.append(
             PlotBlock(
                 plot,
                 drawn["svg"].decode(),
                 identity=f"plot{len(self.blocks) + 1}",
                 steps=self._told_steps(),
-                files=self._links(paths),
+                files=self._keep(PLOTS, name, [(form, drawn[form]) for form in forms]),
             )
         )
 
@@ -330,23 +324,25 @@ class Session:
                 )
         return forms
 
-    def _keep(self, folder: Path, name: str, form: str, content: bytes) -> Path:
-        """A file to be written beside the page, once everything has gone well."""
-        if _FILE_NAME.fullmatch(name) is None or name in {".", ".."}:
+    def _keep(
+        self, folder: Path, name: str, contents: Sequence[tuple[str, bytes]]
+    ) -> tuple[str, ...]:
+        """Files with their suffixes, to be written beside the page once everything has gone well.
+
+        Their links are relative to the page; none if it is not known where the page will be.
+        """
+        if contents and (_FILE_NAME.fullmatch(name) is None or name in {".", ".."}):
             raise ScriptError(
                 f"{name!r} cannot name a file", remedy="a name has no folder and no suffix"
             )
-        path = self._reporting.folder / folder / f"{name}.{form}"
-        if path in self.files:
-            self._warn(f"{path} is made twice; the later one stays")
-        self.files[path] = content
-        return path
-
-    def _links(self, paths: Sequence[Path]) -> tuple[str, ...]:
-        """Relative to the page; none if it is not known where the page will be."""
+        for form, content in contents:
+            path = self._reporting.folder / folder / f"{name}.{form}"
+            if path in self.files:
+                self._warn(f"{path} is made twice; the later one stays")
+            self.files[path] = content
         if self._reporting.out is None:
             return ()
-        return tuple(path.relative_to(self._reporting.folder).as_posix() for path in paths)
+        return tuple((folder / f"{name}.{form}").as_posix() for form, _ in contents)
 
     def _heading(self, text: str, *, level: int = 2) -> None:
         self.blocks.append(Heading(text, level, anchor=f"section{len(self.blocks) + 1}"))
