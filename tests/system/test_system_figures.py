@@ -129,8 +129,7 @@ def test_figure_8_has_the_fairness_of_its_rows(rates: Outcome):
     whole = [row for row in rates.rows if row["exp"].endswith(".0")]
     assert len(whole) == 4
     assert [(row[0], row[-1]) for row in cells[1:]] == [
-        (row["exp"], str(numerals.truncated(float(row["rateMax"]) / float(row["rateMin"]))))
-        for row in whole
+        (row["exp"], numerals.cut(float(row["rateMax"]) / float(row["rateMin"]))) for row in whole
     ]
     assert {"cubic", "reno", "Flows per host (3 hosts)"} <= texts(plot)
 

@@ -303,7 +303,7 @@ class _Merged:
 
     def _mean_texts(self) -> list[str]:
         means, is_mean = self._means()
-        write = repr if self.is_formatted else _cut
+        write = repr if self.is_formatted else numerals.cut
         texts = [write(mean) for mean in means.tolist()]
         others = np.flatnonzero(~is_mean)
         for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
@@ -328,10 +328,6 @@ class _Merged:
             same = all(texts[row] == first for row in members[group].tolist())
             shown.append(first if same else numerals.DIFFERENT)
         return shown
-
-
-def _cut(mean: float) -> str:
-    return numerals.plain(numerals.truncated(mean))
 
 
 def _count(before: Column | None, groups: _Groups) -> Column:

@@ -40,12 +40,12 @@ class _Cells:
     texts: Callable[[], list[str]] | None = None
     is_text: bool = False
 
-    def written(self) -> list[str]:
+    def written(self, write: Callable[[float], str] = numerals.plain) -> list[str]:
         """As text: what joining joins, and what the table shows."""
         if self.texts is not None:
             return self.texts()
         return [
-            numerals.plain(number) if mark == _FINE else _MARKS[mark]
+            write(number) if mark == _FINE else _MARKS[mark]
             for number, mark in zip(self.numbers.tolist(), self.marks.tolist(), strict=True)
         ]
 
@@ -346,12 +346,7 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
     values = np.where(numeric, cells.numbers, np.nan)
     return Column.computed(
         name,
-        texts=lambda: [
-            repr(value) if fine else _MARKS[mark]
-            for value, fine, mark in zip(
-                values.tolist(), numeric.tolist(), cells.marks.tolist(), strict=True
-            )
-        ],
+        texts=lambda: _some(cells, None).written(repr),
         numbers=lambda: (values, numeric),
         decimals=decimals,
     )
@@ -374,7 +369,7 @@ def _some(cells: _Cells, rows: Integers | None) -> _Cells:
 def add_older(view: View, *, first: str, operator: str, second: str, name: str) -> View:
     """The older spelling: two operands, columns or numbers. ScriptError if it is invalid.
 
-    Without formatting the results are cut as the classic tool did (numerals.truncated); joined
+    Without formatting the results are cut as the classic tool did (numerals.cut); joined
     texts have a `_` between them.
     """
     if not name:
@@ -403,9 +398,7 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
                 default=view.data.decimals,
             )  # fmt: skip
         return view.with_column(_column(name, cells, view.data, decimals))
-    cut = [numerals.truncated(value) for value in cells.numbers.tolist()]
-    texts = _Cells(np.array(cut, dtype=np.float64), cells.marks).written()
-    return view.with_column(Column.of(name, texts))
+    return view.with_column(Column.of(name, cells.written(numerals.cut)))
 
 
 def _older_operand(data: Dataset, key: str, text: str) -> _Cells:

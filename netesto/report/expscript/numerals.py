@@ -88,16 +88,17 @@ def shown_value(value: float) -> float:
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 
-def truncated(value: float) -> float:
-    """Cut, not rounded: two decimals up to 100, one up to 1000, none above.
+def cut(value: float) -> str:
+    """As plain, but cut, not rounded: two decimals up to 100, one up to 1000, none above.
 
     The classic tool wrote ratios and means so, and figure 8 of the paper shows it: 2.8/1.6 is 1.74.
     """
     if not math.isfinite(value):
-        return value
+        return plain(value)
     decimals = 2 if abs(value) <= 100 else 1 if abs(value) <= 1000 else 0
     # Of the digits as written, not of a product: 9.2 * 100 is 919.9…, and 9.2 is not 9.19.
-    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_DOWN, _WIDE))
+    digits = Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_DOWN, _WIDE)
+    return plain(float(digits))
 
 
 def fixed(text: str, decimals: int) -> str:

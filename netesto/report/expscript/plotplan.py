@@ -53,14 +53,8 @@ def plan(view: View, request: Options) -> Plot | None:
         return None
     panels = samples.panels(found, are_pairs=wanted.facet == EXP and view.data.ids.mislead)
     frame = Frame(request, kind, wanted, found, wanted.labels, panels)
-    frame = _with_repeats(frame)
-    match kind:
-        case "cdf":
-            return _cdf(frame)
-        case "box":
-            return _boxes(frame)
-        case _:
-            return _over_x(frame)
+    make = {"cdf": _cdf, "box": _boxes}.get(kind, _over_x)
+    return make(_with_repeats(frame))
 
 
 def _wanted(view: View, request: Options) -> Wanted:
