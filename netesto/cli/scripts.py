@@ -12,10 +12,10 @@ from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import requests
 from netesto.controller.inventory import load
-from netesto.errors import Place, ScriptError, UsageError, WorldError
+from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.plan import STANDARD_INPUT, Warned, is_plan
+from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.run import behindlinks, labs, settings, status
 
@@ -126,10 +126,4 @@ def _read(path: Path) -> str:
     """The text of a script. OSError if it cannot be read, ScriptError if it is not a script."""
     if path == _STANDARD_INPUT:
         return settings.standard_input()
-    if is_plan(path):
-        raise ScriptError(
-            "this is a plan, not a script",
-            place=Place(str(path), 1),
-            remedy=f"To show its steps: netesto run -n {path}",
-        )
     return interpreter.read_script(path)

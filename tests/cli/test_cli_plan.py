@@ -100,24 +100,6 @@ def test_what_a_plan_has_decided_is_refused(command, words, capsys):
     assert (status, capsys.readouterr().err) == (2, told)
 
 
-@pytest.mark.parametrize("command", [("check",), ("fmt",), ("fmt", "-w"), ("fmt", "--check")])
-def test_a_plan_is_not_taken_for_a_script(here, command, capsys):
-    cli.main(["plan", "a.nts", "-o", "plan.json"])
-    before = (here / "plan.json").read_bytes()
-    status = cli.main([*command, "plan.json"])
-    shown = capsys.readouterr().err.splitlines()[:2]
-    assert (status, shown, (here / "plan.json").read_bytes()) == (
-        2,
-        [
-            "plan.json:1:1: error: this is a plan, not a script"
-            if command == ("check",)
-            else "plan.json:1:1: this is a plan, not a script",
-            "To show its steps: netesto run -n plan.json",
-        ],
-        before,
-    )
-
-
 def test_a_plan_that_was_changed_is_refused(here, capsys):
     cli.main(["plan", "a.nts", "-o", "plan.json"])
     text = (here / "plan.json").read_text()
