@@ -89,7 +89,7 @@ def _path(options: argparse.Namespace) -> int:
     source, destination = (_address(built, host) for host in (options.source, options.destination))
     if source == destination:
         raise UsageError(f"lab path: from {options.source} to itself")
-    ports = range(options.sport, options.sport + 1) if options.sport else _any_ports()
+    first, count = (options.sport, 1) if options.sport else (ways.FIRST_PORT, SAMPLE_FLOWS)
     flows = [
         Flow(
             source=source,
@@ -98,16 +98,12 @@ def _path(options: argparse.Namespace) -> int:
             destination_port=options.dport,
             protocol="udp" if options.udp else "tcp",
         )
-        for port in ports
+        for port in range(first, first + count)
     ]
     shares = Counter(map(ways.describe, ways.trace_all(ways.Map.of_record(built.record), flows)))
     for way, count in sorted(shares.items()):
         printing.out(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
     return status.OK
-
-
-def _any_ports() -> range:
-    return range(ways.FIRST_PORT, ways.FIRST_PORT + SAMPLE_FLOWS)
 
 
 def _address(built: Lab, host: str) -> Address:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from netesto.language import ast
-from netesto.language.dimensions import counted, kind_of, unit_of
+from netesto.language.dimensions import counted, kind_of, measured, unit_of
 from netesto.language.expressions import (
     COMPARISONS,
     Value,
@@ -252,10 +252,7 @@ def _no_column(name: str, columns: Iterable[str]) -> ColumnError:
 
 def _number(tree: ast.Number) -> Value:
     value = number(tree.text)
-    found = quantity(tree.text)
-    if found is None:
-        raise MisuseError(f"{tree.text} is not a number with a unit", near=(tree.text,))
-    return found.value if value is None else value
+    return measured(tree.text).value if value is None else value
 
 
 def falsehood(made: Claim, columns: Mapping[str, str], *, exp: int | None = None) -> str:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from netesto.language import ast
 from netesto.language.expressions import COMPARISONS, check_comparable
 from netesto.language.scope import MisuseError
-from netesto.units import Kind, quantity
+from netesto.units import Kind, Quantity, quantity
 
 # What columns of exp.csv count, and what one of them is in bytes, seconds or bit/s (results.md, 2).
 # The others are unknown: OTHER may fill them with anything.
@@ -27,10 +27,7 @@ def kind_of(tree: ast.Expression) -> Kind:
     compared or added."""
     match tree:
         case ast.Number(text=text):
-            found = quantity(text)
-            if found is None:
-                raise MisuseError(f"{text} is not a number with a unit", near=(text,))
-            return found.kind
+            return measured(text).kind
         case ast.Name(text=name):
             return counted(name)[0]
         case ast.Unary(operator="-" | "+", operand=operand):
@@ -56,6 +53,14 @@ def kind_of(tree: ast.Expression) -> Kind:
             return Kind.NUMBER
         case _:
             return Kind.NUMBER
+
+
+def measured(text: str) -> Quantity:
+    """A number of a claim, with its unit if it has one. MisuseError for anything else."""
+    found = quantity(text)
+    if found is None:
+        raise MisuseError(f"{text} is not a number with a unit", near=(text,))
+    return found
 
 
 def _leaf(tree: ast.Expression, kind: Kind) -> str:

@@ -170,10 +170,7 @@ class Machine:
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
             self.check_factors()
             self.remote.warn_once("left", message, command.place)
-            self.remote.wait_for_left(exp)
-            notes = self.remote.notes_of(exp)
-            self.remote.finish(exp)
-            self.process(exp, notes, command.place)
+            self.process(exp, self.remote.finish_left(exp), command.place)
 
     def check_factors(self) -> None:
         """MisuseError if a variable no longer has the value that the running cell gave it."""

@@ -22,10 +22,9 @@ from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
 from netesto.language.walk import macro_arguments, unknown_command
 
-# Commands that can be tried before a run, and those whose words can be tried one by one.
+# Commands that can be tried before a run; the words of LAB one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
 _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
-_TRIED_BY_WORD = frozenset({"LAB"})
 # Commands of name=value, which quotes may stand around as well as around the value.
 _UNWRAPPED = frozenset({"RUN", *LOCAL_KEYED, *REMOTE})
 
@@ -138,7 +137,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
 def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
     """Execute a local command on a machine that nothing else uses."""
     known = [unquoted(raw) for raw in raws if "$" not in raw]
-    is_known = len(known) == len(raws) or (name in _TRIED_BY_WORD and known and "$" not in raws[0])
+    is_known = len(known) == len(raws) or (name == "LAB" and known and "$" not in raws[0])
     if is_known:
         machine = Machine(Planner(seed=0), seed=0, max_iterations=1)
         local.HANDLERS[name](machine, tuple(known), row)

@@ -193,11 +193,6 @@ class Plan:
         LeavePart."""
         return self._spool.steps(0, len(self._spool))
 
-    def steps_of(self, part: Part) -> Iterator[ports.Step]:
-        """The steps of one part alone."""
-        for first, end in part.ranges:
-            yield from self._spool.steps(first, end)
-
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the
         rest; numbers, totals and the commands for pre-flight stay. It has no sources, so it cannot

@@ -203,14 +203,14 @@ class Remote:
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
 
-    def wait_for_left(self, exp: int) -> None:
-        """WAIT_FLOWS for an experiment, unless the script has waited."""
-        if not self._begun[exp].has_waited:
+    def finish_left(self, exp: int) -> ports.ExperimentNotes:
+        """WAIT_FLOWS for an experiment, unless the script has waited, and its end. What the script
+        said of it when it last started flows in it."""
+        begun = self._begun[exp]
+        if not begun.has_waited:
             self._port.do(ports.WaitFlows(exp=exp, timeout_s=None))
-
-    def notes_of(self, exp: int) -> ports.ExperimentNotes:
-        """What the script said of an experiment when it last started flows in it."""
-        return self._begun[exp].notes
+        self.finish(exp)
+        return begun.notes
 
     def captures_left(self) -> list[ports.DoTcpdump]:
         """The captures that no test has followed."""

@@ -13,7 +13,7 @@ from netesto.results import durable
 from netesto.results.store import FIELDS, Store
 from netesto.run import grounds, status
 from netesto.run.drawer import Drawer
-from netesto.run.session import End, Session, only_part
+from netesto.run.session import End, Session, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
 
 PLAN = "plan.json"
@@ -110,7 +110,7 @@ class _Guests:
             f"{len(parts)} parts of the script, each in a guest of its own, {at_once} at once;"
             f" seed {head.seed}"
         )
-        session.tell_warnings()
+        tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)
         end = End(status.OK, ground=self._kernel.kind)

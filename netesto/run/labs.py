@@ -1,16 +1,14 @@
 """Labs for runs: built, their hosts named, what is left in them found."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
-from netesto.lab import guest, netns, plan, queueing, records, topology
+from netesto.lab import guest, plan, queueing, records, topology
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Starter
 from netesto.lab.topology import Topology
 from netesto.language.ports import LabRequest, RemoteCommand
 from netesto.model import Endpoint
@@ -71,13 +69,6 @@ def unfetched(lab: Lab) -> dict[str, Path]:
         for host, folder in folders.items()
         if any(path.is_file() for path in folder.rglob("*"))
     }
-
-
-@contextlib.contextmanager
-def up(network: Topology, nursery: Starter) -> Iterator[Lab]:
-    """The lab, for as long as the body runs; its agents come from the nursery."""
-    with netns.up(plan_of(network), nursery=nursery) as lab:
-        yield lab
 
 
 def plan_of(network: Topology) -> plan.Plan:

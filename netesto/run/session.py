@@ -118,10 +118,6 @@ class Session:
                 f" netesto report {results.folder} adds them"
             )
 
-    def tell_warnings(self) -> None:
-        """What looks wrong in the script, before it takes time."""
-        tell(self.watcher, self.plan.head.warnings)
-
     def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
         speed = stopwatch.speed()
         return replace(

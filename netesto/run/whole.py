@@ -12,7 +12,7 @@ from netesto.controller import preflight
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
-from netesto.lab import drawing, leftovers, plan, probe
+from netesto.lab import drawing, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery, Starter
 from netesto.lab.topology import Topology
@@ -21,7 +21,7 @@ from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.run import agents, grounds, labs, status
 from netesto.run.executor import Executor
-from netesto.run.session import End, Session
+from netesto.run.session import End, Session, tell
 from netesto.run.settings import claimable
 
 _GROUNDS: Mapping[str, str] = {
@@ -106,7 +106,7 @@ class _Whole:
         self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
-        with labs.up(network, self._starter) as lab:
+        with netns.up(labs.plan_of(network), nursery=self._starter) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
             text = drawing.draw(network)
@@ -181,7 +181,7 @@ class _Whole:
         outcome = status.OK
         failures: tuple[str, ...] = ()
         self._watcher.say(f"seed {self._head.seed}")
-        self._session.tell_warnings()
+        tell(self._watcher, self._session.plan.head.warnings)
         executor = Executor(self._session, controller, self._results, passed=self._passed.parts)
         try:
             executor.run()
