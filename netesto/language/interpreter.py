@@ -200,7 +200,7 @@ def read_stream(file: BinaryIO, *, name: str) -> str:
         )
     if data.startswith(BEGINNING):
         raise ScriptError(
-            "a plan, and not a script",
+            "this is a plan, not a script",
             place=Place(name, 1),
             remedy="Only 'netesto run' takes a plan, as a file: netesto run plan.json",
         )

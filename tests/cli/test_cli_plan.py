@@ -145,7 +145,7 @@ def test_a_dash_is_standard_output(here, capfdbinary):
 def test_a_plan_is_no_script(command, capsys):
     cli.main(["plan", "a.nts", "-o", "plan.json"])
     status = cli.main([command, "plan.json"])
-    assert (status, "a plan, and not a script" in capsys.readouterr().err) == (2, True)
+    assert (status, "this is a plan, not a script" in capsys.readouterr().err) == (2, True)
 
 
 def test_a_plan_in_a_pipe_is_refused(here, capsys, monkeypatch):
@@ -156,7 +156,7 @@ def test_a_plan_in_a_pipe_is_refused(here, capsys, monkeypatch):
         monkeypatch.setattr("sys.stdin", script)
         status = cli.main(["run", "-n", "-"])
     told = (
-        "<standard input>:1:1: a plan, and not a script\n"
+        "<standard input>:1:1: this is a plan, not a script\n"
         "Only 'netesto run' takes a plan, as a file: netesto run plan.json\n"
     )
     assert (status, capsys.readouterr().err) == (2, told)
