@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from typed import returned
 
 from netesto import interrupts, process
 
@@ -54,13 +55,13 @@ def test_what_was_heeded_is_the_last():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         interrupts.heed()
-        signal.raise_signal(signal.SIGINT)
+        assert returned(signal.raise_signal, signal.SIGINT) is None
 
 
 def test_a_late_request_does_not_end_a_process_that_is_ending():
     with pytest.raises(KeyboardInterrupt), interrupts.heeded():
         signal.raise_signal(signal.SIGTERM)
-    signal.raise_signal(signal.SIGHUP)
+    assert returned(signal.raise_signal, signal.SIGHUP) is None
 
 
 def test_a_second_ctrl_c_counts_where_somebody_may_be_in_a_hurry():
@@ -88,7 +89,7 @@ def test_a_terminal_that_goes_away_is_in_no_hurry():
             signal.raise_signal(signal.SIGHUP)
         interrupts.heed()
         with interrupts.hurried():
-            signal.raise_signal(signal.SIGHUP)
+            assert returned(signal.raise_signal, signal.SIGHUP) is None
 
 
 def test_a_signal_that_is_ignored_stays_ignored():
@@ -117,7 +118,7 @@ def test_a_request_that_others_took_is_the_first():
     with interrupts.heeded():
         with interrupts.handed_over() as requests:
             requests.is_heeded = True
-        signal.raise_signal(signal.SIGTERM)
+        assert returned(signal.raise_signal, signal.SIGTERM) is None
 
 
 @pytest.mark.parametrize("number", interrupts.SIGNALS)

@@ -101,7 +101,7 @@ class _Checker:
 
     def check(self, text: str, known: ports.Columns | None) -> Planner:
         """Add the findings in a script; return its dry run."""
-        port, errors = Planner(seed=0, columns=known), list[ScriptError]()
+        port, errors = Planner(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
             port,
             library_path=self._library_path,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from processes import inside
+from typed import returned
 
 from netesto import process
 from netesto.lab import leftovers, netns, records, teardown
@@ -108,4 +109,4 @@ def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
 def test_a_process_that_is_gone_already_is_no_harm():
     with subprocess.Popen(["true"]) as child:
         child.wait(5)
-    teardown.end_processes([child.pid], grace_s=0.05)
+    assert returned(lambda: teardown.end_processes([child.pid], grace_s=0.05)) is None

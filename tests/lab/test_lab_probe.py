@@ -5,6 +5,7 @@ import socket
 import sys
 
 import pytest
+from typed import returned
 
 from netesto import process
 from netesto.errors import LabError
@@ -64,7 +65,7 @@ def test_five_percent_is_worth_a_warning():
 
 
 def test_what_is_nearly_right_is_not_refused():
-    probe.refuse([path(), path(measured_rtt_ms=43.0)])
+    assert returned(probe.refuse, [path(), path(measured_rtt_ms=43.0)]) is None
 
 
 def test_twenty_percent_is_refused():
