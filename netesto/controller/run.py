@@ -156,7 +156,9 @@ class Run:
         experiment = self.experiment(command.exp, command.exp_name)
         experiment.use(host.name)
         if command.start:
-            lasting = [name for name in host.info.tools if traffic.TOOLS[name].lasting_server]
+            # A newer agent may have tools that this controller does not know.
+            known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
+            lasting = [tool.name for tool in known if tool.lasting_server]
             await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting))
         self._observer.doing(f"host statistics of {host.name}")
         await host.agent.take_stats(command.exp, command.order)

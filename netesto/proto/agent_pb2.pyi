@@ -23,7 +23,7 @@ class Fault(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., remedy: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
 
 class HostInfo(_message.Message):
-    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors")
+    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class HostInfo(_message.Message):
     QDISCS_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     host: str
     version: str
     kernel: str
@@ -55,7 +56,8 @@ class HostInfo(_message.Message):
     qdiscs: _containers.RepeatedScalarFieldContainer[str]
     holder: str
     processors: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ...) -> None: ...
+    protocol: int
+    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ClockReading(_message.Message):
     __slots__ = ("received_s", "sent_s")
@@ -66,12 +68,16 @@ class ClockReading(_message.Message):
     def __init__(self, received_s: _Optional[float] = ..., sent_s: _Optional[float] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
-    __slots__ = ("controller", "run")
+    __slots__ = ("controller", "run", "protocol", "version")
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     controller: str
     run: str
-    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
+    protocol: int
+    version: str
+    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class HoldReply(_message.Message):
     __slots__ = ("token", "event")

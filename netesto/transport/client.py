@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar, cast
 
 import grpc
 
+import netesto
 from netesto.errors import AgentError, NetestoError
 from netesto.model import (
     Applied,
@@ -22,7 +23,7 @@ from netesto.model import (
 )
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import addresses, channel, codec, faults
+from netesto.transport import addresses, channel, codec, faults, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
 
 Message = TypeVar("Message")
@@ -80,7 +81,8 @@ class AgentClient:
         await self._channel.close()
 
     async def reach(self, *, timeout: float) -> HostInfo:
-        """`info`, with errors that say why no agent answers at the address."""
+        """`info`, with errors that say why no agent answers at the address, or that it is of
+        another protocol."""
         try:
             message = await self._stub.Info(pb.Nothing(), timeout=timeout)
         except grpc.aio.AioRpcError as error:
@@ -96,13 +98,19 @@ class AgentClient:
                 host=self.host,
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
+        versions.check("agent", message.protocol, message.version, host=self.host)
         return codec.decode(HostInfo, message)
 
     async def info(self) -> HostInfo:
         return codec.decode(HostInfo, await self._call(self._stub.Info, pb.Nothing(), _QUICK_S))
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        request = pb.HoldRequest(controller=controller, run=run)
+        request = pb.HoldRequest(
+            controller=controller,
+            run=run,
+            protocol=versions.PROTOCOL,
+            version=netesto.__version__,
+        )
         call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
         is_ours = False
         try:

@@ -17,7 +17,7 @@ from netesto.errors import AgentError, UsageError
 from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import channel, codec, faults
+from netesto.transport import channel, codec, faults, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 
@@ -115,13 +115,16 @@ class _Servicer(pb_grpc.AgentServicer):
         self._admits = admits
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
-        return codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
+        info = codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
+        info.protocol = versions.PROTOCOL
+        return info
 
     async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
         return codec.encode(pb.ClockReading, await self._answer(context, self._service.probe_clock))
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
+            versions.check("controller", message.protocol, message.version)
             events = self._gate.hold(message.controller, message.run)
             async with contextlib.aclosing(events):
                 async for token, event in events:

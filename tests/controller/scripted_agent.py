@@ -45,6 +45,7 @@ class ScriptedAgent:
     fails: str = ""
     dies: bool = False
     deaf: bool = False
+    later_tools: Sequence[str] = ()
     calls: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
@@ -59,7 +60,7 @@ class ScriptedAgent:
             memory_bytes=1 << 30,
             device="eth0",
             addresses=(),
-            tools={"netperf": "2.7.0"},
+            tools={"netperf": "2.7.0", **dict.fromkeys(self.later_tools, "1")},
             congestion_controls=("cubic", "bbr"),
             qdiscs=("tbf",),
         )
@@ -232,6 +233,19 @@ def do_client(group: int = 1, *, hold: bool = False, **options: object) -> ports
         place=HERE,
         hold=hold,
         flow=FlowSpec(**plain | options),  # type: ignore[arg-type]
+    )
+
+
+def do_server(host: str) -> ports.DoServer:
+    return ports.DoServer(
+        name="DO_SERVER",
+        host=host,
+        order=0,
+        start=True,
+        exp=1,
+        exp_name="x",
+        arguments={},
+        place=HERE,
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from scripted_agent import CONTENT, do_client, get_data, world
+from scripted_agent import CONTENT, do_client, do_server, get_data, world
 
 from netesto.errors import AgentError
 
@@ -178,3 +178,15 @@ def test_an_abort_ends_flows_on_all_hosts(tmp_path: Path):
         return statuses(here.run), here.agents["a"].calls[-1], here.agents["b"].calls[-1]
 
     assert asyncio.run(scenario()) == (["interrupted"], "abort", "abort")
+
+
+def test_a_tool_that_only_a_newer_agent_has_is_left_alone(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, later_tools=["later"])
+        await here.run.carry_out(do_server("a"))
+        return here.agents["a"].calls
+
+    assert asyncio.run(scenario()) == [
+        "start_servers TCP_STREAM TCP_RR netperf",
+        "take_stats 1 0",
+    ]
