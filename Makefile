@@ -24,6 +24,7 @@ demo: setup ## two real TCP flows compete on this machine; ends with a page to l
 
 test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
 	@$(COMPILE)
+	@.ci/sshd
 	@$(BIN)/pytest $(WORKERS)
 
 check: $(VENV)/.dev ## form, types, and who imports whom
@@ -35,6 +36,7 @@ check: $(VENV)/.dev ## form, types, and who imports whom
 
 coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fails below 90 %
 	@$(COMPILE)
+	@.ci/sshd
 	@$(BIN)/pytest $(WORKERS) -m "not uml and not sim" --cov --cov-report=term:skip-covered
 
 kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once

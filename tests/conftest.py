@@ -1,6 +1,6 @@
 """What a test needs from the machine: skip with the reason, or fail where it is required.
 
-NETESTO_REQUIRE=lab,uml,sim names what must not be skipped on this machine.
+NETESTO_REQUIRE=lab,uml,sim,machines names what must not be skipped on this machine.
 """
 
 import os
@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from worlds import World, machines
 
 from netesto import process
 
 # Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
-SLOWEST_FIRST = ("system", "lab_guest", "docs", "libraries", "lab", "agent")
+SLOWEST_FIRST = ("system", "machines", "lab_guest", "docs", "libraries", "lab", "agent")
 
 # Fixtures that cost nothing to have in every worker.
 CHEAP = frozenset({"working_folder", "_signals_heeded", "lab_obstacle", "tmp_path_factory"})
@@ -120,3 +121,10 @@ def _lab_or_reason(request: pytest.FixtureRequest) -> None:
     if "lab" in os.environ.get("NETESTO_REQUIRE", "").split(","):
         pytest.fail(f"NETESTO_REQUIRE=lab, but this machine {obstacle}")
     pytest.skip(f"lab: {obstacle}")
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Two machines, h1 and h2, and a controller, which a test leaves as they were."""
+    with machines("h1", "h2", folder=tmp_path_factory.mktemp("world")) as made:
+        yield made

@@ -1,0 +1,115 @@
+"""The machines of the tests: each is alone but for the wires, and nothing of them stays."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from worlds import OTHER, USER, machines
+
+from netesto import process
+
+PATIENCE_S = 30
+
+HOLD = """
+import json, signal, sys
+from pathlib import Path
+from worlds import machines
+with machines("h1", folder=Path(sys.argv[1])) as world:
+    world["h1"].start(["sleep", "3600"])
+    print(json.dumps([each.pid for each in world]), flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    with machines("b1", folder=tmp_path_factory.mktemp("bare"), bare=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize("user", ["root", USER])
+def test_ssh_opens_every_machine_without_a_question(world, user):
+    found = [
+        world.controller.run(["ssh", "-o", "BatchMode=yes", name, "hostname; id -un"], user=user)
+        for name in ("h1", "h2")
+    ]
+    assert [(each.stdout, each.stderr) for each in found] == [
+        (f"h1\n{user}\n", ""),
+        (f"h2\n{user}\n", ""),
+    ]
+
+
+def test_another_user_has_no_key(world):
+    argv = ["ssh", "-o", "BatchMode=yes", "h1", "true"]
+    found = world.controller.run(argv, user=OTHER, check=False)
+    assert (found.status, found.stderr) == (
+        255,
+        f"{OTHER}@h1: Permission denied (publickey).\n",
+    )
+
+
+def test_what_a_machine_writes_is_its_own(world):
+    world["h1"].write("/var/lib/of-h1", "text")
+    world["h1"].write("/usr/local/of-h1", "text")
+    paths = ["/var/lib/of-h1", "/usr/local/of-h1"]
+    seen = [[each.exists(path) for path in paths] for each in (world["h1"], world["h2"])]
+    here = [Path(path).exists() for path in paths]
+    world["h1"].run(["rm", *paths])
+    assert [*seen, here] == [[True, True], [False, False], [False, False]]
+
+
+def test_a_machine_sees_its_own_processes_only(world):
+    names = world["h1"].run(["ps", "-e", "-o", "comm="]).stdout.split()
+    assert names == ["bash", "sshd", "ps"]
+
+
+def test_a_cut_wire_loses_everything_and_a_restored_one_nothing(world):
+    def reaches(plane):
+        argv = ["ping", "-c", "1", "-W", "0.3", str(world["h2"].address(plane))]
+        return world["h1"].run(argv, check=False).status == 0
+
+    found = []
+    for act in (None, world.cut, world.restore):
+        if act is not None:
+            act("h2", "data")
+        found.append((reaches("management"), reaches("data")))
+    assert found == [(True, True), (True, False), (True, True)]
+
+
+def test_the_checkout_is_seen_by_all_machines_and_written_by_none(world):
+    argv = ["sh", "-c", "netesto --version && touch $(dirname $(which netesto))/of-a-machine"]
+    found = world["h1"].run(argv, check=False)
+    assert (found.stdout.split()[0], "Read-only file system" in found.stderr) == ("netesto", True)
+
+
+def test_a_bare_machine_has_nothing_of_the_checkout(bare):
+    prefix = sys.prefix + "/bin/python"
+    found = [bare[name].exists(prefix) for name in ("controller", "b1")]
+    assert (found, bare["b1"].run(["ls", "/root", "/home/" + USER]).stdout) == (
+        [True, False],
+        f"/home/{USER}:\n\n/root:\n",
+    )
+
+
+def test_an_agent_of_the_checkout_ends_with_its_block(world):
+    with world["h1"].agent() as child:
+        assert child.poll() is None
+    assert child.returncode == 0
+
+
+def test_all_ends_when_the_test_is_killed(tmp_path, world):
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    argv = [sys.executable, "-c", HOLD, str(tmp_path)]
+    log = tmp_path / "log"
+    with process.background(
+        argv, stdout=log, env=env, ready=lambda: log.read_text().endswith("\n"), timeout=PATIENCE_S
+    ) as child:
+        inside = [psutil.Process(pid) for pid in json.loads(log.read_text())]
+        inside += [each for first in inside for each in first.children(recursive=True)]
+        os.kill(child.pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(inside, timeout=PATIENCE_S)
+    assert (len(inside) >= 4, alive) == (True, [])
