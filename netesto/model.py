@@ -18,6 +18,9 @@ TESTS = STREAM_TESTS | REQUEST_TESTS
 # The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
 TRAFFIC_TOOLS = ("netperf", "iperf3")
 
+# No results folder has a thousand million experiments.
+LARGEST_EXPERIMENT = 999_999_999
+
 # The qdiscs that a kernel may have, without those that depend on the interface because they need
 # several queues (mq, mqprio, taprio, multiq).
 QDISCS = frozenset(

@@ -12,6 +12,7 @@ from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
 from netesto.language.plan import SourceFile
 from netesto.language.planner import make
+from netesto.language.ports import Step
 
 PASSES = 100_000
 
@@ -58,14 +59,24 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def dry_run(text: str) -> None:
+    """What `run -n` does: it prints the steps and keeps none."""
+    _make(text, watch=Printer(lambda _: None).show, keep=False)
+
+
+def plan(text: str) -> None:
+    """What `plan` and `run` do."""
+    _make(text, watch=None, keep=True)
+
+
+def _make(text: str, *, watch: Callable[[Step], None] | None, keep: bool) -> None:
     library = Path(__file__).parents[2] / "lib"
-    script, printer = SourceFile("script", text), Printer(lambda _: None)
-    make(script, library_path=[library], seed=1, definitions={}, watch=printer.show).close()
+    script = SourceFile("script", text)
+    make(script, library_path=[library], seed=1, definitions={}, watch=watch, keep=keep).close()
 
 
 def peak_kilobytes(text: str) -> float:
     tracemalloc.start()
-    dry_run(text)
+    plan(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 1000
@@ -84,6 +95,8 @@ def main() -> None:
     experiments = 2_000
     remote = seconds(lambda: dry_run(REMOTE.format(experiments)))
     print(f"dry run of {experiments:,} experiments of inlib: {remote:.2f} s")
+    kept = seconds(lambda: plan(REMOTE.format(experiments)))
+    print(f"plan of {experiments:,} experiments of inlib: {kept:.2f} s")
 
     few, many = peak_kilobytes(LOOP.format(1_000)), peak_kilobytes(LOOP.format(20_000))
     print(f"peak memory, 20,000 passes against 1,000: {many / few:.2f} to 1")

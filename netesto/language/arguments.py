@@ -94,7 +94,7 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
 def misuses(specification: Specification, raws: Sequence[str]) -> list[MisuseError]:
     """The errors in the words of a line as written, as far as they do not depend on variables."""
     found: list[MisuseError] = []
-    raws, _ = without_torn(specification, raws)
+    raws, _ = without_torn(specification, tuple(raws))
     named = [raw for raw in raws if "$" not in raw.partition("=")[0]]
     _read(
         specification,
@@ -164,9 +164,10 @@ def _read(
     return Given(values, filled, others)
 
 
+@lru_cache(maxsize=1024)
 def without_torn(
-    specification: Specification, words: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    specification: Specification, words: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The words of a line without arguments that a space splits, such as `t est=TCP_RR`; and these
     arguments. The classic tool ignores them, and its library has one."""
     known = names(specification)
@@ -180,7 +181,7 @@ def without_torn(
             torn.append((kept.pop(), word))
         else:
             kept.append(word)
-    return tuple(kept), torn
+    return tuple(kept), tuple(torn)
 
 
 def _is_open(specification: Specification, key: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
-from netesto.model import TESTS, TRAFFIC_TOOLS
+from netesto.model import LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
 
 
 class Kind(Enum):
@@ -57,9 +57,10 @@ class Argument:
     alias: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Specification:
-    """A command that takes `key=value` words. `open_names` says what other keys it takes."""
+    """A command that takes `key=value` words. `open_names` says what other keys it takes. There is
+    one for each command, so its identity is its hash."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -70,7 +71,7 @@ class Specification:
 HOST = Argument("host", Kind.HOST)
 COMMON = (
     HOST,
-    Argument("exp", Kind.EXPERIMENT),
+    Argument("exp", Kind.EXPERIMENT, high=LARGEST_EXPERIMENT),
     Argument("expName", Kind.TEXT),
 )
 SERVER = Argument("server", Kind.HOST, required=True)

@@ -1,6 +1,7 @@
 """Prints the steps of a plan."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -9,6 +10,8 @@ from netesto.language import ports
 from netesto.language.duration import NOTHING, Timeline
 from netesto.language.plan import Totals
 from netesto.units import format_time
+
+_SPECIAL = re.compile(r'[ \t"#\\]')
 
 Form: TypeAlias = Literal["plain", "json"]
 
@@ -78,7 +81,7 @@ class Printer:
 def quoted(text: str) -> str:
     """`text` as a word of a script that has this value."""
     text = text.replace("$", "$$")
-    if text and not any(character in ' \t"#\\' for character in text):
+    if text and _SPECIAL.search(text) is None:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
 

@@ -46,8 +46,18 @@ class Level:
     command: Literal["RUN", "SOURCE", "FOR", "SWEEP"]
     name: str
     values: Mapping[str, str]
+    # Every remote command within has it in its chain.
+    _text: str = ""
+
+    def turn(self, value: str) -> None:
+        """The next value of a FOR."""
+        self.values, self._text = {self.name: value}, ""
 
     def __str__(self) -> str:
+        self._text = self._text or self._shown()
+        return self._text
+
+    def _shown(self) -> str:
         shown = [
             f"{name}={value if len(value) <= SHOWN_LENGTH else value[:SHOWN_LENGTH] + '…'}"
             for name, value in islice(self.values.items(), SHOWN_VALUES)

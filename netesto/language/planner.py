@@ -26,9 +26,10 @@ from netesto.language.plan import (
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.spool import Spool, encoded
+from netesto.model import LARGEST_EXPERIMENT
 
 # The experiments of parts that are passed over have numbers behind this one: none that is stored.
-SHADOW = 10**9
+SHADOW = LARGEST_EXPERIMENT
 
 # What a step says beside what it does; the number of its experiment depends on those before it.
 _BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")

@@ -161,10 +161,10 @@ class Walk:
             message = f"FOR {name}: an argument of the macro has this name and hides it"
             machine.warn_once((statement.row.line.file, near, name), message, statement.row, name)
         variables = machine.scope.variables
-        shown: dict[str, str] = {}
-        level = Level(statement.row, "FOR", name, shown)
+        level = Level(statement.row, "FOR", name, {})
         for value in values:
-            variables[name] = shown[name] = str(value)
+            variables[name] = value
+            level.turn(value)
             self.run(statement.body, frame, level)
 
     def _sweep(self, statement: ast.Sweep, frame: Frame) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from netesto import atomic
 from netesto.errors import ResultsError
+from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
 from netesto.results.evidence import DAMAGED
 from netesto.results.fields import Fields
@@ -24,8 +25,6 @@ _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"
 _PARTIAL = ".partial"
-# No folder has a thousand million experiments.
-_DIGITS_MAX = 9
 _FACTS = frozenset({"0", "1"})
 
 
@@ -304,7 +303,7 @@ def counter(folder: Path) -> int:
         return 0
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
-    if not text.isdecimal() or len(text) > _DIGITS_MAX:
+    if not text.isdecimal() or len(text) > len(str(LARGEST_EXPERIMENT)):
         raise ResultsError(
             f"{path}: {text[:40]!r} is not the number of an experiment",
             remedy="Write the number of the folder's last experiment into it.",

@@ -337,6 +337,15 @@ def test_what_follows_from_a_mistake_is_not_another(findings):
     ]
 
 
+def test_an_experiment_has_nine_digits_at_most(findings):
+    """
+    DO_SERVER host=a exp=999999999
+    PROCESS_EXP exp=999999999
+    DO_SERVER host=a exp=5000000000
+    """
+    assert findings == ["3:22: error: exp=5000000000 is out of range"]
+
+
 def test_a_macro_that_runs_itself_twice_ends_the_dry_run(findings):
     """
     BEGIN m
