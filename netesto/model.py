@@ -193,6 +193,55 @@ class HostInfo:
     processors: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceState:
+    """An interface as it is now. `offloads`: those of tso, gso, gro and lro that are on."""
+
+    name: str
+    mtu_bytes: int
+    is_up: bool
+    offloads: tuple[str, ...] = ()
+
+
+PathAnswer = Literal[
+    "whole",  # a packet of `mtu_bytes` arrived
+    "cut",  # small packets arrive, those of `mtu_bytes` do not, and nobody says why
+    "silent",  # nothing came back: no such host, or a firewall
+    "unreachable",  # the kernel or a router refused: `reason`
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathState:
+    """The path to another host's address, tried with packets that no router may fragment."""
+
+    peer: str
+    device: str
+    mtu_bytes: int
+    answer: PathAnswer
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """What may be wrong with a host now, and changes while its agent runs.
+
+    `clock_source` is the program that sets the clock, "" if none is known; `clock_error_s` bounds
+    the clock's error against UTC while `is_synchronized`. `disk_free_bytes` is where measurements
+    are kept, `missing_commands` what agents run and is not installed. `management` are the
+    interfaces by which the host itself is reached.
+    """
+
+    is_synchronized: bool
+    clock_error_s: float
+    clock_source: str
+    disk_free_bytes: int
+    missing_commands: tuple[str, ...]
+    management: tuple[str, ...]
+    interfaces: tuple[InterfaceState, ...]
+    paths: tuple[PathState, ...]
+
+
 EventKind = Literal[
     "held",  # first event of a stream: the controller holds the agent
     "accepted",  # a group was accepted and will start

@@ -14,13 +14,14 @@ from ipaddress import ip_address
 import psutil
 
 import netesto
-from netesto.agent import spool
+from netesto.agent import examination, spool
 from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import AgentError
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -29,6 +30,7 @@ from netesto.model import (
     FilePiece,
     GroupRequest,
     HostInfo,
+    HostState,
     Ports,
     Setting,
 )
@@ -78,6 +80,10 @@ class Service:
 
     async def probe_clock(self) -> ClockReading:
         return self._premises.clock.reading(self._premises.clock.now())
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        premises = self._premises
+        return await examination.examine(peers, device=premises.device, folder=premises.folder)
 
     async def configure(self, setting: Setting) -> Applied:
         with self._acting() as session:

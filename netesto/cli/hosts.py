@@ -2,19 +2,27 @@
 
 import argparse
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from rich.table import Table
+from rich.text import Text
 
 from netesto.cli import console, printing
-from netesto.collectors.clock import Clock
-from netesto.controller import preflight
-from netesto.controller.host import HostConnection
+from netesto.controller import preflight, readiness
 from netesto.controller.inventory import Inventory, load
-from netesto.errors import AgentError
-from netesto.model import ClockOffset, Endpoint, HostInfo
+from netesto.controller.readiness import Placement, Problem, Visited
+from netesto.controller.visit import visit
+from netesto.language.plan import Head
 from netesto.run import agents, status
 from netesto.run.settings import Script, Settings, fields_for
+
+_MARKS = {
+    "ok": Text("ok", style="green"),
+    "warning": Text("!", style="yellow"),
+    "error": Text("X", style="bold red"),
+}
 
 
 def hosts(options: argparse.Namespace) -> int:
@@ -35,37 +43,35 @@ def _print_list(inventory: Inventory) -> None:
 
 
 def _check(inventory: Inventory, options: argparse.Namespace) -> int:
-    """Reach every agent, hold it for a moment as a run would, and tell what its host can do.
+    """Ask every agent what its host is and can do; show it, and everything that is wrong."""
+    script = _head(options) if options.script is not None else None
+    commands = script.commands if script else ()
+    requirements = script.requirements if script else ()
+    inventory = inventory.with_suffixes(preflight.suffixes(commands))
+    preflight.check_hosts(commands, inventory)
+    peers = readiness.peers(inventory, commands, family=options.family)
+    visited = asyncio.run(visit(inventory, peers, connect=agents.connect))
+    found = readiness.problems(visited, inventory, commands, requirements, family=options.family)
+    infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
+    placed = readiness.placements(commands, inventory, infos)
+    is_ready = all(problem.severity != "error" for problem in found)
+    if options.format == "json":
+        document = {
+            "ready": is_ready,
+            "hosts": [_document(host, found) for host in visited],
+            "settings": [asdict(each) for each in placed],
+            "problems": [asdict(problem) for problem in found],
+        }
+        printing.out(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    else:
+        _print_check(visited, placed, found)
+        if options.script is not None and is_ready:
+            printing.out(f"{options.script}: the hosts have all that it needs")
+    return status.OK if is_ready else status.NOT_READY
 
-    AgentError names the agents that cannot be used; MissingError what the script needs and a host
-    lacks.
-    """
-    found, wrong = asyncio.run(_visit(inventory))
-    table = Table("host", "kernel", "clock", "tools", box=None, pad_edge=False)
-    table.add_column("congestion controls", overflow="fold")
-    table.add_column("qdiscs", overflow="fold")
-    for name, (info, offset) in found.items():
-        table.add_row(
-            name,
-            info.kernel,
-            f"{offset.offset_s * 1000:+.1f} ± {offset.bound_s * 1000:.1f} ms",
-            " ".join(f"{tool} {version}" for tool, version in sorted(info.tools.items())),
-            " ".join(info.congestion_controls),
-            " ".join(info.qdiscs),
-        )
-    if found:
-        console.to_stdout().print(table)
-    if wrong:
-        raise AgentError("\n".join(error.message for error in wrong), remedy=wrong[0].remedy)
-    if options.script is not None:
-        _check_script(options, inventory, {name: info for name, (info, _) in found.items()})
-    return status.OK
 
-
-def _check_script(
-    options: argparse.Namespace, inventory: Inventory, infos: Mapping[str, HostInfo]
-) -> None:
-    """What a run of the script would be refused for."""
+def _head(options: argparse.Namespace) -> Head:
+    """What the script needs."""
     script = Script.read(options.script)
     settings = Settings.of(
         libraries=options.libraries,
@@ -73,43 +79,83 @@ def _check_script(
         max_iterations=options.max_iterations,
     )
     with settings.plan(script, fields_for(options.fields, script.path)) as plan:
-        head = plan.head
-    inventory = inventory.with_suffixes(preflight.suffixes(head.commands))
-    preflight.check_hosts(head.commands, inventory)
-    preflight.check(head.commands, inventory, infos, head.requirements, family=options.family)
-    printing.out(f"{options.script}: the hosts have all that it needs")
+        return plan.head
 
 
-async def _visit(
-    inventory: Inventory,
-) -> tuple[dict[str, tuple[HostInfo, ClockOffset]], list[AgentError]]:
-    """What every host is, with its clock; and the errors of those that cannot be used."""
-    answers = await asyncio.gather(
-        *(_look_at(endpoint) for endpoint in inventory.endpoints.values()), return_exceptions=True
-    )
-    found: dict[str, tuple[HostInfo, ClockOffset]] = {}
-    wrong: list[AgentError] = []
-    for name, answer in zip(inventory.endpoints, answers, strict=True):
-        match answer:
-            case AgentError():
-                wrong.append(answer)
-            case BaseException():
-                raise answer
-            case _:
-                found[name] = answer
-    return found, wrong
+def _worst(host: str, found: Sequence[Problem]) -> str:
+    severities = {problem.severity for problem in found if problem.host == host}
+    return next((each for each in ("error", "warning") if each in severities), "ok")
 
 
-async def _look_at(endpoint: Endpoint) -> tuple[HostInfo, ClockOffset]:
-    connection = HostConnection(
-        endpoint,
-        connect=agents.connect,
-        clock=Clock(),
-        on_event=lambda _connection, _event: None,
-        on_lost=lambda _connection, _reason: None,
-    )
-    try:
-        await connection.open(run="hosts-check")
-        return connection.info, connection.offset
-    finally:
-        await connection.close()
+def _document(host: Visited, found: Sequence[Problem]) -> dict[str, object]:
+    name = host.endpoint.host
+    return {
+        "host": name,
+        "agent": host.endpoint.agent,
+        "addresses": [str(address) for address in host.endpoint.addresses.values()],
+        "status": _worst(name, found),
+        "info": None if host.info is None else asdict(host.info),
+        "clock": None if host.clock is None else asdict(host.clock),
+        "state": None if host.state is None else asdict(host.state),
+    }
+
+
+def _print_check(
+    visited: Sequence[Visited], placed: Sequence[Placement], found: Sequence[Problem]
+) -> None:
+    rows = {host.endpoint.host: dict(_cells(host)) for host in visited}
+    known = [row for row in rows.values() if row]
+    names = list(known[0]) if known else []
+    # What is the same everywhere is not worth a column.
+    shared = [name for name in names if len(known) > 1 and len({row[name] for row in known}) == 1]
+    table = Table("", "host", box=None, pad_edge=False, header_style="dim")
+    for name in names:
+        if name not in shared:
+            table.add_column(name, overflow="fold")
+    for host, row in rows.items():
+        cells = [row.get(name, "") for name in names if name not in shared]
+        table.add_row(_MARKS[_worst(host, found)], host, *cells)
+    out = console.to_stdout()
+    out.print(table)
+    for name in shared:
+        out.print(Text(f"{name}: {known[0][name]}"))
+    for line in _kernels(visited):
+        out.print(Text(line))
+    for each in placed:
+        out.print(Text(f"{each.place}: {each.command} changes {each.device} of {each.host}"))
+    for severity, style in (("error", "bold red"), ("warning", "yellow")):
+        for line in readiness.lines(each for each in found if each.severity == severity):
+            is_remedy = line.startswith(" ")
+            out.print(Text(line) if is_remedy else Text(f"{severity}: {line}", style=style))
+
+
+def _cells(host: Visited) -> Iterator[tuple[str, str]]:
+    info, clock, state = host.info, host.clock, host.state
+    if info is None or clock is None or state is None:
+        return
+    interfaces = {each.name: each for each in state.interfaces}
+    device = interfaces.get(info.device)
+    paths = {str(each.mtu_bytes) if each.answer == "whole" else "?" for each in state.paths}
+    yield "clock ms", f"{clock.offset_s * 1000:+.1f} ± {clock.bound_s * 1000:.1f}"
+    yield "NTP", f"± {state.clock_error_s * 1000:.1f} ms" if state.is_synchronized else "no"
+    yield "disk free", f"{state.disk_free_bytes / 1e9:.1f} GB"
+    yield "settings go to", f"{info.device}, MTU {device.mtu_bytes}" if device else info.device
+    yield "management", " ".join(state.management)
+    yield "MTU of paths", " ".join(sorted(paths))
+    yield "offloads", " ".join(device.offloads) if device else ""
+    yield "tools", " ".join(f"{tool} {version}" for tool, version in sorted(info.tools.items()))
+    yield "kernel", info.kernel
+    yield "netesto", info.version
+
+
+def _kernels(visited: Sequence[Visited]) -> Iterator[str]:
+    """Congestion controls and qdiscs, once for all hosts that have the same."""
+    for what in ("congestion_controls", "qdiscs"):
+        together: dict[str, list[str]] = {}
+        for host in visited:
+            if host.info is not None:
+                names = " ".join(getattr(host.info, what))
+                together.setdefault(names, []).append(host.endpoint.host)
+        for names, of in together.items():
+            where = "" if len(together) == 1 else f" of {', '.join(of)}"
+            yield f"{what.replace('_', ' ')}{where}: {names or '-'}"

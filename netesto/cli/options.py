@@ -476,6 +476,9 @@ def _hosts(commands: _Commands) -> None:
     )
     checked = check.add_argument("file", type=Path, metavar="FILE", help="a TOML file, see --hosts")
     script = check.add_argument("script", nargs="?", metavar="SCRIPT", help="what is to be run")
+    check.add_argument(
+        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
+    )
     _family(check)
     _completed(_FILES, file, checked, script)
     _language(check)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from netesto.controller import digest, preflight, record
+from netesto.controller import digest, readiness, record
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
 from netesto.controller.host import Connect
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
+from netesto.controller.readiness import Visited
 from netesto.controller.run import Run
 from netesto.errors import NetestoError, ScriptError, WorldError
 from netesto.language import ports
@@ -97,24 +98,30 @@ class Controller:
 
     # ---- before the script ---------------------------------------------------------------
 
-    def open_hosts(self) -> None:
-        """Hold every host of the inventory. AgentError names what cannot be reached or is held."""
-        self._background.call(self._run.open_all())
-
-    def check_ready(
+    def open_hosts(
         self,
         commands: Sequence[ports.RemoteCommand],
         requirements: Sequence[ports.Requirement] = (),
     ) -> None:
-        """Refuse, before any traffic, what a plan's commands and REQUIREs need and hosts lack.
+        """Hold every host of the inventory, and refuse, before any traffic, what is wrong with them
+        and what the commands and REQUIREs lack there.
 
-        MissingError tells all of it at once.
+        WorldError tells all of it at once. The hosts of a lab are as the lab has made them.
         """
-        names = preflight.host_names(commands)
-        for name in names:
-            self._background.call(self._run.host(name))
-        infos = {name: host.info for name, host in self._run.hosts.items()}
-        preflight.check(commands, self._inventory, infos, requirements, family=self._family)
+        if self._ground.kind == "hosts":
+            peers = readiness.peers(self._inventory, commands, family=self._family)
+            opened = self._background.call(self._run.open_and_examine(peers))
+        else:
+            self._background.call(self._run.open_all())
+            opened = [
+                Visited(endpoint=host.endpoint, info=host.info) for host in self._run.hosts.values()
+            ]
+        found = readiness.problems(
+            opened, self._inventory, commands, requirements, family=self._family
+        )
+        for line in readiness.lines(each for each in found if each.severity == "warning"):
+            self._observer.warn(line)
+        readiness.refuse(found)
 
     # ---- steps of a script ---------------------------------------------------------------
 

@@ -84,12 +84,7 @@ class HostConnection:
 
     async def measure_clock(self) -> None:
         """Measure the offset of the agent's clock from the controller's."""
-        exchanges = []
-        for _ in range(CLOCK_PROBES):
-            sent_s = self._clock.now()
-            reading = await self.agent.probe_clock()
-            exchanges.append(Exchange(sent_s, reading, self._clock.now()))
-        measured = offset(exchanges)
+        measured = await clock_offset(self.agent, self._clock)
         self.offset = of_one_clock(measured) if self._shares_clock else measured
 
     def to_agent_clock(self, time_s: float) -> float:
@@ -129,6 +124,16 @@ class HostConnection:
         self.lost = f"agent lost: {reason}"
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
         self._on_lost(self, self.lost)
+
+
+async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:
+    """The offset of an agent's clock from `clock`. AgentError if the agent does not answer."""
+    exchanges = []
+    for _ in range(CLOCK_PROBES):
+        sent_s = clock.now()
+        reading = await agent.probe_clock()
+        exchanges.append(Exchange(sent_s, reading, clock.now()))
+    return offset(exchanges)
 
 
 def of_one_clock(measured: ClockOffset) -> ClockOffset:

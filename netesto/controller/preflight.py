@@ -40,50 +40,45 @@ def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -
                 ) from None
 
 
-def check(
+def findings(
     commands: Sequence[ports.RemoteCommand],
     inventory: Inventory,
     infos: Mapping[str, HostInfo],
     requirements: Sequence[ports.Requirement] = (),
     *,
     family: int,
-) -> None:
-    """MissingError that lists everything that is missing on hosts, with the first line that needs
-    it and what to do. REQUIRE applies to all hosts of `infos`."""
+) -> list[Finding]:
+    """Everything that is missing on hosts, each with the first line that needs it. REQUIRE applies
+    to all hosts of `infos`; of hosts that are not in it nothing is known, and nothing found."""
     endpoints = {name: inventory.find(name) for name in host_names(commands)}
     found = [
         Finding(text, requirement.place)
         for requirement in requirements
-        for text in unmet(requirement, infos)
+        for text in (
+            _unmet_hosts(requirement, len(inventory.endpoints))
+            if requirement.what == "hosts"
+            else unmet(requirement, infos)
+        )
     ]
     for command in commands:
-        found += missing(command, infos, endpoints, family=family)
-    _refuse(found)
+        if all(endpoints[name].host in infos for name in command.hosts):
+            found += missing(command, infos, endpoints, family=family)
+    first: dict[str, Finding] = {}
+    for finding in found:
+        first.setdefault(finding.message, finding)
+    return list(first.values())
 
 
 def check_count(requirements: Sequence[ports.Requirement], there: int) -> None:
     """MissingError if a REQUIRE needs another number of hosts than there will be: `there`."""
-    _refuse(
-        [
-            Finding(text, requirement.place)
-            for requirement in requirements
-            if requirement.what == "hosts"
-            for text in _unmet_hosts(requirement, there)
-        ]
-    )
-
-
-def _refuse(findings: Sequence[Finding]) -> None:
-    first: dict[str, Finding] = {}
-    for finding in findings:
-        first.setdefault(finding.message, finding)
-    lines = [
-        f"{finding.message} (needed at {finding.place})"
-        + (f"\n{finding.remedy}" if finding.remedy else "")
-        for finding in first.values()
+    wrong = [
+        f"{text} (needed at {requirement.place})"
+        for requirement in requirements
+        if requirement.what == "hosts"
+        for text in _unmet_hosts(requirement, there)
     ]
-    if lines:
-        raise MissingError("\n".join(lines))
+    if wrong:
+        raise MissingError("\n".join(wrong))
 
 
 # ---- commands --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import traffic
@@ -13,10 +13,11 @@ from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
+from netesto.controller.readiness import Visited
 from netesto.controller.wallclock import Stopwatch, await_moment
-from netesto.errors import AgentError
+from netesto.errors import AgentError, NetestoError
 from netesto.language import ports
-from netesto.model import CaptureRequest, Event, FileEntry
+from netesto.model import Address, CaptureRequest, Endpoint, Event, FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -71,6 +72,21 @@ class Run:
     async def open_all(self) -> None:
         """Hold all hosts of the inventory at once. AgentError names the first that fails."""
         await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
+
+    async def open_and_examine(self, peers: Mapping[str, Sequence[Address]]) -> list[Visited]:
+        """Hold all hosts of the inventory at once, and ask each what may be wrong there and on the
+        paths to its `peers`. Errors are among what is told."""
+
+        async def examined(endpoint: Endpoint) -> Visited:
+            try:
+                host = await self.host(endpoint.host)
+                state = await host.agent.examine(peers[endpoint.host])
+            except NetestoError as error:
+                return Visited(endpoint=endpoint, error=error)
+            return Visited(endpoint=endpoint, info=host.info, clock=host.offset, state=state)
+
+        endpoints = self.inventory.endpoints.values()
+        return list(await asyncio.gather(*map(examined, endpoints)))
 
     async def host(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`; opened when first needed."""

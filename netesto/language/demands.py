@@ -32,9 +32,9 @@ def demands(command: ports.RemoteCommand) -> Hashable:
 def _demand(setting: Setting) -> Hashable:
     match setting:
         case Qdisc():
-            return setting.kind, setting.action
+            return setting.kind, setting.action, setting.device
         case Netem():
-            return bool(setting.delay_ms or setting.loss_percent)
+            return bool(setting.delay_ms or setting.loss_percent), setting.device
         case Sysctl():
             return setting.name, setting.value if setting.name in NAMING_SYSCTLS else ""
         case ModuleParameter():

@@ -67,6 +67,58 @@ class ClockReading(_message.Message):
     sent_s: float
     def __init__(self, received_s: _Optional[float] = ..., sent_s: _Optional[float] = ...) -> None: ...
 
+class ExamineRequest(_message.Message):
+    __slots__ = ("peers",)
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    peers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, peers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class InterfaceState(_message.Message):
+    __slots__ = ("name", "mtu_bytes", "is_up", "offloads")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_UP_FIELD_NUMBER: _ClassVar[int]
+    OFFLOADS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mtu_bytes: int
+    is_up: bool
+    offloads: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., is_up: _Optional[bool] = ..., offloads: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PathState(_message.Message):
+    __slots__ = ("peer", "device", "mtu_bytes", "answer", "reason")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    device: str
+    mtu_bytes: int
+    answer: str
+    reason: str
+    def __init__(self, peer: _Optional[str] = ..., device: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., answer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class HostState(_message.Message):
+    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths")
+    IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MISSING_COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
+    INTERFACES_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    is_synchronized: bool
+    clock_error_s: float
+    clock_source: str
+    disk_free_bytes: int
+    missing_commands: _containers.RepeatedScalarFieldContainer[str]
+    management: _containers.RepeatedScalarFieldContainer[str]
+    interfaces: _containers.RepeatedCompositeFieldContainer[InterfaceState]
+    paths: _containers.RepeatedCompositeFieldContainer[PathState]
+    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ...) -> None: ...
+
 class HoldRequest(_message.Message):
     __slots__ = ("controller", "run", "protocol", "version")
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]

@@ -44,6 +44,11 @@ class AgentStub:
                 request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
                 response_deserializer=netesto_dot_proto_dot_agent__pb2.ClockReading.FromString,
                 _registered_method=True)
+        self.Examine = channel.unary_unary(
+                '/netesto.v1.Agent/Examine',
+                request_serializer=netesto_dot_proto_dot_agent__pb2.ExamineRequest.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.HostState.FromString,
+                _registered_method=True)
         self.Hold = channel.unary_stream(
                 '/netesto.v1.Agent/Hold',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.HoldRequest.SerializeToString,
@@ -131,6 +136,12 @@ class AgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ProbeClock(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Examine(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -239,6 +250,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.ProbeClock,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
                     response_serializer=netesto_dot_proto_dot_agent__pb2.ClockReading.SerializeToString,
+            ),
+            'Examine': grpc.unary_unary_rpc_method_handler(
+                    servicer.Examine,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.ExamineRequest.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.HostState.SerializeToString,
             ),
             'Hold': grpc.unary_stream_rpc_method_handler(
                     servicer.Hold,
@@ -370,6 +386,33 @@ class Agent:
             '/netesto.v1.Agent/ProbeClock',
             netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
             netesto_dot_proto_dot_agent__pb2.ClockReading.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Examine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netesto.v1.Agent/Examine',
+            netesto_dot_proto_dot_agent__pb2.ExamineRequest.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.HostState.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,6 +2,8 @@
 
     12865          netserver's control connection, the port registered for netperf
     12900 … 13899  the server's end of data connections, one for every instance
+    13900          nobody listens: packets that try a path are refused there, which proves that
+                   they arrived
     14000 … 29999  the client's end: below 32768, the first of Linux's own ephemeral ports
 
 netserver and iperf3 can listen again on a port with connections in TIME_WAIT: both set SO_REUSEADDR
@@ -20,6 +22,8 @@ NETSERVER_PORT = 12865
 FIRST_DATA_PORT = 12900
 # More flows to one server at the same time than the cores of a test bed can drive.
 DATA_PORTS = 1000
+
+REFUSED_PORT = 13900
 
 FIRST_CLIENT_PORT = 14000
 # Two servers may reserve equal ports for flows of one client; their groups differ.

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -17,16 +18,23 @@ from netesto.model import (
     FilePiece,
     GroupRequest,
     HostInfo,
+    HostState,
     Ports,
     Setting,
 )
 
 
 class Agent(Protocol):
-    """What an agent does for its controller. All but `info` and `probe_clock` need a hold."""
+    """What an agent does for its controller. All but the first three need a hold."""
 
     async def info(self) -> HostInfo:
         """What the host is and can do, and who holds its agent."""
+
+    async def probe_clock(self) -> ClockReading:
+        """The agent's clock, to measure its offset."""
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        """What may be wrong with the host now, and with its paths to `peers`. Changes nothing."""
 
     def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         """Take the agent and yield its events, of which the first is `held`.
@@ -36,9 +44,6 @@ class Agent(Protocol):
         AgentError if the agent ends the hold or is lost. Closing the generator
         (`contextlib.aclosing`) ends the hold and returns when all settings are put back.
         """
-
-    async def probe_clock(self) -> ClockReading:
-        """The agent's clock, to measure its offset."""
 
     async def configure(self, setting: Setting) -> Applied:
         """Make one setting, which is journaled first. AgentError with the reason if it fails; then

@@ -10,6 +10,7 @@ import grpc
 import netesto
 from netesto.errors import AgentError, NetestoError
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -18,6 +19,7 @@ from netesto.model import (
     FilePiece,
     GroupRequest,
     HostInfo,
+    HostState,
     Ports,
     Setting,
 )
@@ -137,6 +139,10 @@ class AgentClient:
     async def probe_clock(self) -> ClockReading:
         message = await self._call(self._stub.ProbeClock, pb.Nothing(), _QUICK_S)
         return codec.decode(ClockReading, message)
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        request = pb.ExamineRequest(peers=map(str, peers))
+        return codec.decode(HostState, await self._call(self._stub.Examine, request, _QUICK_S))
 
     async def configure(self, setting: Setting) -> Applied:
         message = await self._call(self._stub.Configure, codec.from_setting(setting), _WORK_S)

@@ -5,8 +5,8 @@ needs no code here. What a newer peer adds is left out of its replies, and refus
 something requested and silently not done would make wrong data.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -69,11 +69,15 @@ def decode_request(kind: type[V], message: Message) -> V:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    plain = {each.name: getattr(value, each.name) for each in fields(value)}
-    return {
-        name: str(each) if isinstance(each, IPv4Address | IPv6Address) else each
-        for name, each in plain.items()
-    }
+    return {each.name: _plain_value(getattr(value, each.name)) for each in fields(value)}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, IPv4Address | IPv6Address):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(each) if is_dataclass(each) else each for each in value]
+    return value
 
 
 @lru_cache
@@ -97,6 +101,9 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if hint == Address | None:
         return lambda text: _address(text) if text else None
     if get_origin(hint) is tuple:
+        kind = get_args(hint)[0]
+        if isinstance(kind, type) and is_dataclass(kind):
+            return lambda messages: tuple(decode(kind, message) for message in messages)
         return tuple
     return dict if get_origin(hint) is Mapping else lambda value: value
 
@@ -106,6 +113,11 @@ def _address(text: str) -> Address:
         return ip_address(text)
     except ValueError:
         raise AgentError(f"request not understood: invalid address {text!r}") from None
+
+
+def to_addresses(texts: Iterable[str]) -> list[Address]:
+    """The addresses in a request. AgentError if one is invalid."""
+    return list(map(_address, texts))
 
 
 # ---- messages with others in them, and words that newer peers may have more of ------------------

@@ -122,6 +122,12 @@ class _Servicer(pb_grpc.AgentServicer):
     async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
         return codec.encode(pb.ClockReading, await self._answer(context, self._service.probe_clock))
 
+    async def Examine(self, message: pb.ExamineRequest, context: Context) -> pb.HostState:
+        state = await self._answer(
+            context, lambda: self._service.examine(codec.to_addresses(message.peers))
+        )
+        return codec.encode(pb.HostState, state)
+
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
             versions.check("controller", message.protocol, message.version)

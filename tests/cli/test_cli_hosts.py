@@ -1,24 +1,56 @@
 """`netesto hosts list|check`, with an agent that runs for the tests."""
 
+import contextlib
+import json
+import os
+import platform
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from netesto import cli, process
+from netesto import cli, proc, process
+from netesto.collectors import capabilities
+from netesto.lab import nursery
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("agent")
     path = folder / "sock"
-    words = ["--listen", f"unix:{path}", "--state", str(folder / "state")]
+    words = ["--listen", f"unix:{path}", "--state", str(folder / "state"), "--device", "lo"]
     argv = [sys.executable, "-m", "netesto.agent.daemon", *words]
     log = folder / "log"
     with process.background(argv, stdout=log, ready=path.is_socket, timeout=60):
         yield f"unix:{path}"
+
+
+@pytest.fixture(scope="module")
+def fifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The addresses of 49 agents, and among them one at which nobody ever answers."""
+    folder = tmp_path_factory.mktemp("fifty")
+    sockets = [folder / f"{number}.sock" for number in range(50)]
+    own_network = Path("/proc/self/ns/net")
+    with contextlib.ExitStack() as stack:
+        dead = stack.enter_context(socket.socket(socket.AF_UNIX))
+        dead.bind(str(sockets[6]))
+        dead.listen()
+        pipes = []
+        starter = stack.enter_context(nursery.spawned(folder / "log"))
+        for path in sockets[:6] + sockets[7:]:
+            reader, writer = os.pipe()
+            words = ["--listen", f"unix:{path}", "--state", str(path.with_suffix(""))]
+            words += ["--device", "lo"]
+            pid = starter.start(words, namespace=own_network, log=folder / "log", ready=writer)
+            os.close(writer)
+            stack.callback(proc.end, [pid], grace_s=10)
+            pipes.append(stack.enter_context(os.fdopen(reader)))
+        for pipe in pipes:
+            assert pipe.readline().startswith("ready"), (folder / "log").read_text()
+        yield [f"unix:{path}" for path in sockets]
 
 
 @pytest.fixture
@@ -47,18 +79,76 @@ def test_list_shows_agents_and_addresses(tmp_path, capsys):
 
 
 def test_check_names_every_host_that_cannot_be_used(tmp_path, capsys, agent, closed_port):
-    status = cli.main(["hosts", "check", hosts_file(tmp_path, f"127.0.0.1:{closed_port}", agent)])
-    done = capsys.readouterr()
-    assert (status, [line.split()[0] for line in done.out.splitlines()]) == (3, ["host", "h2"])
-    assert done.err.startswith(f"netesto: h1: agent unreachable at 127.0.0.1:{closed_port}")
+    first = tmp_path / "none"
+    file = hosts_file(tmp_path, f"127.0.0.1:{closed_port}", agent, f"unix:{first}")
+    status = cli.main(["hosts", "check", "-f", "json", file])
+    document = json.loads(capsys.readouterr().out)
+    wrong = [(each["host"], each["message"]) for each in document["problems"]]
+    assert (status, [entry for entry in wrong if "unreachable" in entry[1]]) == (
+        3,
+        [
+            ("h1", f"agent unreachable at 127.0.0.1:{closed_port}: Connection refused"),
+            ("h3", f"agent unreachable at unix:{first}: No such file or directory"),
+        ],
+    )
 
 
 def test_check_tells_what_a_script_would_lack(tmp_path, capsys, agent):
     script = tmp_path / "s.nts"
     script.write_text("REQUIRE hosts=7\n")
     assert cli.main(["hosts", "check", hosts_file(tmp_path, agent), str(script)]) == 3
-    told = f"netesto: REQUIRE hosts=7: there is 1 host (needed at {script}:1:9)\n"
-    assert capsys.readouterr().err == told
+    told = f"error: REQUIRE hosts=7: there is 1 host (needed at {script}:1:9)"
+    assert told in capsys.readouterr().out.splitlines()
+
+
+def test_check_tells_of_what_a_script_sets_which_interface_it_changes(tmp_path, capsys, agent):
+    script = tmp_path / "s.nts"
+    script.write_text("SET_QDISC host=h1 qdisc=pfifo limit=10\n")
+    cli.main(["hosts", "check", hosts_file(tmp_path, agent), str(script), "-f", "json"])
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    place = f"{script}:1:1"
+    assert settings == [{"host": "h1", "command": "SET_QDISC", "device": "lo", "place": place}]
+
+
+def test_check_of_50_hosts_takes_5_s_though_one_is_dead(fifty, tmp_path, capsys):
+    file = hosts_file(tmp_path, *fifty)
+    began_s = time.monotonic()
+    status = cli.main(["hosts", "check", "-f", "json", file])
+    seconds = time.monotonic() - began_s
+    hosts = json.loads(capsys.readouterr().out)["hosts"]
+    unreachable = [host["host"] for host in hosts if host["info"] is None]
+    assert (status, unreachable, len(hosts)) == (3, ["h7"], 50)
+    assert seconds < 5
+
+
+def test_check_shows_what_is_the_same_on_all_hosts_below_the_table(fifty, tmp_path, capsys):
+    assert cli.main(["hosts", "check", hosts_file(tmp_path, *fifty[:3])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[1:4]] == ["h1", "h2", "h3"]
+    assert f"kernel: {platform.release()}" in lines
+
+
+def test_a_run_is_refused_for_all_hosts_that_cannot_be_used(fifty, tmp_path, capsys):
+    script, none = tmp_path / "s.nts", tmp_path / "none"
+    script.write_text("REQUIRE ca=nothing\n")
+    file = hosts_file(tmp_path, f"unix:{none}-1", fifty[0], f"unix:{none}-2")
+    words = ["run", "--hosts", file, "--out", str(tmp_path / "out"), "--plain", str(script)]
+    assert cli.main(words) == 3
+    told = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if "h1: " in line or "h3: " in line or "h2 has" in line
+    ]
+    why = "No such file or directory"
+    assert told == [
+        f"netesto: h1: agent unreachable at unix:{none}-1: {why}",
+        f"h3: agent unreachable at unix:{none}-2: {why}",
+        f"REQUIRE ca=nothing: h2 has no nothing, only {controls()} (needed at {script}:1:9)",
+    ]
+
+
+def controls() -> str:
+    return " ".join(capabilities.probe().congestion_controls)
 
 
 def test_check_tells_that_a_script_can_be_run(tmp_path, capsys, agent):

@@ -14,6 +14,7 @@ from netesto.controller.run import Run
 from netesto.errors import AgentError, Place
 from netesto.language import ports
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -24,6 +25,8 @@ from netesto.model import (
     FlowSpec,
     GroupRequest,
     HostInfo,
+    HostState,
+    InterfaceState,
     Ports,
     Setting,
 )
@@ -75,6 +78,19 @@ class ScriptedAgent:
     async def probe_clock(self) -> ClockReading:
         now = time.time()
         return ClockReading(now, now)
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        del peers
+        return HostState(
+            is_synchronized=True,
+            clock_error_s=0.001,
+            clock_source="chronyd",
+            disk_free_bytes=1 << 40,
+            missing_commands=(),
+            management=(),
+            interfaces=(InterfaceState(name="eth0", mtu_bytes=1500, is_up=True),),
+            paths=(),
+        )
 
     async def configure(self, setting: Setting) -> Applied:
         self.calls.append(f"configure {setting}")

@@ -5,8 +5,8 @@ from scripted_agent import HERE, do_client
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
-from netesto.errors import MissingError
 from netesto.language import ports
+from netesto.language.finding import Finding
 from netesto.language.ports import Requirement
 from netesto.model import Endpoint, HostInfo, Qdisc
 
@@ -88,12 +88,11 @@ def test_more_hosts_than_asked_meet_hosts():
 
 def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
     asked = [requirement("ca", "=", "dctcp"), requirement("hosts", ">", "1")]
-    with pytest.raises(MissingError) as caught:
-        preflight.check([], Inventory([]), {"h1": info("h1")}, asked, family=4)
-    assert str(caught.value) == (
-        "REQUIRE ca=dctcp: h1 has no dctcp, only cubic bbr (needed at a.nts:1:1)\n"
-        "REQUIRE hosts>1: there is 1 host (needed at a.nts:1:1)"
-    )
+    found = preflight.findings([], Inventory([A]), {"a": info("a")}, asked, family=4)
+    assert found == [
+        Finding("REQUIRE ca=dctcp: a has no dctcp, only cubic bbr", HERE),
+        Finding("REQUIRE hosts>1: there is 1 host", HERE),
+    ]
 
 
 def missing(command: ports.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
@@ -141,9 +140,12 @@ def test_a_qdisc_that_is_not_there_is_missing():
 def test_what_is_missing_for_commands_is_told_with_what_to_do():
     absent = {"a": info("a", tools={}), "b": info("b", tools={})}
     command = do_client(tool="netperf")
-    with pytest.raises(MissingError) as caught:
-        preflight.check([command, command], Inventory([A, B]), absent, family=4)
-    assert str(caught.value) == (
-        "a→b: netperf is not installed at both hosts (needed at a.nts:1:1)\n"
-        "In Debian: apt install netperf"
-    )
+    found = preflight.findings([command, command], Inventory([A, B]), absent, family=4)
+    message, remedy = "netperf is not installed at both hosts", "In Debian: apt install netperf"
+    assert found == [Finding(f"a→b: {message}", HERE, remedy=remedy)]
+
+
+def test_nothing_is_missing_on_a_host_of_which_nothing_is_known():
+    known = {"a": info("a", tools={})}
+    found = preflight.findings([do_client()], Inventory([A, B]), known, family=4)
+    assert found == []

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from typing import TypeVar
 
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -14,6 +15,7 @@ from netesto.model import (
     FilePiece,
     GroupRequest,
     HostInfo,
+    HostState,
     Ports,
     Setting,
 )
@@ -47,6 +49,10 @@ class MemoryAgent:
     async def probe_clock(self) -> ClockReading:
         with self._border():
             return await self._service.probe_clock()
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        with self._border():
+            return await self._service.examine(peers)
 
     async def configure(self, setting: Setting) -> Applied:
         return await self._held(lambda: self._service.configure(setting))

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 
 from netesto.errors import AgentError, MissingError
 from netesto.model import (
+    Address,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -16,8 +17,25 @@ from netesto.model import (
     FilePiece,
     GroupRequest,
     HostInfo,
+    HostState,
+    InterfaceState,
+    PathState,
     Ports,
     Setting,
+)
+
+STATE = HostState(
+    is_synchronized=True,
+    clock_error_s=0.25,
+    clock_source="chronyd",
+    disk_free_bytes=1 << 40,
+    missing_commands=("ethtool",),
+    management=("eth0",),
+    interfaces=(
+        InterfaceState(name="eth1", mtu_bytes=9000, is_up=True, offloads=("tso", "gro")),
+        InterfaceState(name="lo", mtu_bytes=65536, is_up=False),
+    ),
+    paths=(PathState(peer="10.0.0.2", device="eth1", mtu_bytes=9000, answer="whole"),),
 )
 
 INFO = HostInfo(
@@ -74,6 +92,10 @@ class RecordingService:
 
     async def info(self) -> HostInfo:
         return INFO
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        self.asked.append(("examine", *map(str, peers)))
+        return STATE
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         self.asked.append(("hold", controller, run))

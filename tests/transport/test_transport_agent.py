@@ -3,7 +3,7 @@ from contextlib import aclosing
 from ipaddress import ip_address
 
 import pytest
-from recording_service import HELD, INFO, PORTS, REQUEST, RecordingService
+from recording_service import HELD, INFO, PORTS, REQUEST, STATE, RecordingService
 from transport_wires import Wire
 
 from netesto.errors import AgentBusyError, AgentError, MissingError
@@ -39,6 +39,14 @@ async def test_info_names_the_holder(wire: Wire):
 async def test_clock_probe_needs_no_hold(wire: Wire):
     async with wire(RecordingService()) as connect:
         assert await (await connect()).probe_clock() == ClockReading(12.5, 12.75)
+
+
+async def test_examination_needs_no_hold(wire: Wire):
+    service = RecordingService()
+    async with wire(service) as connect:
+        agent = await connect()
+        state = await agent.examine([ip_address("10.0.0.2"), ip_address("2001:db8::2")])
+    assert (state, service.asked) == (STATE, [("examine", "10.0.0.2", "2001:db8::2")])
 
 
 async def test_hold_brings_events_in_order(wire: Wire):

@@ -13,6 +13,7 @@ from netesto.model import (
     FileEntry,
     GroupRequest,
     HostInfo,
+    HostState,
     ModuleParameter,
     Netem,
     Ports,
@@ -46,7 +47,7 @@ def any_of(kind):
     "kind",
     [
         GroupRequest, Ports, CaptureRequest, Sysctl, Qdisc, Netem, ModuleParameter, Applied,
-        HostInfo, Event, FileEntry, ClockReading, Fault,
+        HostInfo, HostState, Event, FileEntry, ClockReading, Fault,
     ],
 )  # fmt: skip
 @given(data=st.data())

@@ -1,0 +1,99 @@
+"""Whether something keeps this host's clock at UTC, and how far off it may be.
+
+The kernel knows (adjtimex(2)): every program that sets the clock tells it. chronyd tells it only if
+its configuration has `rtcsync`, so that it is asked as well.
+"""
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto import proc, process
+from netesto.errors import ProcessError
+
+_CHRONYC_TIMEOUT_S = 2.0
+
+# <linux/timex.h>
+_STA_UNSYNC = 0x0040
+
+# Programs that set the clock, by their names in /proc/PID/comm, which has 15 characters.
+_PROGRAMS = {
+    "chronyd": "chronyd",
+    "ntpd": "ntpd",
+    "systemd-timesyn": "systemd-timesyncd",
+    "ptp4l": "ptp4l",
+    "phc2sys": "phc2sys",
+}
+
+# Of the fields of `chronyc -c tracking`: corrections still to be made, root delay and dispersion
+# (all in seconds), and the state of the leap second, which also says if there is no source.
+_OFFSET, _DELAY, _DISPERSION, _LEAP = 4, 10, 11, 13
+
+
+class _Timex(ctypes.Structure):
+    """The beginning of struct timex, and more room than the rest takes."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("frequency", ctypes.c_long),
+        ("max_error_us", ctypes.c_long),
+        ("estimated_error_us", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_long * 32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSync:
+    """`error_s` bounds the error of the clock, if it `is_synchronized`; `source` is the program
+    that sets it, "" if none was found."""
+
+    is_synchronized: bool
+    error_s: float
+    source: str
+
+
+async def read() -> TimeSync:
+    """The state of this host's clock."""
+    found, source = _kernel(), _program()
+    if not found.is_synchronized and source == "chronyd":
+        try:
+            argv = ("chronyc", "-n", "-c", "tracking")
+            asked = await process.run_async(argv, timeout=_CHRONYC_TIMEOUT_S)
+        except ProcessError:
+            return TimeSync(is_synchronized=False, error_s=found.error_s, source=source)
+        return parse_tracking(asked.stdout)
+    return TimeSync(found.is_synchronized, found.error_s, source)
+
+
+def parse_tracking(text: str) -> TimeSync:
+    """What `chronyc -c tracking` printed. Its bound is that of chrony's manual: the offset, the
+    root dispersion and half the root delay."""
+    fields = text.strip().split(",")
+    try:
+        error_s = (
+            abs(float(fields[_OFFSET])) + float(fields[_DISPERSION]) + float(fields[_DELAY]) / 2
+        )
+        is_synchronized = fields[_LEAP] != "Not synchronised"
+    except (ValueError, IndexError):
+        is_synchronized, error_s = False, 0.0
+    return TimeSync(is_synchronized, error_s, "chronyd")
+
+
+def _kernel() -> TimeSync:
+    state = _Timex()
+    if ctypes.CDLL(None).adjtimex(ctypes.byref(state)) < 0:
+        return TimeSync(is_synchronized=False, error_s=0.0, source="")
+    return TimeSync(not state.status & _STA_UNSYNC, state.max_error_us / 1e6, "")
+
+
+def _program() -> str:
+    for pid in proc.numbers():
+        try:
+            name = Path("/proc", str(pid), "comm").read_text(encoding="utf-8").strip()
+        except OSError:
+            continue  # it has ended
+        if name in _PROGRAMS:
+            return _PROGRAMS[name]
+    return ""

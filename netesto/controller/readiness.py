@@ -1,0 +1,361 @@
+"""What is wrong with hosts before a run: of all hosts at once, each problem with its remedy. Pure.
+
+`netesto hosts check` and the pre-flight of a run judge alike. An error keeps a run from starting, a
+warning does not.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+
+import netesto
+from netesto.controller import preflight
+from netesto.controller.inventory import Inventory
+from netesto.errors import MissingError, NetestoError, WorldError
+from netesto.language import ports
+from netesto.language.finding import Finding
+from netesto.model import (
+    Address,
+    ClockOffset,
+    Endpoint,
+    HostInfo,
+    HostState,
+    Netem,
+    PathState,
+    Qdisc,
+)
+from netesto.traffic.ports import REFUSED_PORT
+
+# How many others each host tries a path to. Up to one more than these hosts try all paths.
+PEERS = 4
+
+# More names in one line would hide what is wrong with them.
+HOSTS_SHOWN = 8
+
+# Data of the hosts is put in order by their clocks; RTTs and intervals are longer than this.
+CLOCK_BOUND_S = 0.005
+
+# Somebody set the clock by hand; nothing drifts so far.
+CLOCK_OFFSET_S = 1.0
+
+# An agent refuses experiments below.
+DISK_FREE_BYTES = 10**9
+
+# Without these agents do nothing; the others are for some of the data.
+_REQUIRED_COMMANDS = frozenset({"ip", "tc"})
+
+_PACKAGES = {
+    "ethtool": "ethtool", "ip": "iproute2", "ping": "iputils-ping", "tc": "iproute2",
+    "tcpdump": "tcpdump",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a host; `host` is "" if it is wrong with all of them."""
+
+    host: str
+    message: str
+    remedy: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """A host and what its agent told, or the `error` that is the reason why it did not. Of hosts of
+    a lab only `info` is of interest."""
+
+    endpoint: Endpoint
+    info: HostInfo | None = None
+    clock: ClockOffset | None = None
+    state: HostState | None = None
+    error: NetestoError | None = None
+
+
+def peers(
+    inventory: Inventory, commands: Sequence[ports.RemoteCommand] = (), *, family: int
+) -> dict[str, list[Address]]:
+    """The addresses to which each host tries the path: of the hosts with which it has flows or, if
+    there are no commands, of the next PEERS hosts."""
+    hosts = list(inventory.endpoints.values())
+    pairs: dict[tuple[str, str], None] = {}
+    for command in commands:
+        if isinstance(command, ports.DoClient):
+            ends = inventory.find(command.host).host, inventory.find(command.server).host
+            pairs |= {ends: None, ends[::-1]: None}
+    if not commands:
+        for number, host in enumerate(hosts):
+            others = (hosts[number + 1 :] + hosts[:number])[:PEERS]
+            pairs |= {(host.host, other.host): None for other in others}
+    found: dict[str, list[Address]] = {host.host: [] for host in hosts}
+    for client, server in pairs:
+        address = inventory.endpoints[server].addresses.get(family)
+        if client != server and address is not None:
+            found[client].append(address)
+    return found
+
+
+def problems(
+    visited: Sequence[Visited],
+    inventory: Inventory,
+    commands: Sequence[ports.RemoteCommand] = (),
+    requirements: Sequence[ports.Requirement] = (),
+    *,
+    family: int,
+) -> list[Problem]:
+    """Everything that is wrong, by host, and then what the commands and REQUIREs lack."""
+    by_address = {
+        str(address): host
+        for host, endpoint in inventory.endpoints.items()
+        for address in endpoint.addresses.values()
+    }
+    found: list[Problem] = []
+    for host in visited:
+        name = host.endpoint.host
+        if host.error is not None:
+            message = host.error.message.removeprefix(f"{name}: ")
+            found.append(Problem(name, message, host.error.remedy))
+        if host.clock is not None:
+            found += _of_clock(name, host.clock)
+        if host.info is not None and host.state is not None:
+            found += _of_info(host.endpoint, host.info, family)
+            found += _of_state(name, host.info, host.state)
+            for path in host.state.paths:
+                found += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
+    infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
+    found += _of_settings(visited, placements(commands, inventory, infos))
+    wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
+    return found + [Problem("", _needed(each), each.remedy) for each in wrong]
+
+
+def _needed(finding: Finding) -> str:
+    return f"{finding.message} (needed at {finding.place})"
+
+
+def refuse(found: Iterable[Problem]) -> None:
+    """WorldError that tells all errors, if there are any."""
+    errors = [problem for problem in found if problem.severity == "error"]
+    if not errors:
+        return
+    kind = MissingError if all(not problem.host for problem in errors) else WorldError
+    if len(errors) == 1:
+        raise kind(told(errors[0].host, errors[0].message), remedy=errors[0].remedy)
+    raise kind("\n".join(lines(errors)))
+
+
+def lines(found: Iterable[Problem]) -> list[str]:
+    """Problems in lines, their remedies below; hosts with the same problem together."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for problem in found:
+        together.setdefault((problem.message, problem.remedy), []).append(problem.host)
+    told_lines = []
+    for (message, remedy), hosts in together.items():
+        names = [host for host in hosts if host]
+        if len(names) > HOSTS_SHOWN:
+            names[HOSTS_SHOWN - 1 :] = [f"… ({len(hosts)} hosts)"]
+        told_lines.append(told(", ".join(names), message))
+        if remedy:
+            told_lines.append(f"    {remedy}")
+    return told_lines
+
+
+def told(hosts: str, message: str) -> str:
+    """A problem with the hosts that have it."""
+    return f"{hosts}: {message}" if hosts else message
+
+
+# ---- one host --------------------------------------------------------------------------------
+
+
+def _of_info(endpoint: Endpoint, info: HostInfo, family: int) -> Iterator[Problem]:
+    name = endpoint.host
+    if info.holder:
+        yield Problem(
+            name, f"in use by {info.holder}", "Wait for the end of that run, or end it there."
+        )
+    if info.version != netesto.__version__:
+        yield Problem(
+            name,
+            f"netesto {info.version}; this is {netesto.__version__}",
+            "Install the same version everywhere.",
+            "warning",
+        )
+    if not info.tools:
+        yield Problem(
+            name, "no traffic tool", "Install one on the host: apt install iperf3, or netperf"
+        )
+    if not info.qdiscs:
+        yield Problem(
+            name,
+            "cannot find out which qdiscs its kernel has",
+            "The log of the agent has the reason; agents need root and tc.",
+            "warning",
+        )
+    if family not in endpoint.addresses:
+        yield Problem(
+            name,
+            f"no IPv{family} address for traffic",
+            f'Add it to the hosts file: addresses = ["{_example(info, family)}"]',
+            "warning",
+        )
+    for address in endpoint.addresses.values():
+        if not address.is_loopback and info.addresses and str(address) not in info.addresses:
+            yield Problem(
+                name,
+                f"address {address} is not on this host, which has {' '.join(info.addresses)}",
+                "Correct `addresses` in the hosts file, unless the address is translated (NAT).",
+                "warning",
+            )
+
+
+def _example(info: HostInfo, family: int) -> str:
+    """An address to write into the hosts file: one that the host has, if it has one."""
+    fitting = (text for text in info.addresses if ip_address(text).version == family)
+    return next(fitting, "192.0.2.1" if family == 4 else "2001:db8::1")
+
+
+def _of_clock(name: str, clock: ClockOffset) -> Iterator[Problem]:
+    if clock.bound_s > CLOCK_BOUND_S:
+        yield Problem(
+            name,
+            f"clock known less exactly than ± {CLOCK_BOUND_S * 1000:g} ms: the way to the agent is"
+            " slow",
+            "Events on different hosts cannot be put in order more finely than that.",
+            "warning",
+        )
+    if abs(clock.offset_s) > CLOCK_OFFSET_S:
+        yield Problem(
+            name,
+            f"clock {abs(clock.offset_s):.0f} s {'ahead' if clock.offset_s > 0 else 'behind'}",
+            "Results are corrected for it; the host's own logs are not. Set it, best with NTP.",
+            "warning",
+        )
+
+
+def _of_state(name: str, info: HostInfo, state: HostState) -> Iterator[Problem]:
+    if not state.is_synchronized:
+        by = f" by {state.clock_source}" if state.clock_source else ""
+        yield Problem(
+            name,
+            f"clock not synchronized{by}: it drifts during a run",
+            "Start an NTP client on the host: apt install chrony",
+            "warning",
+        )
+    if state.disk_free_bytes < DISK_FREE_BYTES:
+        yield Problem(
+            name,
+            f"less than {DISK_FREE_BYTES / 1e9:g} GB of disk free",
+            "Free some where the agent keeps its files, by default /var/lib/netesto.",
+        )
+    for command in state.missing_commands:
+        yield Problem(
+            name,
+            f"{command} is not installed",
+            f"Install it on the host: apt install {_PACKAGES.get(command, command)}",
+            "error" if command in _REQUIRED_COMMANDS else "warning",
+        )
+    device = next((each for each in state.interfaces if each.name == info.device), None)
+    if device is None:
+        has = " ".join(each.name for each in state.interfaces)
+        yield Problem(
+            name,
+            f"no interface {info.device}, through which its agent tests; it has {has}",
+            "Correct `device` in the host's agent.toml.",
+        )
+    elif not device.is_up:
+        yield Problem(
+            name,
+            f"interface {info.device}, through which its agent tests, is down",
+            f"On the host: ip link set {info.device} up",
+        )
+
+
+def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterator[Problem]:
+    to = f"to {peer} ({path.peer}, by {path.device})"
+    mtus = {each.name: each.mtu_bytes for each in state.interfaces}
+    match path.answer:
+        case "cut":
+            yield Problem(
+                name,
+                f"path {to}: packets of {path.mtu_bytes} bytes are lost, small ones arrive",
+                "A link on the path has a smaller MTU, and no router says so: give all interfaces"
+                " on it the same MTU.",
+                "warning",
+            )
+        case "silent":
+            yield Problem(
+                name,
+                f"path {to}: no answer",
+                "Is the address right, and are both on this network? A firewall that drops UDP to"
+                f" port {REFUSED_PORT} looks the same.",
+                "warning",
+            )
+        case "unreachable":
+            yield Problem(
+                name,
+                f"path {to}: {path.reason}",
+                f"On {name}: ip route get {path.peer}",
+                "warning",
+            )
+        case "whole" if path.mtu_bytes < min(mtus.get(path.device, 0), 65_535):
+            yield Problem(
+                name,
+                f"path {to}: MTU {path.mtu_bytes}, that of the interface is {mtus[path.device]}",
+                "Packets of the larger size never arrive; give all interfaces on the path the same"
+                " MTU.",
+                "warning",
+            )
+
+
+# ---- where settings go -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The interface of a host to which a command of a script goes, and the first such command."""
+
+    host: str
+    command: str
+    device: str
+    place: str
+
+
+def placements(
+    commands: Sequence[ports.RemoteCommand], inventory: Inventory, infos: Mapping[str, HostInfo]
+) -> list[Placement]:
+    """The interface that each setting will change; sysctls and module parameters have none."""
+    found: dict[tuple[str, str, str], Placement] = {}
+    for command in commands:
+        if not isinstance(command, ports.Configure):
+            continue
+        host = inventory.find(command.host).host
+        for setting in command.settings:
+            if isinstance(setting, Qdisc | Netem) and (setting.device or host in infos):
+                device = setting.device or infos[host].device
+                placed = Placement(host, command.name, device, str(command.place))
+                found.setdefault((host, command.name, device), placed)
+    return list(found.values())
+
+
+def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Iterator[Problem]:
+    states = {host.endpoint.host: host.state for host in visited if host.state is not None}
+    for each in placed:
+        if each.host not in states:
+            continue
+        state = states[each.host]
+        what = f"{each.command} {each.device} ({each.place})"
+        if each.device not in _names(state):
+            has = " ".join(_names(state))
+            yield Problem(each.host, f"{what}: no such interface; the host has {has}")
+        elif each.device in state.management:
+            yield Problem(
+                each.host,
+                f"{what}: this interface carries the host's management",
+                "Name the interface of the test in the host's agent.toml: device = …",
+                "warning",
+            )
+
+
+def _names(state: HostState) -> Collection[str]:
+    return [each.name for each in state.interfaces]

@@ -1,0 +1,270 @@
+from dataclasses import replace
+from ipaddress import ip_address
+
+import pytest
+from scripted_agent import HERE, do_client
+
+import netesto
+from netesto.controller import readiness
+from netesto.controller.inventory import Inventory
+from netesto.controller.readiness import Placement, Problem, Visited
+from netesto.errors import AgentError, MissingError, WorldError
+from netesto.language import ports
+from netesto.model import (
+    ClockOffset,
+    Endpoint,
+    HostInfo,
+    HostState,
+    InterfaceState,
+    PathState,
+    Qdisc,
+    Setting,
+    Sysctl,
+)
+
+A = Endpoint(host="a", agent="unix:/a", addresses={4: ip_address("10.0.0.1")})
+B = Endpoint(host="b", agent="unix:/b", addresses={4: ip_address("10.0.0.2")})
+HOSTS = Inventory([A, B])
+
+INFO = HostInfo(
+    host="a",
+    version=netesto.__version__,
+    kernel="6.18.44",
+    cpus=2,
+    memory_bytes=1 << 30,
+    device="eth1",
+    addresses=("10.0.0.1", "2001:db8::1"),
+    tools={"netperf": "2.7.0"},
+    congestion_controls=("cubic",),
+    qdiscs=("tbf",),
+)
+
+STATE = HostState(
+    is_synchronized=True,
+    clock_error_s=0.001,
+    clock_source="chronyd",
+    disk_free_bytes=10**12,
+    missing_commands=(),
+    management=("eth0",),
+    interfaces=(
+        InterfaceState(name="eth0", mtu_bytes=1500, is_up=True),
+        InterfaceState(name="eth1", mtu_bytes=9000, is_up=True),
+    ),
+    paths=(),
+)
+
+CLOCK = ClockOffset(0.001, 0.0005)
+
+
+def visited(
+    endpoint: Endpoint = A,
+    info: HostInfo = INFO,
+    clock: ClockOffset = CLOCK,
+    state: HostState = STATE,
+) -> Visited:
+    return Visited(endpoint=endpoint, info=info, clock=clock, state=state)
+
+
+def found(
+    host: Visited, *commands: ports.RemoteCommand, family: int = 4
+) -> list[tuple[str, str, str]]:
+    wrong = readiness.problems([host], HOSTS, commands, family=family)
+    return [(each.severity, each.host, each.message) for each in wrong]
+
+
+def test_nothing_is_wrong_with_a_host_that_is_ready():
+    assert found(visited()) == []
+
+
+@pytest.mark.parametrize(
+    ("info", "problem"),
+    [
+        ({"holder": "ann@desk pid 7"}, ("error", "a", "in use by ann@desk pid 7")),
+        ({"version": "0"}, ("warning", "a", f"netesto 0; this is {netesto.__version__}")),
+        ({"tools": {}}, ("error", "a", "no traffic tool")),
+        ({"qdiscs": ()}, ("warning", "a", "cannot find out which qdiscs its kernel has")),
+        (
+            {"addresses": ("10.0.0.9",)},
+            ("warning", "a", "address 10.0.0.1 is not on this host, which has 10.0.0.9"),
+        ),
+        (
+            {"device": "eth7"},
+            ("error", "a", "no interface eth7, through which its agent tests; it has eth0 eth1"),
+        ),
+    ],
+)
+def test_what_an_agent_says_of_its_host_may_be_wrong(info, problem):
+    assert found(visited(info=replace(INFO, **info))) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        (
+            {"is_synchronized": False, "clock_source": ""},
+            ("warning", "a", "clock not synchronized: it drifts during a run"),
+        ),
+        (
+            {"is_synchronized": False},
+            ("warning", "a", "clock not synchronized by chronyd: it drifts during a run"),
+        ),
+        ({"disk_free_bytes": 10**8}, ("error", "a", "less than 1 GB of disk free")),
+        ({"missing_commands": ("tc",)}, ("error", "a", "tc is not installed")),
+        ({"missing_commands": ("ethtool",)}, ("warning", "a", "ethtool is not installed")),
+        (
+            {"interfaces": (InterfaceState(name="eth1", mtu_bytes=9000, is_up=False),)},
+            ("error", "a", "interface eth1, through which its agent tests, is down"),
+        ),
+    ],
+)
+def test_the_state_of_a_host_may_be_wrong(state, problem):
+    assert found(visited(state=replace(STATE, **state))) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("answer", "mtu_bytes", "problem"),
+    [
+        ("whole", 9000, None),
+        ("whole", 1500, "MTU 1500, that of the interface is 9000"),
+        ("cut", 9000, "packets of 9000 bytes are lost, small ones arrive"),
+        ("silent", 9000, "no answer"),
+        ("unreachable", 0, "No route to host"),
+    ],
+)
+def test_a_path_may_be_wrong(answer, mtu_bytes, problem):
+    path = PathState(
+        peer="10.0.0.2",
+        device="eth1",
+        mtu_bytes=mtu_bytes,
+        answer=answer,
+        reason="No route to host" if answer == "unreachable" else "",
+    )
+    expected = problem and [("warning", "a", f"path to b (10.0.0.2, by eth1): {problem}")]
+    assert found(visited(state=replace(STATE, paths=(path,)))) == (expected or [])
+
+
+@pytest.mark.parametrize(
+    ("clock", "problem"),
+    [
+        (
+            ClockOffset(0.0, 0.02),
+            "clock known less exactly than ± 5 ms: the way to the agent is slow",
+        ),
+        (ClockOffset(3600.0, 0.001), "clock 3600 s ahead"),
+        (ClockOffset(-2.0, 0.001), "clock 2 s behind"),
+    ],
+)
+def test_a_clock_may_be_wrong(clock, problem):
+    assert found(visited(clock=clock)) == [("warning", "a", problem)]
+
+
+def test_a_host_without_an_address_of_the_traffic_is_told_with_one_that_it_has():
+    [problem] = readiness.problems([visited()], HOSTS, family=6)
+    remedy = 'Add it to the hosts file: addresses = ["2001:db8::1"]'
+    assert problem == Problem("a", "no IPv6 address for traffic", remedy, "warning")
+
+
+def test_the_reason_of_a_host_that_is_not_reached_is_a_problem():
+    error = AgentError("agent unreachable at unix:/a", host="a", remedy="Is it running?")
+    [problem] = readiness.problems([Visited(endpoint=A, error=error)], HOSTS, family=4)
+    assert problem == Problem("a", "agent unreachable at unix:/a", "Is it running?")
+
+
+def test_what_a_script_lacks_is_told_beside_hosts_that_are_not_reached():
+    lost = Visited(endpoint=B, error=AgentError("gone", host="b"))
+    command = configure("SET_QDISC", Qdisc("fq"))
+    wrong = readiness.problems([visited(), lost], HOSTS, [command], family=4)
+    assert [each.message for each in wrong] == [
+        "gone",
+        "a: qdisc fq: not in this kernel (6.18.44) (needed at a.nts:1:1)",
+    ]
+
+
+# ---- where settings go -----------------------------------------------------------------------
+
+
+def configure(name: str, setting: Setting) -> ports.Configure:
+    return ports.Configure(
+        name=name, host="a", exp=0, exp_name="", arguments={}, place=HERE, settings=(setting,)
+    )
+
+
+def test_a_setting_without_an_interface_goes_to_the_one_of_the_agent():
+    commands = [
+        configure("SET_QDISC", Qdisc("tbf")),
+        configure("SET_QDISC", Qdisc("tbf", device="eth5")),
+        configure("SET_SYSCTL", Sysctl("net.ipv4.tcp_sack", "1")),
+    ]
+    assert readiness.placements(commands, HOSTS, {"a": INFO}) == [
+        Placement("a", "SET_QDISC", "eth1", "a.nts:1:1"),
+        Placement("a", "SET_QDISC", "eth5", "a.nts:1:1"),
+    ]
+
+
+def test_a_setting_of_the_interface_that_carries_management_is_told():
+    command = configure("SET_QDISC", Qdisc("tbf", device="eth0"))
+    text = "SET_QDISC eth0 (a.nts:1:1): this interface carries the host's management"
+    assert found(visited(), command) == [("warning", "a", text)]
+
+
+def test_a_setting_of_an_interface_that_is_not_there_is_an_error():
+    command = configure("SET_QDISC", Qdisc("tbf", device="eth5"))
+    text = "SET_QDISC eth5 (a.nts:1:1): no such interface; the host has eth0 eth1"
+    assert found(visited(), command) == [("error", "a", text)]
+
+
+# ---- peers -----------------------------------------------------------------------------------
+
+SIX = Inventory(
+    [
+        Endpoint(host=f"h{n}", agent=f"unix:/{n}", addresses={4: ip_address(f"10.0.0.{n}")})
+        for n in range(1, 7)
+    ]
+)
+
+
+def test_without_a_script_each_host_tries_the_paths_to_the_next_ones():
+    tried = readiness.peers(SIX, family=4)
+    assert [str(address) for address in tried["h4"]] == [
+        "10.0.0.5", "10.0.0.6", "10.0.0.1", "10.0.0.2",
+    ]  # fmt: skip
+
+
+def test_with_a_script_the_ends_of_flows_try_their_paths():
+    assert readiness.peers(HOSTS, [do_client()], family=4) == {
+        "a": [ip_address("10.0.0.2")],
+        "b": [ip_address("10.0.0.1")],
+    }
+
+
+def test_a_host_without_an_address_is_tried_by_nobody():
+    assert readiness.peers(HOSTS, family=6) == {"a": [], "b": []}
+
+
+# ---- telling it ------------------------------------------------------------------------------
+
+
+def test_hosts_with_the_same_problem_are_told_together():
+    wrong = [Problem("a", "tired", "Rest."), Problem("b", "old"), Problem("c", "tired", "Rest.")]
+    assert readiness.lines(wrong) == ["a, c: tired", "    Rest.", "b: old"]
+
+
+def test_of_many_hosts_with_the_same_problem_the_first_are_named():
+    wrong = [Problem(f"h{number}", "tired") for number in range(50)]
+    assert readiness.lines(wrong) == ["h0, h1, h2, h3, h4, h5, h6, … (50 hosts): tired"]
+
+
+def test_warnings_refuse_nothing():
+    readiness.refuse([Problem("a", "old", severity="warning")])
+
+
+def test_all_errors_are_told_at_once():
+    with pytest.raises(WorldError) as caught:
+        readiness.refuse([Problem("a", "tired", "Rest."), Problem("b", "gone")])
+    assert str(caught.value) == "a: tired\n    Rest.\nb: gone"
+
+
+def test_what_only_the_script_lacks_is_missing():
+    with pytest.raises(MissingError) as caught:
+        readiness.refuse([Problem("", "a: qdisc fq: not in this kernel", "Take another.")])
+    assert str(caught.value) == "a: qdisc fq: not in this kernel\nTake another."
