@@ -7,14 +7,17 @@ of a SWEEP within a part belong to it; they are listed too, because `--resume` m
 What belongs to no part is called the rest.
 """
 
+import contextlib
+import gzip
 import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Self, TypeVar
+from typing import BinaryIO, Self, TypeVar, cast
 
 import cattrs
 
@@ -29,6 +32,8 @@ FORMAT = 1
 
 # What every plan begins with, of whatever version.
 BEGINNING = b'{"netesto_plan": '
+# What a file compressed by gzip begins with (RFC 1952).
+_COMPRESSED = b"\x1f\x8b"
 # An agent takes no greater numbers of experiments and groups.
 _MAX_NUMBER = 2**32 - 1
 _HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
@@ -236,15 +241,26 @@ class Plan:
         file.write(b"],\n" + _SUMMARY + _json(summary) + b"}\n")
 
 
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The file of a plan, which may be compressed."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        if file.peek(len(_COMPRESSED)).startswith(_COMPRESSED):
+            yield cast("BinaryIO", stack.enter_context(gzip.open(file)))
+        else:
+            yield file
+
+
 def is_plan(path: Path) -> bool:
     """Whether a regular file begins as a plan does. (What is read from a pipe is gone; `-` is
     standard input.)"""
     try:
         if path == Path("-") or not path.is_file():
             return False
-        with path.open("rb") as file:
+        with _opened(path) as file:
             return file.read(len(BEGINNING)) == BEGINNING
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError, zlib.error):
         return False
 
 
@@ -252,10 +268,12 @@ def read(path: Path) -> Plan:
     """The plan in a file. UsageError if it cannot be read, is none, is of another version, or was
     changed after it was written."""
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             return _Reader(path, file).read()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise UsageError(f"{path}: damaged: {error}", remedy=MAKE_AGAIN) from error
 
 
 class _Reader:

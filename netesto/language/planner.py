@@ -216,6 +216,8 @@ class Planner:
         self._behind: dict[int, list[int]] = {}
         self._settings = _Settings()
         self._lab: ports.LabRequest | None = None
+        # What is hashed of it in every part.
+        self._network = ""
         self._is_lab_given = False
         self._requirements: dict[ports.Requirement, None] = {}
         self.warnings: list[Warned] = []
@@ -368,6 +370,7 @@ class Planner:
     def lab(self, request: ports.LabRequest) -> None:
         if not self._is_lab_given:
             self._lab = replace(request, text=self._lab_text(request))
+            self._network = _network(self._lab)
             for timeline in self._timelines:
                 timeline.lab()
 
@@ -525,7 +528,7 @@ class Planner:
     def _part(self, part: _Open) -> Part:
         drawn = [each.name for each in self._open or [part]]
         names = () if self._columns is None else self._columns.table.names
-        where = [FORMAT, self._seed, drawn, _network(self._lab), names]
+        where = [FORMAT, self._seed, drawn, self._network, names]
         part.digest.update(json.dumps(where, sort_keys=True).encode())
         return Part(
             index=part.index,
@@ -572,12 +575,11 @@ def rounded_counter(counter: int) -> int:
     return ((counter + 1) // 10 + 1) * 10 - 1
 
 
-def _network(lab: ports.LabRequest | None) -> object:
-    """What a lab is made from. The name of a file is not."""
-    if lab is None:
-        return None
+def _network(lab: ports.LabRequest) -> str:
+    """The hash of what a lab is made from. The name of a file is not."""
     settings = {key: text for key, text in lab.settings.items() if key != "file"}
-    return [lab.topology, settings, lab.text]
+    made_from = json.dumps([lab.topology, settings, lab.text], sort_keys=True)
+    return hashlib.sha256(made_from.encode()).hexdigest()
 
 
 def _add_range(ranges: list[tuple[int, int]], first: int, end: int) -> None:

@@ -15,19 +15,18 @@ from netesto.results import durable
 class RunRecord:
     """A run: what was started, with what, and how it ended.
 
-    `name` is also the file's (see `name_at`). `script` is the text as written, `resolved` what it
-    came to (the commands with all values), `sources` the text of every file it read besides, by
-    path. `jobs` is how many guests ran its parts side by side. `wall_s` is the real time it took;
-    in `simulated_time` (of a run that was inside a guest as a whole) `started` and `ended` are not
-    real, and `speed_up` is simulated seconds for each second of `wall_s`. `exit_status`, `ended`
-    and what follows from it are None while it runs, and stay so if it is killed.
+    `name` is also the file's (see `name_at`). `script` is the text as written, `sources` the text
+    of every file it read besides, by path. `jobs` is how many guests ran its parts side by side.
+    `wall_s` is the real time it took; in `simulated_time` (of a run that was inside a guest as a
+    whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
+    of `wall_s`. `exit_status`, `ended` and what follows from it are None while it runs, and stay so
+    if it is killed.
     """
 
     name: str
     argv: tuple[str, ...]
     script_path: str
     script: str
-    resolved: str
     seed: int | None
     started: str
     sources: Mapping[str, str] = field(default_factory=dict)

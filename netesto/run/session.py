@@ -1,9 +1,11 @@
 """What every run has: its results folder held, and its record kept."""
 
+import gzip
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from netesto import atomic
 from netesto.controller import wallclock
@@ -64,10 +66,16 @@ class Session:
 
     def keep_plan(self) -> Path:
         """Keep the plan with the record of the run; its path."""
-        path = self.out / "runs" / f"{self.record.name}.plan"
+        path = self.out / "runs" / f"{self.record.name}.plan.gz"
         durable.make_folder(path.parent)
-        with durable.writing(path), atomic.replaced(path) as file:
-            self.plan.write(file)
+        with (
+            durable.writing(path),
+            atomic.replaced(path) as file,
+            # The same plan gives the same bytes. Its lines are so alike that the lowest level makes
+            # a twentieth of them.
+            gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed,
+        ):
+            self.plan.write(cast("BinaryIO", compressed))
         return path
 
     def pass_over(self, results: Store, *, nested: bool) -> Passed:

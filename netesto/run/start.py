@@ -12,7 +12,6 @@ from netesto import __version__, paths
 from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
-from netesto.language.dryrun import Printer
 from netesto.language.plan import Plan
 from netesto.language.ports import Step
 from netesto.results import durable, fields, runs, store
@@ -41,13 +40,10 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
 
 def run(request: Request, watcher: Watcher) -> End:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
-    resolved: list[str] = []
-    # What a run has started is in the record of that.
-    watch = None if request.run else Printer(resolved.append).show
     # Whatever is wrong with the script shows here, before anything is touched.
-    asked = _asked(request, watch, keep=True)
+    asked = _asked(request, None, keep=True)
     with asked.plan:
-        return _run(request, watcher, asked, resolved)
+        return _run(request, watcher, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool
         if not (request.run or plan.head.sources):
             raise UsageError(
                 f"{path}: a part of a plan, which runs only within the run that made it",
-                remedy="The plan of the whole run is in its results folder: runs/RUN.plan",
+                remedy="The plan of the whole run is in its results folder: runs/RUN.plan.gz",
             )
         columns = _columns(request, plan)
         out = request.out or Path("results") / script_name(plan.head.script)
@@ -110,10 +106,10 @@ def _last_seed(out: Path, script: str) -> int | None:
     return None
 
 
-def _run(request: Request, watcher: Watcher, asked: _Asked, resolved: list[str]) -> End:
+def _run(request: Request, watcher: Watcher, asked: _Asked) -> End:
     plan, out = asked.plan, asked.out
     head = plan.head
-    record = _record(request, plan, out, resolved)
+    record = _record(request, plan, out)
     if not request.run:
         grounds.check_script(request, head)
         _check_numbers(plan, out, resume=request.resume)
@@ -157,7 +153,7 @@ def _columns(request: Request, plan: Plan) -> Fields:
     return ours if str(ours) == text else fields.parse(text, source=request.script)
 
 
-def _record(request: Request, plan: Plan, out: Path, resolved: list[str]) -> RunRecord:
+def _record(request: Request, plan: Plan, out: Path) -> RunRecord:
     """The record of a run that begins; inside of a guest, the one that was begun outside."""
     versions = {
         "netesto": __version__,
@@ -174,7 +170,6 @@ def _record(request: Request, plan: Plan, out: Path, resolved: list[str]) -> Run
         argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
         script_path=head.script,
         script=head.sources[0].text if head.sources else "",
-        resolved="\n".join(resolved),
         seed=head.seed,
         started=started,
         sources={file.path: file.text for file in head.sources[1:]},

@@ -172,7 +172,7 @@ def test_a_part_of_a_plan_is_not_run_alone(here, capsys):
     status = cli.main(["run", "-n", "part.json"])
     told = (
         "netesto: part.json: a part of a plan, which runs only within the run that made it\n"
-        "The plan of the whole run is in its results folder: runs/RUN.plan\n"
+        "The plan of the whole run is in its results folder: runs/RUN.plan.gz\n"
     )
     assert (status, capsys.readouterr().err) == (2, told)
 

@@ -1,5 +1,6 @@
 """A plan in a file: what is written is what is read, and what was changed is refused."""
 
+import gzip
 import json
 import os
 import tracemalloc
@@ -132,6 +133,33 @@ def test_a_file_that_was_cut_off_is_refused(path: Path, left: int):
     write(planned(ONE + SWEEP), path)
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(UsageError, match=r":\d+: the plan ends before its end"):
+        plan.read(path)
+
+
+def test_a_compressed_plan_is_read_as_it_is(path: Path):
+    write(made := planned(EVERYTHING), path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    read = plan.read(path)
+    assert (plan.is_plan(path), read.head, list(read.steps())) == (
+        True,
+        made.head,
+        list(made.steps()),
+    )
+
+
+@pytest.mark.parametrize("left", [2, 100, -3])
+def test_a_compressed_plan_that_was_cut_off_is_refused(path: Path, left: int):
+    write(planned(ONE + SWEEP), path)
+    path.write_bytes(gzip.compress(path.read_bytes())[:left])
+    with pytest.raises(UsageError, match="damaged: Compressed file ended"):
+        plan.read(path)
+
+
+def test_a_compressed_plan_with_other_bytes_is_refused(path: Path):
+    write(planned(ONE + SWEEP), path)
+    data = gzip.compress(path.read_bytes())
+    path.write_bytes(data[:200] + bytes(100) + data[300:])
+    with pytest.raises(UsageError, match="damaged: Error -3 while decompressing"):
         plan.read(path)
 
 

@@ -30,7 +30,6 @@ RUN = RunRecord(
     argv=("netesto", "run", "a.nts"),
     script_path="a.nts",
     script="END\n",
-    resolved="",
     seed=7,
     started="2026-11-20T12:15:00.250+00:00",
 )
@@ -274,7 +273,6 @@ def ended_run() -> RunRecord:
         argv=RUN.argv,
         script_path=RUN.script_path,
         script=RUN.script,
-        resolved="",
         seed=7,
         started=RUN.started,
         exit_status=0,

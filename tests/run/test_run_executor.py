@@ -28,7 +28,6 @@ RUN = RunRecord(
     argv=(),
     script_path="a.nts",
     script="",
-    resolved="",
     seed=7,
     started="",
 )
