@@ -22,6 +22,12 @@ Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class RequestToEnd(KeyboardInterrupt):
+    """A KeyboardInterrupt, but of another class: once one of the very class has passed through an
+    `exec` of text, as it can while a dataclass is made, Python ends the process by SIGINT, whatever
+    status it exits with (`unhandled_keyboard_interrupt` in Python/pythonrun.c)."""
+
+
 class Requests:
     """The handler of all three signals."""
 
@@ -34,7 +40,7 @@ class Requests:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
         if not self.is_heeded and not _is_interrupted():
-            raise KeyboardInterrupt
+            raise RequestToEnd
         if number == signal.SIGINT:
             self._has_hurry_come = True
             self._hurry()
@@ -42,7 +48,7 @@ class Requests:
     def _hurry(self) -> None:
         if self._is_hurried and self._has_hurry_come:
             self._is_hurried = False
-            raise KeyboardInterrupt
+            raise RequestToEnd
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
@@ -63,8 +69,9 @@ def heeded() -> Iterator[None]:
     try:
         yield
     finally:
-        # Python drops its handlers when it exits; ignored signals stay ignored.
-        is_ending = requests.is_heeded or _is_interrupted()
+        # Python drops its handlers when it exits; ignored signals stay ignored, also those that a
+        # call of this within the body has left so.
+        is_ending = requests.is_heeded or _is_interrupted() or not_ignored() != list(before)
         _restore(dict.fromkeys(before, signal.SIG_IGN) if is_ending else before)
 
 

@@ -54,6 +54,8 @@ def end(
             for descriptor in running:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, sign)
+                    # One that was stopped would get the signal when it is continued.
+                    signal.pidfd_send_signal(descriptor, signal.SIGCONT)
             running = _still_running(running, wait_s)
         return Ended(tuple(held.values()), tuple(sorted(held[each] for each in running)))
 

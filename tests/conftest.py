@@ -30,6 +30,13 @@ settings.load_profile("patient")
 TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", "ethtool")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add = parser.getgroup("netesto").addoption
+    add("--instants", type=int, default=15, help="runs told to end at an instant (default: 15)")
+    add("--instants-seed", type=int, default=1, help="draws these instants (default: 1)")
+    add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Workers (pytest -n) run the tests of one expensive fixture together, on each ground, and of

@@ -156,3 +156,46 @@ sys.exit(cli.guarded(lambda: os.kill(os.getpid(), signal.SIGHUP) or 7))
 """
     argv = ["nohup", sys.executable, "-c", hung_up]
     assert process.run(argv, timeout=30, check=False).status == 7
+
+
+def status_of(text: str) -> int:
+    """The exit status of a program that is interrupted while it makes a dataclass by `exec`."""
+    code = f"""
+import signal, sys
+from netesto import interrupts
+{text}
+"""
+    return process.run([sys.executable, "-c", code], timeout=60, check=False).status
+
+
+def test_a_request_during_an_exec_of_text_does_not_settle_the_exit_status():
+    """A KeyboardInterrupt proper would: the status would be -2."""
+    assert (
+        status_of("""
+with interrupts.heeded():
+    try:
+        exec("signal.raise_signal(signal.SIGHUP)")
+    except KeyboardInterrupt:
+        interrupts.heed()
+sys.exit(130)
+""")
+        == 130
+    )
+
+
+def test_requests_after_the_end_do_not_change_the_exit_status():
+    assert (
+        status_of("""
+with interrupts.heeded():
+    with interrupts.heeded():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            interrupts.heed()
+    interrupts.heed()
+for number in interrupts.SIGNALS:
+    signal.raise_signal(number)
+sys.exit(130)
+""")
+        == 130
+    )

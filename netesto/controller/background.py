@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
-# Calls of agents have their own deadlines; this one is for a loop that hangs.
-CLOSE_TIMEOUT_S = 10.0
+# For work that was cancelled, and for a loop that hangs.
+CLOSE_TIMEOUT_S = 2.0
 
 
 class Background:

@@ -1,11 +1,14 @@
 """The controller: has agents do what a script asks for, and turns data into results."""
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from netesto import interrupts
 from netesto.controller import digest, readiness, record
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
@@ -20,6 +23,9 @@ from netesto.results import derive, manifest
 from netesto.results.fields import Fields
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
+
+# In haste, pages are drawn only so soon after the request to end.
+PAGES_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +162,7 @@ class Controller:
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.fetch_rest(experiment))
-        return self._process(experiment, notes)
+        return self._process(experiment, notes, draw=True)
 
     # ---- results -------------------------------------------------------------------------
 
@@ -166,19 +172,26 @@ class Controller:
         return tuple(self._run.experiments)
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
-        """End everything now and keep what was measured: each open experiment stays partial."""
-        self._background.call(self._run.abort())
-        for experiment in list(self._run.experiments.values()):
+        """End everything now and keep what was measured: each open experiment stays partial. In
+        haste, what takes long is left out."""
+        latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
+        self._background.call(self._run.abort(in_haste=in_haste))
+        experiments = list(self._run.experiments.values())
+        for experiment in experiments:
             experiment.reasons.append(reason)
+        self._background.call(self._run.fetch_open())
+        for experiment in experiments:
+            own = notes.get(experiment.exp, ports.ExperimentNotes())
             try:
-                self._background.call(self._run.fetch_rest(experiment))
-                yield self._process(experiment, notes.get(experiment.exp, ports.ExperimentNotes()))
+                yield self._process(experiment, own, draw=time.monotonic() < latest_s)
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
 
-    def _process(self, experiment: Experiment, notes: ports.ExperimentNotes) -> Processed:
+    def _process(
+        self, experiment: Experiment, notes: ports.ExperimentNotes, *, draw: bool
+    ) -> Processed:
         self._observer.doing("results")
         folder = experiment.folder
         asked = record.manifest(
@@ -198,11 +211,19 @@ class Controller:
             self._observer.warn(f"experiment {asked.exp}: {text}")
         manifest.write(found, folder / manifest.NAME)
         rows = derive.derive(folder, evidence, found, self._fields, self._claimable)
-        self._render(folder)
-        del self._run.experiments[experiment.exp]
-        whole = self._store.complete(experiment.exp)
-        self._store.append(rows)
-        self._index(self._store.folder)
+        if draw:
+            self._render(folder)
+        with interrupts.undisturbed():
+            del self._run.experiments[experiment.exp]
+            whole = self._store.complete(experiment.exp)
+            self._store.append(rows)
+        if draw:
+            self._index(self._store.folder)
+        else:
+            self._observer.warn(
+                f"experiment {experiment.exp}: no time to draw its page;"
+                f" netesto report {self._store.folder} does"
+            )
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         columns = rows[0]
         if self._claimable.names != self._fields.names:

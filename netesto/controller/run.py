@@ -31,6 +31,10 @@ START_LEAD_S = 0.15
 # The time in which an agent must report the end of flows that were aborted.
 ABORT_GRACE_S = 3.0
 
+# In haste, agents have so much time to end their flows, then to send what was measured, and then to
+# put settings back. One that takes longer goes on by itself, and keeps its data.
+ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.5, 1.0
+
 # The time in which an agent must report the end of a flow after it was due: it gives a tool that
 # hangs some more time, the server completes its samples, and the machine may be busy.
 OVERDUE_GRACE_S = 30.0
@@ -64,8 +68,8 @@ class Run:
         self._ground = ground
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        # After `abort`, the instant until which the end of flows is waited for.
-        self._latest_end_s = math.inf
+        # After `abort`, the instants until which the end of flows, and data, are waited for.
+        self._latest_end_s = self._latest_data_s = math.inf
 
     # ---- hosts ---------------------------------------------------------------------------
 
@@ -119,7 +123,14 @@ class Run:
     async def close_all(self) -> None:
         """Release all hosts; each puts its settings back."""
         connections, self.hosts = list(self.hosts.values()), {}
-        await asyncio.gather(*(connection.close() for connection in connections))
+        closing = {asyncio.create_task(each.close()): each.name for each in connections}
+        if not closing:
+            return
+        _, late = await asyncio.wait(closing, timeout=RELEASE_S if self._is_in_haste else None)
+        for task in late:
+            task.cancel()
+            self._observer.warn(f"{closing[task]}: does not say that it put its settings back")
+        await asyncio.gather(*closing)
 
     # ---- commands ------------------------------------------------------------------------
 
@@ -388,14 +399,39 @@ class Run:
     async def fetch_rest(self, experiment: Experiment) -> None:
         """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
         for name in sorted(experiment.pending_data):
-            try:
-                await self.fetch(experiment, name)
-            except AgentError as error:
-                experiment.reasons.append(error.message)
+            await self._fetch_in_time(experiment, name)
 
-    async def abort(self) -> None:
-        """Interrupted: end all flows now, keep what was measured, and wait for no flow long."""
-        self._latest_end_s = self.clock.now() + ABORT_GRACE_S
+    async def fetch_open(self) -> None:
+        """Fetch the data of all experiments, from all hosts at once: none has to wait for another
+        that does not answer."""
+        await asyncio.gather(*(self._fetch_all_from(name) for name in self.hosts))
+
+    async def _fetch_all_from(self, name: str) -> None:
+        for experiment in self.experiments.values():
+            if name in experiment.pending_data:
+                await self._fetch_in_time(experiment, name)
+
+    async def _fetch_in_time(self, experiment: Experiment, name: str) -> None:
+        left_s = max(0.0, self._latest_data_s - self.clock.now()) if self._is_in_haste else None
+        try:
+            async with asyncio.timeout(left_s):
+                await self.fetch(experiment, name)
+        except TimeoutError:
+            experiment.reasons.append(f"{name}: its data did not arrive in time")
+        except AgentError as error:
+            experiment.reasons.append(error.message)
+
+    @property
+    def _is_in_haste(self) -> bool:
+        return self._latest_data_s < math.inf
+
+    async def abort(self, *, in_haste: bool = False) -> None:
+        """Interrupted: end all flows now, keep what was measured, and wait for no flow long; in
+        haste for nothing else, either."""
+        now_s = self.clock.now()
+        self._latest_end_s = now_s + (ABORT_S if in_haste else ABORT_GRACE_S)
+        if in_haste:
+            self._latest_data_s = now_s + ABORT_S + FETCH_S
         for _, group in self._groups():
             if not group.is_over:
                 group.fail("interrupted", self.clock.now())
@@ -407,7 +443,10 @@ class Run:
 
     async def _abort_at(self, host: HostConnection) -> None:
         try:
-            if host.lost is None:
-                await host.agent.abort()
+            async with asyncio.timeout(ABORT_S if self._is_in_haste else None):
+                if host.lost is None:
+                    await host.agent.abort()
+        except TimeoutError:
+            self._observer.warn(f"{host.name}: does not say that it ended its flows")
         except AgentError as error:
             self._observer.warn(error.message)

@@ -41,7 +41,7 @@ class Hosts(Protocol):
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed: ...
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]: ...
 
 
@@ -89,8 +89,9 @@ class Executor:
         if self._last > self._counter:
             self._results.take(self._last)
 
-    def interrupt(self, reason: str) -> None:
-        """End everything now and keep what was measured: each open experiment stays partial."""
+    def interrupt(self, reason: str, *, in_haste: bool = False) -> None:
+        """End everything now and keep what was measured: each open experiment stays partial. In
+        haste, what takes long is left out."""
         notes = {}
         left = set(self._hosts.open_experiments)
         while left:
@@ -100,7 +101,7 @@ class Executor:
             if isinstance(step, ports.ProcessExperiment) and step.exp in left:
                 notes[step.exp] = step.notes
                 left.discard(step.exp)
-        for processed in self._hosts.interrupt(reason, notes):
+        for processed in self._hosts.interrupt(reason, notes, in_haste=in_haste):
             self._add(processed)
 
     def _carry_out(self, step: ports.Step) -> None:

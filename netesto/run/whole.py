@@ -192,7 +192,7 @@ class _Whole:
             self._watcher.say("interrupted: keeping what was measured, putting hosts back")
             try:
                 with interrupts.hurried():
-                    executor.interrupt("interrupted")
+                    executor.interrupt("interrupted", in_haste=True)
             except KeyboardInterrupt:
                 self._watcher.say("interrupted again: what hosts still have is not fetched")
             outcome = status.INTERRUPTED

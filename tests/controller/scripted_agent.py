@@ -40,7 +40,8 @@ CONTENT = b"what was measured"
 class ScriptedAgent:
     """Records calls by name. A started group ends well at once, unless `silent`.
 
-    With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is.
+    With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is;
+    `frozen`, it answers neither an abort nor what comes after, and never says that it was let go.
     """
 
     host: str
@@ -48,6 +49,7 @@ class ScriptedAgent:
     fails: str = ""
     dies: bool = False
     deaf: bool = False
+    frozen: bool = False
     later_tools: Sequence[str] = ()
     calls: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
@@ -71,8 +73,11 @@ class ScriptedAgent:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         del controller, run
         yield Event(sequence=1, time_s=time.time(), kind="held")
-        while (event := await self.events.get()) is not None:
-            yield event
+        try:
+            while (event := await self.events.get()) is not None:
+                yield event
+        finally:
+            await self._answers()
         raise AgentError("connection lost", host=self.host)
 
     async def probe_clock(self) -> ClockReading:
@@ -144,7 +149,12 @@ class ScriptedAgent:
     async def start_capture(self, request: CaptureRequest) -> None:
         self.calls.append(f"start_capture {request.exp} {request.packets}")
 
+    async def _answers(self) -> None:
+        if self.frozen:
+            await asyncio.Event().wait()
+
     async def finish(self, exp: int) -> None:
+        await self._answers()
         self.calls.append(f"finish {exp}")
 
     async def files(self, exp: int) -> list[FileEntry]:
@@ -160,6 +170,7 @@ class ScriptedAgent:
         self.calls.append(f"confirm {exp}")
 
     async def abort(self) -> None:
+        await self._answers()
         self.calls.append("abort")
 
     async def shut_down(self) -> None:

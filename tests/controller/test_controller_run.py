@@ -190,3 +190,23 @@ def test_a_tool_that_only_a_newer_agent_has_is_left_alone(tmp_path: Path):
         "start_servers TCP_STREAM TCP_RR netperf",
         "take_stats 1 0",
     ]
+
+
+def test_in_haste_a_host_that_does_not_answer_is_left_and_all_others_are_not(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, frozen=True, silent=True)
+        await here.run.carry_out(do_client(duration_s=3600.0))
+        await here.run.abort(in_haste=True)
+        await here.run.fetch_open()
+        await here.run.close_all()
+        experiment = here.run.experiments[1]
+        return sorted(experiment.files), experiment.reasons, here.watcher.warnings
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        ["raw/b/log"],
+        ["a: its data did not arrive in time"],
+        [
+            "a: does not say that it ended its flows",
+            "a: does not say that it put its settings back",
+        ],
+    )

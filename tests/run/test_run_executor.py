@@ -68,8 +68,9 @@ class Hosts:
         return Processed(exp, status, {"exp": f"{exp}.0", "rate": "9"})
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes]
+        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
+        del in_haste
         for exp in self.open_experiments:
             name = notes[exp].exp_name
             self.asked.append(f"{reason}: {exp} {name}")

@@ -1,0 +1,37 @@
+"""Told to end at any instant, by whatever signals: a run ends within 5 s, with status 130 unless it
+was done, and the hosts, the temporary files and the results are as they have to be."""
+
+from collections.abc import Iterator
+
+import pytest
+from instants import Instant, drawn, tried
+
+from netesto.lab import netns
+from netesto.lab.netns import Lab
+from netesto.run import labs
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def hosts(lab_obstacle: str) -> Iterator[Lab]:
+    """Two hosts with agents that run all the time."""
+    if lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+    network = labs.network(labs.parse_spec("pair,rate=20mbit"))
+    lab = netns.bring_up(labs.plan_of(network))
+    yield lab
+    netns.take_down(lab)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "instant" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        grounds = option("--instants-grounds").split(",")
+        found = drawn(option("--instants"), seed=option("--instants-seed"), grounds=grounds)
+        metafunc.parametrize("instant", found, ids=str)
+
+
+def test_a_run_ends_at_any_instant(instant: Instant, hosts: Lab):
+    ended = tried(instant, hosts if instant.ground == "hosts" else None)
+    assert ended.fault(instant) == "", ended.said
