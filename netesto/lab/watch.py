@@ -1,12 +1,13 @@
 """Accompanies a guest kernel until it ends: passes output and orders on, watches its clock."""
 
 import contextlib
+import math
 import os
 import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,10 @@ DOUBT = 5
 
 # The maximum once the command was asked to end.
 HASTE_S = 2.0
+
+# Once somebody asked the guest to end, it may compute for so much longer. Wall time says little: on
+# a busy machine what was measured would be lost.
+ENDING_S = 3.5
 
 # So many times as much wall time is too long in any case: the guest waits for what never comes.
 STALL_WALL = 10
@@ -165,6 +170,8 @@ class Watch:
         self._was_interrupted = False
         # The command was asked to end, which it does not notice while another program never waits.
         self._is_in_haste = False
+        # The processor time of its processes by which it has to have ended.
+        self._latest_s = math.inf
 
     def run(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -180,6 +187,7 @@ class Watch:
                         raise
                     interrupts.heed()
                     self._was_interrupted = True
+                    self._latest_s = self._processor_s() + ENDING_S
                     self._interrupt()
         if self._is_over_time:
             raise self._over_time("its results so far are kept")
@@ -228,6 +236,13 @@ class Watch:
                 self._order(f"close {output.name}")
 
     def _check_clock(self, now: float) -> None:
+        if self._was_interrupted and self._processor_s() > self._latest_s:
+            if self._warn is not None:
+                self._warn(
+                    f"the guest did not end within {ENDING_S:g} s of processor time;"
+                    " what it measured since its last experiment is not kept"
+                )
+            raise interrupts.RequestToEnd
         if self._has_stalled(now):
             self._end_spinner(now)
         if self._deadline is None or now < self._deadline:
@@ -247,11 +262,14 @@ class Watch:
         ticks = spinner.processor_ticks(self._guest.leader)
         if self._ticks is None:
             self._ticks = ticks
-        used_s = (sum(ticks.values()) - sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")
+        used_s = _seconds(ticks) - _seconds(self._ticks)
         limit_s = self._stall_s * self._patience
         if self._is_in_haste:
             limit_s = min(limit_s, HASTE_S)
         return used_s > limit_s or silent_s > STALL_WALL * self._stall_s
+
+    def _processor_s(self) -> float:
+        return _seconds(spinner.processor_ticks(self._guest.leader))
 
     def _end_spinner(self, now: float) -> None:
         """End the program that keeps all others waiting. LabError if it is unknown or may not be
@@ -318,6 +336,10 @@ def _on_resize(action: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
+
+
+def _seconds(ticks: Mapping[int, int]) -> float:
+    return sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def told(doing: str, argv: Sequence[str]) -> str:

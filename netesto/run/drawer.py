@@ -3,6 +3,7 @@
 In there it would take twice as long, and in simulated time everybody would wait for it.
 """
 
+import math
 import time
 from pathlib import Path
 
@@ -37,27 +38,32 @@ class Drawer:
             self._draw()
         self._looked_s = time.monotonic()
 
-    def finish(self) -> None:
-        """Draw what is left, once the guest has ended. Raises the first error of all drawing."""
-        self._draw()
+    def finish(self, *, within_s: float) -> bool:
+        """Draw what is left, once the guest has ended; False if there was no time for all. Raises
+        the first error of all drawing."""
+        is_done = self._draw(time.monotonic() + within_s)
         if self._error is not None:
             raise self._error
+        return is_done
 
-    def _draw(self) -> None:
+    def _draw(self, latest_s: float = math.inf) -> bool:
         if self._error is not None:
-            return
+            return False
         try:
-            self._draw_pages()
+            return self._draw_pages(latest_s)
         except NetestoError as error:
             # The guest goes on measuring; `netesto report` draws what is missing.
             self._error = error
+            return False
 
-    def _draw_pages(self) -> None:
+    def _draw_pages(self, latest_s: float) -> bool:
         from netesto.report import index, page
         from netesto.report.neighbours import PAGE
 
         for exp in store.experiments(self._folder):
             folder = self._folder / str(exp)
+            if time.monotonic() > latest_s:
+                return False
             if exp not in self._drawn and not (folder / PAGE).exists():
                 page.write(folder)
             self._drawn.add(exp)
@@ -65,6 +71,7 @@ class Drawer:
         if rows != self._rows:
             index.write(self._folder)
             self._rows = rows
+        return True
 
     def _table_bytes(self) -> int:
         """The size of exp.csv, which only grows."""

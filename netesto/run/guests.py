@@ -1,6 +1,7 @@
 """Runs plans in guests: as a whole, or part by part, side by side."""
 
 import hashlib
+import math
 import os
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ from netesto.run.session import End, Session, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
 
 PLAN = "plan.json"
+
+# In haste, so much time is left for pages.
+PAGES_S = 1.0
 
 
 def run_whole(session: Session, kernel: Kernel) -> End:
@@ -61,8 +65,9 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
     drawer = Drawer(out)
     # In real time a guest must not have to share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
+    outcome = None
     try:
-        return guest.run(
+        outcome = guest.run(
             process.python("netesto", *words),
             kernel=kernel,
             writable=[out],
@@ -74,9 +79,12 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
         )
     except KeyboardInterrupt:
         interrupts.heed()
-        return status.INTERRUPTED
+        outcome = status.INTERRUPTED
     finally:
-        drawer.finish()
+        in_haste = outcome == status.INTERRUPTED
+        if not drawer.finish(within_s=PAGES_S if in_haste else math.inf):
+            session.watcher.warn(f"no time to draw all pages; netesto report {out} does")
+    return outcome
 
 
 class _Guests:

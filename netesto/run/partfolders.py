@@ -38,18 +38,25 @@ def held(folder: Path) -> Iterator[int]:
         os.close(lock)
 
 
-def take_over(results: Store, part: Path) -> list[dict[str, str]]:
-    """Make what a part measured the run's, and remove the part's folder; its rows of exp.csv."""
+def take_over(results: Store, part: Path, *, draw: bool = True) -> list[dict[str, str]]:
+    """Make what a part measured the run's, and remove the part's folder; its rows of exp.csv. With
+    `draw`, the index gets them."""
     rows = results.adopt(part)
     for kept in part.glob("runs/*-unfetched"):
         with durable.writing(results.folder):
             kept.rename(results.folder / "runs" / f"{kept.name}-{part.name}")
-    if rows:
-        from netesto.report import index
-
-        index.write(results.folder)
+    if rows and draw:
+        draw_index(results)
     shutil.rmtree(part, ignore_errors=True)
     return rows
+
+
+def draw_index(results: Store) -> None:
+    """Draw the page of all experiments, if there are any."""
+    from netesto.report import index
+
+    if results.experiments():
+        index.write(results.folder)
 
 
 def take_over_left(results: Store) -> Iterator[str]:

@@ -115,6 +115,8 @@ class SideBySide:
                 for task in self._tasks[self._taken :]:
                     if task in self._ended:
                         self._take_over(task)
+                if self._was_interrupted:
+                    partfolders.draw_index(self._results)
         shutil.rmtree(self._folder, ignore_errors=True)
         hosts = self._record.get("hosts")
         return End(
@@ -216,7 +218,7 @@ class SideBySide:
             # Before it could treat that as Ctrl-C.
             return status.INTERRUPTED
         self._killed[task] = f"it was ended by {signal.Signals(-code).name}"
-        return status.NOT_READY
+        return status.FAILED
 
     def _show(self) -> None:
         done = sum(task.part.seconds for task in self._ended)
@@ -256,7 +258,8 @@ class SideBySide:
         else:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
-        rows = partfolders.take_over(self._results, task.folder)
+        # In haste the index is drawn once, at the end.
+        rows = partfolders.take_over(self._results, task.folder, draw=not self._was_interrupted)
         for exp, own in partfolders.experiments(rows).items():
             folder = self._results.whole(int(exp))
             status_there = store.status_of(own[0], folder) or OK

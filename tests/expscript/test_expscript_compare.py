@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netesto.__main__ import main
+from netesto.cli import main
 from netesto.errors import UsageError
 from netesto.report import compare, comparepage
 from netesto.report.compare import Asked, Comparison, Finding, Verdict

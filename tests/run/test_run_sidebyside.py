@@ -193,7 +193,14 @@ def test_a_world_that_is_not_ready_ends_the_run_and_keeps_what_there_is(ground):
 def test_a_part_that_is_killed_is_told_with_its_signal(ground):
     ground.codes[1] = -signal.SIGKILL
     end = ground.run(2, jobs=1)
-    assert (end.status, end.failures) == (3, ("ca=0: it was ended by SIGKILL",))
+    assert (end.status, end.failures) == (1, ("ca=0: it was ended by SIGKILL",))
+
+
+def test_a_part_that_is_killed_is_run_again_if_that_is_asked(ground):
+    ground.codes[1] = -signal.SIGKILL
+    end = ground.run(1, on_failure=OnFailure(retries=1))
+    said = "warning: ca=0: it was ended by SIGKILL; it was run again"
+    assert (end.status, said in ground.said.getvalue()) == (0, True)
 
 
 def test_an_interrupted_run_keeps_what_parts_had(ground, store):
