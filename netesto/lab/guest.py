@@ -102,7 +102,8 @@ def run(
     The first KeyboardInterrupt interrupts the command, which may end in its own way; a second
     Ctrl-C, or much computing afterwards, ends the guest and raises KeyboardInterrupt. LabError if
     the guest cannot start, crashes (with the kernel's last lines), shows no sign of life for
-    `stall_s` of processor time, or runs longer than `max_wall_s` of wall time. The guest ends with the calling thread.
+    `stall_s` of processor time, or runs longer than `max_wall_s` of wall time. The guest ends with
+    the calling thread.
     """
     if missing := [path for path in writable if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")

@@ -41,9 +41,10 @@ class Spinner:
 
 def processor_ticks(leader: int) -> dict[int, int]:
     """The processor time, in clock ticks, of each process in the session of a guest kernel; the
-    leader's includes that of processes that it has waited for."""
+    leader's includes that of processes that it has waited for. None of them are known if `leader`
+    is 0, which is the session of this machine's kernel."""
     ticks = {}
-    for pid in proc.numbers():
+    for pid in proc.numbers() if leader else ():
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             # proc(5): the name in parentheses may hold anything; after it comes field 3. The
