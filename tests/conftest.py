@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--instants", type=int, default=15, help="runs told to end at an instant (default: 15)")
     add("--instants-seed", type=int, default=1, help="draws these instants (default: 1)")
     add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
+    add("--streams", type=int, default=2000, help="what a hostile peer sends (default: 2000)")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,12 +3,12 @@
 import argparse
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import platform
 import resource
 import secrets
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
+from netesto.agent.supervision import Manager
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
 from netesto.errors import NetestoError, UsageError
@@ -38,6 +39,9 @@ log = logging.getLogger("netesto.agent.daemon")
 # Each flow takes at least two. Limited, because some tools try all descriptors that they may have.
 OPEN_FILES = 65_536
 
+# From <malloc.h> of glibc.
+_M_ARENA_MAX = -8
+
 EXIT_OK = 0
 EXIT_USAGE = 2
 EXIT_WORLD = 3
@@ -52,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What an agent writes, its sockets included, is for its user only.
     os.umask(0o077)
     _allow_many_flows()
+    _allow_one_arena()
     # The output that our parsers know.
     os.environ["LC_ALL"] = "C"
     try:
@@ -77,6 +82,14 @@ def _allow_many_flows() -> None:
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _allow_one_arena() -> None:
+    """Have glibc take memory from one place: each thread of gRPC would keep what it took for those
+    who called before."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, 1)
 
 
 async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int | None) -> None:
@@ -142,15 +155,22 @@ async def _serve(
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
     server = AgentServer(gate, admits=clients.admits)
+    manager = Manager.of_environment()
     try:
         addresses = [server.listen(address) for address in listen]
         await server.start()
         _announce(addresses, ready_fd)
+        manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
-        finding_out = asyncio.create_task(service.find_out())
-        await stop.wait()
-        finding_out.cancel()
+        async with manager.watching(addresses[0]):
+            finding_out = asyncio.create_task(service.find_out())
+            ends = [asyncio.create_task(each) for each in (stop.wait(), server.ended())]
+            done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (finding_out, *rest):
+                task.cancel()
+            for task in done:
+                task.result()  # raises if the server ended by itself
     finally:
         service.end(reason)
         await gate.close()
@@ -164,17 +184,6 @@ def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
     if ready_fd is not None:
         with os.fdopen(ready_fd, "w") as file:
             file.write(f"ready {text}\n")
-    _notify_systemd()
-
-
-def _notify_systemd() -> None:
-    """Report to a service manager that waits for it that we are ready (sd_notify(3))."""
-    address = os.environ.pop("NOTIFY_SOCKET", "")
-    if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            # A leading @ stands for the NUL byte of an abstract address.
-            manager.connect(address.replace("@", "\0", 1) if address[0] == "@" else address)
-            manager.send(b"READY=1")
 
 
 def _config(arguments: argparse.Namespace) -> Config:

@@ -8,8 +8,21 @@ KEEPALIVE_ANSWER_S = 6.0
 # The other end must accept these pings; by default gRPC allows one in five minutes.
 _MIN_PING_INTERVAL_S = 2.0
 
-# Pieces of files have 256 KiB; lists of files are smaller.
-_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+# Pieces of files have 256 KiB; lists of files may be longer.
+_REPLY_BYTES_MAX = 16 * 1024 * 1024
+
+# An agent makes room for a request before it knows who asks. The longest by far asks for files of
+# an experiment; the client asks for few of them at a time (client._FETCHED_TOGETHER).
+REQUEST_BYTES_MAX = 64 * 1024
+
+# Until it is known who asks, each takes a socket and up to 64 KiB, the window of HTTP/2.
+_CONNECTIONS_MAX = 2_000
+
+# A controller needs one for its hold, and one for each call in progress; further calls wait there.
+_STREAMS_MAX = 32
+
+# How long a connection may take to begin as HTTP/2, in milliseconds.
+_HANDSHAKE_MS = 5_000
 
 COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
@@ -18,12 +31,12 @@ COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.ping_timeout_ms", round(KEEPALIVE_ANSWER_S * 1000)),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", _MESSAGE_BYTES_MAX),
 )
 
 CLIENT_OPTIONS = (
     *COMMON_OPTIONS,
+    ("grpc.max_receive_message_length", _REPLY_BYTES_MAX),
+    ("grpc.max_send_message_length", REQUEST_BYTES_MAX),
     # Agents are not behind the web proxy of `http_proxy`.
     ("grpc.enable_http_proxy", 0),
     # Each controller has its own connection, so that the agent sees it end.
@@ -34,6 +47,14 @@ CLIENT_OPTIONS = (
 
 SERVER_OPTIONS = (
     *COMMON_OPTIONS,
+    ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
+    ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
+    ("grpc.max_concurrent_streams", _STREAMS_MAX),
+    ("grpc.max_allowed_incoming_connections", _CONNECTIONS_MAX),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+    # Windows do not grow with the bandwidth of a peer: requests are small.
+    ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", round(_MIN_PING_INTERVAL_S * 1000)),
     ("grpc.http2.max_ping_strikes", 0),
     # Otherwise two agents could listen on one port, and each would get half of the calls.

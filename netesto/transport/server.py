@@ -17,7 +17,7 @@ from netesto.errors import AgentError, UsageError
 from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import channel, codec, faults, versions
+from netesto.transport import channel, codec, faults, grpcserver, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 
@@ -44,7 +44,7 @@ class AgentServer:
     """
 
     def __init__(self, gate: Gate, *, admits: Callable[[Address], bool] = lambda _: True) -> None:
-        self._server = grpc.aio.server(options=channel.SERVER_OPTIONS)
+        self._server = grpcserver.Server(channel.SERVER_OPTIONS)
         pb_grpc.add_AgentServicer_to_server(_Servicer(gate, admits), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
         self._sockets: list[Path] = []
 
@@ -65,6 +65,13 @@ class AgentServer:
 
     async def start(self) -> None:
         await self._server.start()
+
+    async def ended(self) -> None:
+        """AgentError when the server ends by itself: the process lives, and nobody can reach it."""
+        try:
+            await self._server.ended()
+        except Exception as error:  # whatever ended grpc.aio's loop
+            raise AgentError(f"the RPC server ended: {type(error).__name__}: {error}") from error
 
     async def stop(self) -> None:
         """Refuse new calls, end the running ones, remove the sockets."""

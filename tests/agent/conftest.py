@@ -32,13 +32,17 @@ def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
     children: list[Popen[bytes]] = []
 
     def start(
-        host: str, *options: str, prefix: tuple[str, ...] = (), env: dict[str, str] | None = None
+        host: str,
+        *options: str,
+        prefix: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        program: tuple[str, ...] = ("-m", "netesto.agent.daemon"),
     ) -> Daemon:
         state = tmp_path / host
         log = tmp_path / f"{host}.log"
         address = f"unix:{tmp_path}/{host}.sock"
         reader, writer = os.pipe()
-        argv = [*prefix, sys.executable, "-m", "netesto.agent.daemon", "--listen", address]
+        argv = [*prefix, sys.executable, *program, "--listen", address]
         argv += ["--state", str(state), "--host", host, "--device", "lo", *options]
         argv += ["--ready-fd", str(writer)]
         child = process.launch(argv, stdout=log, pass_fds=[writer], env=env)

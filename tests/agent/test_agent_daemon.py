@@ -365,6 +365,18 @@ def test_service_manager_is_told_when_it_is_ready(start_daemon: StartDaemon, tmp
         assert manager.recv(100) == b"READY=1"
 
 
+def test_service_manager_hears_again_and_again_that_the_agent_answers(
+    start_daemon: StartDaemon, tmp_path: Path
+):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(DEADLINE_S)
+        ours = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
+        start_daemon("a", env={**os.environ, **ours})
+        heard = [manager.recv(100) for _ in range(4)]
+    assert heard == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+
+
 async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
     daemon = start_daemon("a")
     async with daemon.held() as a:

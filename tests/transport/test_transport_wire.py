@@ -188,3 +188,18 @@ async def test_large_file_comes_in_pieces(tmp_path: Path):
         pieces = [piece.content async for piece in agent.fetch(1, ["capture.1.pcap"])]
     await server.stop()
     assert b"".join(pieces) == content
+
+
+async def test_more_files_are_fetched_than_one_request_can_name(tmp_path: Path):
+    files = {f"flow.{number}.{'x' * 90}": b"%d" % number for number in range(2_000)}
+    service = RecordingService(files_by_path=files)
+    server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
+    await server.start()
+    async with (
+        await connect(str(address), host="h1", timeout=DEADLINE_S) as agent,
+        aclosing(agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        fetched = [piece.path async for piece in agent.fetch(1, list(files))]
+    await server.stop()
+    assert list(dict.fromkeys(fetched)) == list(files)

@@ -1,0 +1,143 @@
+"""Whatever a peer sends, an agent answers others afterwards, or it ends."""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import raw_http2
+from agent_daemons import Daemon, StartDaemon
+
+from netesto.errors import AgentError
+from netesto.model import Sysctl
+from netesto.transport.channel import REQUEST_BYTES_MAX
+from netesto.transport.client import connect
+
+# What an agent promises: an answer within this time, and less memory than this.
+ANSWER_S = 2.0
+MEMORY_BYTES = 200e6
+
+DEADLINE_S = 30
+
+NOT_UTF8 = raw_http2.connection(raw_http2.request(b"/netesto.v1.Agent/\xff", b""))
+
+UNMENDED = Path(__file__).with_name("unmended_agent.py")
+
+
+@contextlib.contextmanager
+def connected(daemon: Daemon, count: int = 1) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(count)]
+        for peer in peers:
+            peer.connect(str(daemon.socket))
+        yield peers
+
+
+def send(peer: socket.socket, content: bytes) -> None:
+    """As much of it as the agent takes."""
+    with contextlib.suppress(OSError):
+        peer.sendall(content)
+
+
+async def answers(daemon: Daemon) -> bool:
+    async with await connect(daemon.address, host="a", timeout=ANSWER_S) as agent:
+        async with asyncio.timeout(ANSWER_S):
+            return (await agent.probe_clock()).received_s > 0
+
+
+def memory_is_bounded(daemon: Daemon) -> bool:
+    """Whether the agent never had more memory than it may."""
+    status = Path(f"/proc/{daemon.child.pid}/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024 < MEMORY_BYTES
+
+
+@pytest.fixture(scope="module")
+def streams(request: pytest.FixtureRequest) -> int:
+    count = request.config.getoption("--streams")
+    assert isinstance(count, int)
+    return count
+
+
+async def test_path_that_is_not_utf8_leaves_the_holder_alone(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    async with daemon.held() as a:
+        with connected(daemon) as (peer,):
+            peer.sendall(NOT_UTF8)
+            # Headers with the status come, after settings and acknowledgements.
+            peer.settimeout(DEADLINE_S)
+            reply = b""
+            while b"grpc-status" not in reply:
+                reply += peer.recv(4096)
+        assert (b"Method not found!" in reply, await a.files(1)) == (True, [])
+
+
+@pytest.mark.lab
+async def test_agent_whose_server_ended_puts_the_host_back_and_fails(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("unshare", "--net"), program=(str(UNMENDED),))
+    async with daemon.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        with connected(daemon) as (peer,):
+            peer.sendall(NOT_UTF8)
+            with pytest.raises(AgentError):
+                await asyncio.wait_for(anext(a.events), DEADLINE_S)
+    status = await asyncio.to_thread(daemon.child.wait, DEADLINE_S)
+    said = daemon.log.read_text()
+    assert (status, (daemon.state / "journal").read_text()) == (3, "")
+    assert "setting put back setting='sysctl net.ipv4.tcp_ecn=1'" in said
+    assert "netesto-agent: the RPC server ended: UnicodeDecodeError" in said
+
+
+async def test_agent_answers_after_streams_of_any_kind(start_daemon: StartDaemon, streams: int):
+    daemon = start_daemon("a")
+    contents = raw_http2.hostile(streams, seed=11)
+    while batch := list(itertools.islice(contents, 50)):
+        with connected(daemon, len(batch)) as peers:
+            for peer, content in zip(peers, batch, strict=True):
+                send(peer, content)
+            # What an agent sends first, to anybody: it has taken the connection.
+            peers[-1].settimeout(DEADLINE_S)
+            assert peers[-1].recv(1)
+    assert await answers(daemon)
+    assert memory_is_bounded(daemon)
+
+
+async def test_agent_answers_beside_a_thousand_silent_connections(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    with connected(daemon, 1000):
+        assert await answers(daemon)
+    assert await answers(daemon)
+
+
+@pytest.mark.parametrize("size", [REQUEST_BYTES_MAX - 100, 16_000_000])
+async def test_agent_answers_beside_a_hundred_maximal_messages(
+    size: int, start_daemon: StartDaemon
+):
+    daemon = start_daemon("a")
+    message = b"\x0a" + b"x" * size
+    content = raw_http2.connection(raw_http2.request(b"/netesto.v1.Agent/Hold", message))
+    with connected(daemon, 100) as peers:
+        for peer in peers:
+            # More than the agent takes stays here.
+            peer.setblocking(False)
+            send(peer, content)
+        assert await answers(daemon)
+    assert memory_is_bounded(daemon)
+
+
+async def test_messages_that_never_end_take_little_memory(start_daemon: StartDaemon):
+    daemon = start_daemon("a")
+    whole = (
+        raw_http2.request(b"/netesto.v1.Agent/Hold", bytes(60_000), stream=number)
+        for number in range(1, 65, 2)
+    )
+    content = raw_http2.connection(*(each[:-10] for each in whole))
+    with connected(daemon, 200) as peers:
+        for peer in peers:
+            peer.setblocking(False)
+            send(peer, content)
+        assert await answers(daemon)
+    assert memory_is_bounded(daemon)
