@@ -16,7 +16,7 @@ REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR"})
 TESTS = STREAM_TESTS | REQUEST_TESTS
 
 # The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
-TRAFFIC_TOOLS = ("netperf", "iperf3")
+TRAFFIC_TOOLS = ("netperf", "iperf3", "native")
 
 # No results folder has a thousand million experiments.
 LARGEST_EXPERIMENT = 999_999_999

@@ -11,7 +11,7 @@ from netesto.agent.jobs import last_lines
 from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.model import GroupRequest, Ports
 from netesto.traffic.base import Tool
-from netesto.traffic.ports import NETSERVER_PORT, PortRange
+from netesto.traffic.ports import PortRange
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,9 @@ class Servers:
 
     async def _start_lasting(self, tool: Tool) -> _Lasting:
         # Debian starts a netserver at boot; ours then takes another port.
-        port = self._take(1)[0] if NETSERVER_PORT in listening.ports() else NETSERVER_PORT
+        port = tool.server_port
+        if port in listening.ports():
+            port = self._take(1)[0]
         self._folder.mkdir(parents=True, exist_ok=True)
         out = self._folder / f"{tool.name}.out"
         out.unlink(missing_ok=True)

@@ -21,6 +21,10 @@ class Tool(Protocol):
         """True if one server serves all flows (netserver), False if each instance has its own,
         which listens on the data port and ends with the instance (iperf3 -1)."""
 
+    @property
+    def server_port(self) -> int:
+        """Where a lasting server listens unless somebody else does."""
+
     def for_version(self, version: str) -> Self:
         """The tool that starts this installed version; `parse` reads the output of all versions."""
 

@@ -7,6 +7,7 @@ from netesto.errors import MissingError
 from netesto.model import REQUEST_TESTS, FlowSpec
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
+from netesto.traffic.native import Native
 from netesto.traffic.netperf import Netperf
 
 # MAX_MSS in the source of iperf3; the payload of the largest packet of IP and UDP.
@@ -15,8 +16,19 @@ LARGEST_DATAGRAM = 65_507
 
 NOT_INSTALLED = "is not installed at both hosts"
 
+_INSTALLATION = {
+    "netperf": "In Debian: apt install netperf",
+    "iperf3": "In Debian: apt install iperf3",
+    "native": "It is compiled when netesto is installed: install a C compiler (in Debian: apt"
+    " install gcc libc6-dev), then netesto once more.",
+}
+
 # In the order in which `tool=auto` prefers them.
-TOOLS: Mapping[str, Tool] = {"netperf": Netperf(), "iperf3": Iperf3()}
+TOOLS: Mapping[str, Tool] = {
+    "netperf": Netperf(),
+    "iperf3": Iperf3(),
+    "native": Native(),
+}
 
 
 def _largest_datagram(flow: FlowSpec) -> int:
@@ -42,12 +54,17 @@ class Option:
 # Which tool can do which option. What is not listed every tool can do, or none has to (`stats`).
 # Nor is `ecn`: no tool sets it for a flow, and the controller refuses it.
 OPTIONS = (
-    Option("bitrate", "bitrate pace", "iperf3", lambda flow: flow.bitrate_bps is not None),
-    Option("cpu of the client", "cpu", "netperf iperf3", lambda flow: flow.client_cpu is not None),
+    Option("bitrate", "bitrate pace", "iperf3 native", lambda flow: flow.bitrate_bps is not None),
+    Option(
+        "cpu of the client",
+        "cpu",
+        "netperf iperf3 native",
+        lambda flow: flow.client_cpu is not None,
+    ),
     Option(
         "cpu of the server alone",
         "cpu",
-        "netperf",
+        "netperf native",
         lambda flow: flow.client_cpu is None and flow.server_cpu is not None,
     ),
     Option(
@@ -59,22 +76,22 @@ OPTIONS = (
     Option(
         "different buffers",
         "localBuffer remoteBuffer",
-        "netperf",
+        "netperf native",
         lambda flow: flow.local_buffer_bytes != flow.remote_buffer_bytes,
     ),
-    Option("dscp", "dscp", "netperf iperf3", lambda flow: flow.dscp is not None),
-    Option("len", "len", "netperf iperf3", lambda flow: flow.length_bytes is not None),
+    Option("dscp", "dscp", "netperf iperf3 native", lambda flow: flow.dscp is not None),
+    Option("len", "len", "netperf iperf3 native", lambda flow: flow.length_bytes is not None),
     Option(
         "len of requests",
         "len",
         "",
         lambda flow: flow.length_bytes is not None and flow.test in REQUEST_TESTS,
     ),
-    Option("mss", "mss", "iperf3", lambda flow: flow.mss_bytes is not None),
+    Option("mss", "mss", "iperf3 native", lambda flow: flow.mss_bytes is not None),
     Option(
         f"mss above {LARGEST_IPERF3_MSS}",
         "mss",
-        "",
+        "native",
         lambda flow: (flow.mss_bytes or 0) > LARGEST_IPERF3_MSS,
     ),
     Option(
@@ -83,10 +100,12 @@ OPTIONS = (
         "",
         lambda flow: flow.mss_bytes is not None and flow.test.startswith("UDP_"),
     ),
-    Option("omit", "omit", "iperf3", lambda flow: flow.omit_s > 0),
-    Option("parallel", "parallel", "iperf3", lambda flow: flow.parallel > 1),
-    Option("zerocopy=msg", "zerocopy", "", lambda flow: flow.zerocopy == "msg"),
-    Option("zerocopy=sendfile", "zerocopy", "iperf3", lambda flow: flow.zerocopy == "sendfile"),
+    Option("omit", "omit", "iperf3 native", lambda flow: flow.omit_s > 0),
+    Option("parallel", "parallel", "iperf3 native", lambda flow: flow.parallel > 1),
+    Option("zerocopy=msg", "zerocopy", "native", lambda flow: flow.zerocopy == "msg"),
+    Option(
+        "zerocopy=sendfile", "zerocopy", "iperf3 native", lambda flow: flow.zerocopy == "sendfile"
+    ),
 )
 
 
@@ -109,7 +128,7 @@ def choose(flow: FlowSpec, available: Collection[str]) -> Tool:
         if name in able:
             return TOOLS[name]
     absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
-    remedy = f"In Debian: apt install {absent[0]}" if absent else ""
+    remedy = _INSTALLATION[absent[0]] if absent else ""
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,

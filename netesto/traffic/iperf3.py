@@ -51,6 +51,7 @@ class Iperf3:
     name: ClassVar = "iperf3"
     tests: ClassVar = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
     lasting_server: ClassVar = False
+    server_port: ClassVar = 0
 
     def for_version(self, version: str) -> Self:
         return replace(self, version=version)

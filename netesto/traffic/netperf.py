@@ -70,6 +70,7 @@ class Netperf:
     name = "netperf"
     tests = TESTS
     lasting_server = True
+    server_port = traffic_ports.NETSERVER_PORT
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release
         return self

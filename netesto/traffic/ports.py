@@ -1,6 +1,7 @@
 """The ports of traffic: fixed ranges, so that rules of firewalls and captures can name them.
 
     12865          netserver's control connection, the port registered for netperf
+    12866          the same of netesto-flow
     12900 … 13899  the server's end of data connections, one for every instance
     13900          nobody listens: packets that try a path are refused there, which proves that
                    they arrived
@@ -18,6 +19,7 @@ from netesto.errors import WorldError
 from netesto.model import GroupRequest, Ports
 
 NETSERVER_PORT = 12865
+FLOW_SERVER_PORT = 12866
 
 FIRST_DATA_PORT = 12900
 # More flows to one server at the same time than the cores of a test bed can drive.

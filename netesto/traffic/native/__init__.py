@@ -1,0 +1,263 @@
+"""netesto-flow, the traffic generator of this project: its commands, and the meaning of its JSON.
+
+The program is compiled when the package is installed (setup.py); its source is beside this module.
+What it does at its two ends is told at the top of source/flow.h. It differs from the other tools
+where they cannot do what experiments need:
+
+- It is ready before its flow begins, and begins at an absolute instant.
+- Goodput is what the receiver gets in a window of exactly the duration from its first byte on.
+- An unknown congestion control is an error at either end.
+- Datagrams have absolute instants, also in simulated time. Those that the sender was too late for
+  are skipped and counted, never sent in a burst.
+- What a connection still holds when its test is over is dropped, and is in no later flow's way.
+- All latencies are kept, and quantiles are those of all of them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+from netesto.errors import OutputError
+from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
+from netesto.traffic import ports as traffic_ports
+
+PROGRAM = Path(__file__).parent / "netesto-flow"
+
+# To connect and to fetch results over a slow path with full buffers, and to drain datagrams.
+END_SLACK_S = 15.0
+
+_NAME = "netesto-flow"
+
+
+class Native:
+    """One process for each instance at the client, one for all at the server."""
+
+    name: ClassVar = "native"
+    tests: ClassVar = TESTS
+    lasting_server: ClassVar = True
+    server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
+
+    def for_version(self, version: str) -> Self:  # noqa: ARG002 - both come with this package
+        return self
+
+    def version_command(self) -> list[str]:
+        return [str(PROGRAM), "version"]
+
+    def parse_version(self, output: str) -> str:
+        name, _, version = output.strip().partition(" ")
+        if name != _NAME or not version:
+            raise OutputError(f"{_NAME} version prints no version: {output.strip()[:80]!r}")
+        return version
+
+    def server_command(self, port: int) -> list[str]:
+        return [str(PROGRAM), "server", str(port)]
+
+    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+        command = [str(PROGRAM), "client", str(request.server_address)]
+        command += [str(ports.control[instance - 1]), f"test={request.test}"]
+        values: dict[str, object] = {
+            "port": ports.data[instance - 1],
+            "client_port": self.client_port(request, ports, instance),
+            "local": request.client_address,
+            "duration": _seconds(request.duration_s),
+            "omit": _seconds(request.omit_s) if request.omit_s else None,
+            "interval": _seconds(request.interval_s),
+            "parallel": request.parallel if request.parallel > 1 else None,
+            "length": request.length_bytes,
+            "bitrate": None if request.bitrate_bps is None else round(request.bitrate_bps),
+            "local_buffer": request.local_buffer_bytes or None,
+            "remote_buffer": request.remote_buffer_bytes or None,
+            "mss": request.mss_bytes,
+            "dscp": request.dscp,
+            "zerocopy": request.zerocopy if request.zerocopy != "0" else None,
+            "client_cpu": request.client_cpu,
+            "server_cpu": request.server_cpu,
+        }
+        if request.test in REQUEST_TESTS:
+            values |= {"request": request.request_bytes, "reply": request.reply_bytes}
+        if request.test.startswith("TCP_"):
+            values["congestion_control"] = request.congestion_control
+            values["reverse_congestion_control"] = request.reverse_congestion_control
+        return command + [f"{key}={value}" for key, value in values.items() if value is not None]
+
+    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+        # TCP_CRR makes a connection for each transaction. Parallel ones would take the ports of
+        # the instances after this one.
+        if request.test == "TCP_CRR" or request.parallel > 1:
+            return None
+        return traffic_ports.client_port(request, ports, instance)
+
+    def deadline_s(self, request: GroupRequest) -> float:
+        return request.omit_s + request.duration_s + END_SLACK_S
+
+    def progress(self, line: str, request: GroupRequest) -> float | None:
+        if not line.startswith('{"event":"interval"'):
+            return None
+        try:
+            interval = _Result(json.loads(line))
+            length_s = interval.number("length_ns") / 1e9
+            if interval.has("transactions"):
+                bits = interval.number("transactions") * request.request_bytes * 8
+            else:
+                bits = interval.number("bytes") * 8
+        except (ValueError, OutputError):
+            return None
+        return bits / length_s if length_s > 0 else None
+
+    def failure(self, output: str) -> str:
+        said = [line for line in output.splitlines() if line.startswith(f"{_NAME}: ")]
+        return said[-1].removeprefix(f"{_NAME}: ") if said else ""
+
+    def parse(
+        self,
+        output: str,
+        request: GroupRequest,
+        *,
+        started_s: float,  # noqa: ARG002 - it tells the instant of its first byte
+    ) -> TransferResult:
+        result = _result(output)
+        if request.test in REQUEST_TESTS:
+            return _requests(result, request)
+        if request.test == "UDP_STREAM":
+            return _datagrams(result, request)
+        return _stream(result, request)
+
+
+class _Result:
+    """The members of an object; OutputError names one that is missing."""
+
+    def __init__(self, members: Mapping[str, object]) -> None:
+        self._members = members
+
+    def has(self, key: str) -> bool:
+        return key in self._members
+
+    def number(self, key: str) -> float:
+        value = self._members.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OutputError(f"{_NAME} printed no number for {key}")
+        return float(value)
+
+    def known(self, key: str) -> float | None:
+        return self.number(key) if self.has(key) else None
+
+    def whole(self, key: str) -> int | None:
+        return int(self.number(key)) if self.has(key) else None
+
+    def text(self, key: str) -> str:
+        value = self._members.get(key, "")
+        return value if isinstance(value, str) else ""
+
+    def numbers(self, key: str) -> list[float]:
+        values = self._members.get(key)
+        if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+            raise OutputError(f"{_NAME} printed no numbers for {key}")
+        return [float(value) for value in values]
+
+
+def _result(output: str) -> _Result:
+    for line in reversed(output.splitlines()):
+        if line.startswith('{"event":"result"'):
+            try:
+                members = json.loads(line)
+            except ValueError:
+                raise OutputError(f"{_NAME} printed an incomplete result") from None
+            return _Result(members)
+    raise OutputError(f"{_NAME} printed no result")
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.9f}".rstrip("0").rstrip(".")
+
+
+def _common(result: _Result) -> TransferResult:
+    """What every test tells. The rate is the caller's."""
+    return TransferResult(
+        rate_bps=0.0,
+        elapsed_s=0.0,
+        local_cpu_percent=result.known("client_cpu_percent"),
+        remote_cpu_percent=result.known("server_cpu_percent"),
+        local_retransmits=result.whole("client_retransmits"),
+        remote_retransmits=result.whole("server_retransmits"),
+        local_congestion_control=result.text("client_congestion_control"),
+        remote_congestion_control=result.text("server_congestion_control"),
+        mss_bytes=result.whole("client_mss_bytes"),
+    )
+
+
+def _intervals(
+    amounts: list[float], request: GroupRequest, *, bits: float, start_s: float
+) -> tuple[Interval, ...]:
+    """Goodput of each interval in which there was some time to measure: the last one may be short.
+    Those that begin before `omit` has passed are left out."""
+    end_s = request.omit_s + request.duration_s
+    edges = [min(number * request.interval_s, end_s) for number in range(len(amounts) + 1)]
+    return tuple(
+        Interval(start_s + low, start_s + high, amount * bits / (high - low))
+        for amount, low, high in zip(amounts, edges, edges[1:], strict=False)
+        if high > low >= request.omit_s
+    )
+
+
+def _stream(result: _Result, request: GroupRequest) -> TransferResult:
+    receiver = "client" if request.test == "TCP_MAERTS" else "server"
+    received_bytes = result.number(f"{receiver}_received_bytes")
+    # The receiver's window begins when the first byte arrives. Clocks of two hosts differ, but it
+    # arrives at the server half a round trip behind its sending.
+    start_s = result.number("started") / 1e9 + result.number("client_min_rtt_us") / 2e6
+    if receiver == "client":
+        start_s = result.number("client_received_since") / 1e9
+    return replace(
+        _common(result),
+        rate_bps=received_bytes * 8 / request.duration_s,
+        elapsed_s=request.duration_s,
+        intervals=_intervals(
+            result.numbers(f"{receiver}_received"), request, bits=8.0, start_s=start_s
+        ),
+    )
+
+
+def _datagrams(result: _Result, request: GroupRequest) -> TransferResult:
+    return replace(
+        _common(result),
+        rate_bps=result.number("server_received_bytes") * 8 / request.duration_s,
+        elapsed_s=request.duration_s,
+        intervals=_intervals(
+            result.numbers("server_received"),
+            request,
+            bits=8.0,
+            start_s=result.number("started") / 1e9,
+        ),
+    )
+
+
+def _requests(result: _Result, request: GroupRequest) -> TransferResult:
+    rate = result.number("count") / request.duration_s
+    bits = request.request_bytes * 8.0
+    return replace(
+        _common(result),
+        rate_bps=rate * bits,
+        elapsed_s=request.duration_s,
+        transactions_per_s=rate,
+        intervals=_intervals(
+            result.numbers("client_transactions"),
+            request,
+            bits=bits,
+            start_s=result.number("started") / 1e9,
+        ),
+        min_latency_us=_us(result, "min_ns"),
+        max_latency_us=_us(result, "max_ns"),
+        mean_latency_us=_us(result, "mean_ns"),
+        p50_latency_us=_us(result, "p50_ns"),
+        p90_latency_us=_us(result, "p90_ns"),
+        p99_latency_us=_us(result, "p99_ns"),
+        p999_latency_us=_us(result, "p999_ns"),
+        p9999_latency_us=_us(result, "p9999_ns"),
+    )
+
+
+def _us(result: _Result, key: str) -> float | None:
+    value_ns = result.known(key)
+    return None if value_ns is None else value_ns / 1e3

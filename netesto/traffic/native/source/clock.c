@@ -1,0 +1,74 @@
+/* Time: instants, waiting for them, and random numbers for arrivals. */
+#include "flow.h"
+
+#include <math.h>
+#include <time.h>
+
+/* Later than this a sleeper wakes only when the machine is busy, and no margin would help. */
+#define MARGIN_MAX 200000
+
+int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
+/* The UTC instant of a monotonic one. UTC is read once: what it is set to later is no step here. */
+int64_t utc(int64_t monotonic)
+{
+    static _Atomic int64_t difference;
+    int64_t known = atomic_load(&difference);
+    if (!known) {
+        struct timespec time;
+        int64_t before = now();
+        clock_gettime(CLOCK_REALTIME, &time);
+        int64_t between = before + (now() - before) / 2;
+        known = time.tv_sec * NS_PER_S + time.tv_nsec - between;
+        int64_t none = 0;
+        if (!atomic_compare_exchange_strong(&difference, &none, known))
+            known = none;
+    }
+    return monotonic + known;
+}
+
+void sleep_until(int64_t instant)
+{
+    struct timespec time = {.tv_sec = instant / NS_PER_S, .tv_nsec = instant % NS_PER_S};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL))
+        ;
+}
+
+void pace(struct pacer *pacer, int64_t instant)
+{
+    int64_t wake = instant - pacer->margin;
+    int64_t time = now();
+    if (time < wake) {
+        sleep_until(wake);
+        time = now();
+        int64_t late = time - wake;
+        /* Up at once, down slowly: the late wakings are few and are those that count. */
+        pacer->margin = late > pacer->margin ? late : pacer->margin - (pacer->margin - late) / 64;
+        if (pacer->margin > MARGIN_MAX)
+            pacer->margin = MARGIN_MAX;
+    }
+    while (time < instant)
+        time = now();
+}
+
+uint64_t random_next(uint64_t *state)
+{
+    uint64_t x = *state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * 0x2545F4914F6CDD1DULL;
+}
+
+double random_exponential(uint64_t *state, double mean)
+{
+    /* In (0, 1]: the logarithm of 0 is none. */
+    double uniform = (double)((random_next(state) >> 11) + 1) / 9007199254740992.0;
+    return -mean * log(uniform);
+}

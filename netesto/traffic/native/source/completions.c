@@ -1,0 +1,538 @@
+/* TCP_FLOWS and TCP_MESSAGES: how long sized transfers take, each from its first byte to the
+ * acknowledgement of its last one.
+ *
+ * The kernel tells the second instant (SO_TIMESTAMPING, TX_ACK; Linux, networking/timestamping), in
+ * the clock that the first is read from. A flow has a connection, a message a write on a lasting
+ * one. Without a gap the next one begins when the one before is complete.
+ */
+#include "flow.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
+#include <linux/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNECT_TIMEOUT (10 * NS_PER_S)
+/* After the last arrival: a transfer that is not complete by then has failed. */
+#define COMPLETION_TIMEOUT (30 * NS_PER_S)
+#define EVENTS 256
+
+enum status { UNFINISHED, COMPLETE, REFUSED };
+static const char *const STATUS[] = {"unfinished", "ok", "refused"};
+
+/* One line of completions.csv. `start` is UTC. */
+struct record {
+    int64_t start, took;
+    uint32_t retransmits;
+    enum status status;
+};
+
+/* A connection of the client. Messages `first` to `last`, without it, are on their way in it. */
+struct transfer {
+    int fd;
+    bool is_connected, is_closed;
+    size_t number, acknowledged;
+    int64_t to_send;
+    uint32_t retransmits;
+};
+
+struct sender {
+    struct flow *flow;
+    struct record *records;
+    size_t begun, complete, ended, room;
+    int64_t zero, next, end;
+    uint64_t random;
+    int epoll, timer;
+    char *data;
+    struct transfer *lasting;
+};
+
+static int64_t utc_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
+static uint32_t retransmits_of(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0 : info.tcpi_total_retrans;
+}
+
+/* Only a connected socket numbers its bytes from 0 (sock_set_timestamping in net/core/sock.c). */
+static int ask_for_acknowledgements(int fd)
+{
+    int flags = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID |
+                SOF_TIMESTAMPING_OPT_TSONLY;
+    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags);
+}
+
+/* The next acknowledgement that the kernel has a time for: the number of its last byte, modulo 2^32,
+ * and the instant. False if there is none. */
+static bool next_acknowledgement(int fd, uint32_t *byte, int64_t *instant)
+{
+    char control[512];
+    for (;;) {
+        struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+        if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+            return false;
+        const struct scm_timestamping *times = NULL;
+        const struct sock_extended_err *error = NULL;
+        for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part;
+             part = CMSG_NXTHDR(&message, part)) {
+            if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_TIMESTAMPING)
+                times = (const void *)CMSG_DATA(part);
+            else if ((part->cmsg_level == SOL_IP && part->cmsg_type == IP_RECVERR) ||
+                     (part->cmsg_level == SOL_IPV6 && part->cmsg_type == IPV6_RECVERR))
+                error = (const void *)CMSG_DATA(part);
+        }
+        if (times && error && error->ee_origin == SO_EE_ORIGIN_TIMESTAMPING &&
+            error->ee_info == SCM_TSTAMP_ACK) {
+            *byte = error->ee_data;
+            *instant = times->ts[0].tv_sec * NS_PER_S + times->ts[0].tv_nsec;
+            return true;
+        }
+    }
+}
+
+static struct record *begin_record(struct sender *sender)
+{
+    if (sender->begun == sender->room) {
+        size_t room = sender->room ? sender->room * 2 : 1024;
+        struct record *records = realloc(sender->records, room * sizeof *records);
+        if (!records)
+            return NULL;
+        sender->records = records;
+        sender->room = room;
+    }
+    struct record *record = &sender->records[sender->begun++];
+    *record = (struct record){0};
+    return record;
+}
+
+/* Hand over what the kernel takes. MSG_EOR keeps messages in packets of their own: one packet can
+ * bear one time only. */
+static void send_more(struct sender *sender, struct transfer *transfer)
+{
+    int64_t size = sender->flow->options.size;
+    while (transfer->to_send > 0) {
+        int64_t part = transfer->to_send % size ? transfer->to_send % size : size;
+        struct record *record = &sender->records[sender->begun - 1 - (size_t)((transfer->to_send - 1) / size)];
+        if (part == size || !record->start)
+            record->start = utc_now();
+        ssize_t sent = send(transfer->fd, sender->data, (size_t)part,
+                            MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR);
+        if (sent < 0)
+            return;
+        transfer->to_send -= sent;
+    }
+}
+
+static void close_transfer(struct sender *sender, struct transfer *transfer)
+{
+    close(transfer->fd);
+    sender->ended++;
+    free(transfer);
+}
+
+/* Note what was acknowledged; `transfer->acknowledged` counts its complete messages. */
+static void note_acknowledgements(struct sender *sender, struct transfer *transfer)
+{
+    uint32_t byte;
+    int64_t instant, size = sender->flow->options.size;
+    while (next_acknowledgement(transfer->fd, &byte, &instant)) {
+        while (transfer->number + transfer->acknowledged < sender->begun) {
+            uint32_t last = (uint32_t)((int64_t)(transfer->acknowledged + 1) * size - 1);
+            if ((int32_t)(byte - last) < 0)
+                break;
+            struct record *record = &sender->records[transfer->number + transfer->acknowledged];
+            uint32_t retransmits = retransmits_of(transfer->fd);
+            record->took = instant - record->start;
+            record->retransmits = retransmits - transfer->retransmits;
+            record->status = COMPLETE;
+            transfer->retransmits = retransmits;
+            transfer->acknowledged++;
+            sender->complete++;
+            if (!sender->lasting)
+                break;
+        }
+    }
+}
+
+static int begin_flow(struct sender *sender)
+{
+    const struct flow *flow = sender->flow;
+    const struct sockaddr_storage *peer = &flow->peer;
+    struct record *record = begin_record(sender);
+    struct transfer *transfer = calloc(1, sizeof *transfer);
+    if (!record || !transfer)
+        return fail(flow->why, "no memory");
+    transfer->number = sender->begun - 1;
+    transfer->to_send = flow->options.size;
+    transfer->fd = socket(peer->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = transfer};
+    if (transfer->fd < 0)
+        return fail_errno(flow->why, "socket");
+    if (set_options(transfer->fd, peer->ss_family, SOCK_STREAM, &flow->options, CLIENT, flow->why))
+        return -1;
+    if (bind(transfer->fd, (const struct sockaddr *)&flow->local, address_size(&flow->local)))
+        return fail_errno(flow->why, "cannot bind the flow's local address");
+    if ((connect(transfer->fd, (const struct sockaddr *)peer, address_size(peer)) &&
+         errno != EINPROGRESS) ||
+        epoll_ctl(sender->epoll, EPOLL_CTL_ADD, transfer->fd, &event))
+        return fail_errno(flow->why, "cannot connect");
+    return 0;
+}
+
+static int begin_message(struct sender *sender)
+{
+    if (!begin_record(sender))
+        return fail(sender->flow->why, "no memory");
+    sender->lasting->to_send += sender->flow->options.size;
+    send_more(sender, sender->lasting);
+    return 0;
+}
+
+/* Whether another one is to begin at all; its instant is `sender->next`. */
+static bool has_next(const struct sender *sender)
+{
+    const struct options *options = &sender->flow->options;
+    if (options->count && sender->begun >= (size_t)options->count)
+        return false;
+    return sender->next < sender->end;
+}
+
+static int set_timer(const struct sender *sender, int64_t instant)
+{
+    struct itimerspec time = {.it_value = {instant / NS_PER_S, instant % NS_PER_S}};
+    return timerfd_settime(sender->timer, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+/* Begin all whose instant has come, and set the timer for the next. */
+static int begin_due(struct sender *sender)
+{
+    const struct options *options = &sender->flow->options;
+    while (has_next(sender) && sender->next <= now()) {
+        if (!options->gap && sender->ended + (sender->lasting ? sender->complete : 0) < sender->begun)
+            return 0;
+        if (sender->lasting ? begin_message(sender) : begin_flow(sender))
+            return -1;
+        if (options->gap)
+            sender->next += options->arrivals == POISSON
+                                ? (int64_t)random_exponential(&sender->random, (double)options->gap)
+                                : options->gap;
+        else
+            sender->next = now();
+    }
+    return has_next(sender) ? set_timer(sender, sender->next) : 0;
+}
+
+/* What happened to a connection. Returns -1 if that ends the test. */
+static int advance(struct sender *sender, struct transfer *transfer, uint32_t events)
+{
+    char buffer[64];
+    if (!transfer->is_connected && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
+        int error = 0;
+        socklen_t size = sizeof error;
+        getsockopt(transfer->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        if (error) {
+            sender->records[transfer->number].status = REFUSED;
+            close_transfer(sender, transfer);
+            return 0;
+        }
+        if (ask_for_acknowledgements(transfer->fd))
+            return fail_errno(sender->flow->why, "SO_TIMESTAMPING");
+        transfer->is_connected = true;
+        struct record *record = &sender->records[transfer->number];
+        record->start = utc_now();
+    }
+    if (transfer->is_connected && sender->lasting)
+        send_more(sender, transfer);
+    else if (transfer->is_connected)
+        while (transfer->to_send > 0) {
+            ssize_t sent = send(transfer->fd, sender->data, (size_t)transfer->to_send,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent < 0)
+                break;
+            transfer->to_send -= sent;
+        }
+    note_acknowledgements(sender, transfer);
+    while (!transfer->is_closed) {
+        ssize_t got = recv(transfer->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (got < 0 && errno == EAGAIN)
+            break;
+        if (got < 0 && errno == EINTR)
+            continue;
+        transfer->is_closed = got <= 0;
+    }
+    if (sender->lasting)
+        return transfer->is_closed ? fail(sender->flow->why, "the server closed the connection") : 0;
+    /* The server closes a connection when it has all: then nobody keeps the client's port. */
+    if (transfer->is_closed) {
+        note_acknowledgements(sender, transfer);
+        close_transfer(sender, transfer);
+    }
+    return 0;
+}
+
+static int loop(struct sender *sender)
+{
+    const struct options *options = &sender->flow->options;
+    struct epoll_event events[EVENTS];
+    if (begin_due(sender))
+        return -1;
+    int64_t limit = 0;
+    for (;;) {
+        size_t ended = sender->lasting ? sender->complete : sender->ended;
+        if (!has_next(sender)) {
+            if (ended == sender->begun)
+                return 0;
+            if (!limit) {
+                limit = now() + COMPLETION_TIMEOUT;
+                set_timer(sender, limit);
+            } else if (now() >= limit) {
+                return 0;
+            }
+        }
+        int count = epoll_wait(sender->epoll, events, EVENTS, -1);
+        bool is_server_gone = false;
+        for (int n = 0; n < count; n++) {
+            if (events[n].data.ptr == &sender->timer) {
+                uint64_t times;
+                (void)!read(sender->timer, &times, sizeof times);
+            } else if (events[n].data.ptr == sender) {
+                is_server_gone = true;
+            } else if (advance(sender, events[n].data.ptr, events[n].events)) {
+                return -1;
+            }
+        }
+        if (is_server_gone)
+            return fail(sender->flow->why, "the server has ended");
+        if (has_next(sender) && (sender->next <= now() || !options->gap) && begin_due(sender))
+            return -1;
+    }
+}
+
+static int write_records(const struct sender *sender, const char *path)
+{
+    if (!*path)
+        return 0;
+    FILE *file = fopen(path, "wxe");
+    if (!file)
+        return fail(sender->flow->why, "%.150s: %s", path, strerror(errno));
+    fprintf(file, "number,start_s,us,bytes,retransmits,status\n");
+    for (size_t n = 0; n < sender->begun; n++) {
+        const struct record *record = &sender->records[n];
+        fprintf(file, "%zu,", n + 1);
+        if (record->start)
+            fprintf(file, "%lld.%09lld", (long long)(record->start / NS_PER_S),
+                    (long long)(record->start % NS_PER_S));
+        if (record->status == COMPLETE)
+            fprintf(file, ",%lld.%03lld", (long long)(record->took / 1000),
+                    (long long)(record->took % 1000));
+        else
+            fprintf(file, ",");
+        fprintf(file, ",%lld,%u,%s\n", (long long)sender->flow->options.size, record->retransmits,
+                STATUS[record->status]);
+    }
+    bool is_bad = ferror(file) != 0;
+    return fclose(file) || is_bad ? fail(sender->flow->why, "%.150s: %s", path, strerror(errno)) : 0;
+}
+
+static void tell(struct sender *sender, struct json *result)
+{
+    struct times times = {0};
+    int64_t retransmits = 0;
+    for (size_t n = 0; n < sender->begun; n++) {
+        const struct record *record = &sender->records[n];
+        retransmits += record->retransmits;
+        if (record->status == COMPLETE)
+            times_add(&times, 0, record->took);
+    }
+    json_integer(result, "begun", (int64_t)sender->begun);
+    json_integer(result, "failed", (int64_t)(sender->begun - times.count));
+    json_integer(result, "client_retransmits", retransmits);
+    json_integer(result, "elapsed_ns", now() - sender->zero);
+    json_latencies(result, &times);
+    free(times.items);
+}
+
+static int open_lasting(struct sender *sender)
+{
+    struct flow *flow = sender->flow;
+    struct transfer *transfer = calloc(1, sizeof *transfer);
+    struct sockaddr_storage local = flow->local;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = transfer};
+    if (!transfer)
+        return fail(flow->why, "no memory");
+    sender->lasting = transfer;
+    address_set_port(&local, (int)flow->options.client_port);
+    transfer->fd = connect_to(&local, &flow->peer, &flow->options, now() + CONNECT_TIMEOUT, flow->why);
+    if (transfer->fd < 0)
+        return -1;
+    transfer->is_connected = true;
+    if (ask_for_acknowledgements(transfer->fd))
+        return fail_errno(flow->why, "SO_TIMESTAMPING");
+    return epoll_ctl(sender->epoll, EPOLL_CTL_ADD, transfer->fd, &event)
+               ? fail_errno(flow->why, "epoll")
+               : 0;
+}
+
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int completions_client(struct flow *flow, struct json *result)
+{
+    const struct options *options = &flow->options;
+    struct sender sender = {.flow = flow, .random = (uint64_t)options->seed * 2 + 1,
+                            .epoll = epoll_create1(EPOLL_CLOEXEC),
+                            .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+                            .data = calloc(1, (size_t)options->size)};
+    struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &sender.timer};
+    struct epoll_event control = {.events = EPOLLIN, .data.ptr = &sender};
+    int status = -1;
+    raise_descriptors();
+    if (sender.epoll < 0 || sender.timer < 0 || !sender.data ||
+        epoll_ctl(sender.epoll, EPOLL_CTL_ADD, sender.timer, &timer) ||
+        epoll_ctl(sender.epoll, EPOLL_CTL_ADD, flow->control, &control)) {
+        fail(flow->why, "no memory or descriptors");
+    } else if (options->test == TCP_FLOWS || !open_lasting(&sender)) {
+        if (options->start)
+            sleep_until(options->start);
+        struct processor_use before = processor_use();
+        sender.zero = sender.next = now();
+        sender.end = options->duration ? sender.zero + options->duration : INT64_MAX;
+        json_integer(result, "started", utc(sender.zero));
+        status = loop(&sender);
+        json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
+        if (options->test == TCP_MESSAGES)
+            json_tcp(result, "client", &sender.lasting->fd, 1);
+        tell(&sender, result);
+        say(flow->control, "end\n");
+        if (!status)
+            status = write_records(&sender, options->times);
+    }
+    if (sender.lasting) {
+        if (sender.lasting->fd >= 0)
+            abort_connection(sender.lasting->fd);
+        free(sender.lasting);
+    }
+    close(sender.epoll);
+    close(sender.timer);
+    free(sender.data);
+    free(sender.records);
+    return status;
+}
+
+/* ---- the server: reads, and closes a flow's connection when it has all of it */
+
+struct arrival {
+    struct arrival *next, **link;
+    int fd;
+    int64_t left;
+};
+
+struct receiver {
+    struct arrival *open;
+    bool is_lasting;
+    int64_t bytes, whole;
+};
+
+static void close_arrival(struct arrival *arrival)
+{
+    *arrival->link = arrival->next;
+    if (arrival->next)
+        arrival->next->link = arrival->link;
+    close(arrival->fd);
+    free(arrival);
+}
+
+static void read_arrival(struct receiver *receiver, struct arrival *arrival)
+{
+    static _Thread_local char buffer[256 * 1024];
+    for (;;) {
+        ssize_t got = recv(arrival->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got > 0) {
+            receiver->bytes += got;
+            arrival->left -= got;
+            if (receiver->is_lasting || arrival->left > 0)
+                continue;
+            receiver->whole++;
+        }
+        close_arrival(arrival);
+        return;
+    }
+}
+
+static void accept_arrivals(struct receiver *receiver, const struct flow *flow, int epoll)
+{
+    int fd;
+    while ((fd = accept_from_client(flow)) >= 0) {
+        struct arrival *arrival = malloc(sizeof *arrival);
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = arrival};
+        if (!arrival || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event)) {
+            close(fd);
+            free(arrival);
+            continue;
+        }
+        *arrival = (struct arrival){receiver->open, &receiver->open, fd, flow->options.size};
+        if (arrival->next)
+            arrival->next->link = &arrival->next;
+        receiver->open = arrival;
+    }
+}
+
+int completions_server(struct flow *flow, struct json *result)
+{
+    struct receiver receiver = {.is_lasting = flow->options.test == TCP_MESSAGES};
+    struct epoll_event events[EVENTS];
+    struct epoll_event listening = {.events = EPOLLIN, .data.ptr = &flow->listener};
+    struct epoll_event control = {.events = EPOLLIN, .data.ptr = flow};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    raise_descriptors();
+    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, flow->listener, &listening) ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, flow->control, &control)) {
+        close(epoll);
+        return fail_errno(flow->why, "epoll");
+    }
+    struct processor_use before = processor_use();
+    for (bool is_over = false; !is_over;) {
+        int count = epoll_wait(epoll, events, EVENTS, -1);
+        for (int n = 0; n < count; n++) {
+            void *what = events[n].data.ptr;
+            if (what == flow)
+                is_over = true;
+            else if (what == &flow->listener)
+                accept_arrivals(&receiver, flow, epoll);
+            else
+                read_arrival(&receiver, what);
+        }
+    }
+    json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
+    json_integer(result, "server_received_bytes", receiver.bytes);
+    if (!receiver.is_lasting)
+        json_integer(result, "server_flows", receiver.whole);
+    while (receiver.open)
+        close_arrival(receiver.open);
+    close(epoll);
+    return 0;
+}

@@ -1,0 +1,166 @@
+/* Shared declarations of netesto-flow, which makes the traffic of one flow and measures it.
+ *
+ *   client                                server
+ *     | control: one line of options  --->  |   (the client's own, word for word)
+ *     | <---  "ready" or "error WHY"        |
+ *     | data:    connections or datagrams   |
+ *     | control: "end ..."            --->  |   (tests in which the server has to be told)
+ *     | <---  one line of results           |
+ *
+ * Times are nanoseconds. Those of a flow are CLOCK_MONOTONIC; CLOCK_REALTIME is read once beside it.
+ */
+#ifndef NETESTO_FLOW_H
+#define NETESTO_FLOW_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define VERSION "1"
+#define NS_PER_S 1000000000LL
+#define LINE_MAX_BYTES 8192
+
+enum test {
+    TCP_STREAM, TCP_MAERTS, TCP_BIDI, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, TCP_FLOWS, TCP_MESSAGES,
+    TEST_COUNT
+};
+
+enum zerocopy { COPY, MSG, SENDFILE };
+
+enum arrivals { CONSTANT, POISSON };
+
+/* What a flow is to be; the words of the command line, and of the control connection. */
+struct options {
+    int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
+    int64_t request, reply, size, count, gap, arrivals, rate, seed;
+    int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
+    int64_t start, client_cpu, server_cpu;
+    char congestion_control[16], reverse_congestion_control[16];
+    char local[64], times[1024];
+};
+
+/* Which end of a flow this process is. */
+enum end { CLIENT, SERVER };
+
+/* A text that says why something failed. */
+struct failure {
+    char text[256];
+};
+
+/* Growing array of times: `start` counts from the flow's zero, `took` is a latency or an error. */
+struct times {
+    struct time { int64_t start, took; } *items;
+    size_t count, room;
+};
+
+/* What both ends of a flow work with. `control` is the connection to the other process. */
+struct flow {
+    struct options options;
+    struct sockaddr_storage local, peer; /* of the data; at the server `local` only */
+    int control;
+    int listener; /* the server's, of data */
+    struct failure *why;
+};
+
+/* ---- options.c */
+int options_parse(struct options *options, int count, char **words, struct failure *why);
+int options_format(const struct options *options, char *text, size_t size);
+const char *test_name(int64_t test);
+bool test_is_udp(int64_t test);
+
+/* ---- clock.c */
+int64_t now(void);
+int64_t utc(int64_t monotonic);
+void sleep_until(int64_t instant);
+
+/* Waits for instants as exactly as the machine can. The kernel wakes a sleeper late; `margin` is how
+ * much earlier to wake and then to look at the clock instead. It follows what was seen, so that in
+ * simulated time, where nobody wakes late, nothing looks at the clock in vain. */
+struct pacer {
+    int64_t margin;
+};
+void pace(struct pacer *pacer, int64_t instant);
+
+/* Pseudo-random numbers, alike for equal seeds (xorshift64*, Vigna 2016). */
+uint64_t random_next(uint64_t *state);
+double random_exponential(uint64_t *state, double mean);
+
+/* ---- net.c */
+int fail(struct failure *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int fail_errno(struct failure *why, const char *what);
+int address_parse(const char *text, int port, struct sockaddr_storage *address, struct failure *why);
+socklen_t address_size(const struct sockaddr_storage *address);
+void address_unmap(struct sockaddr_storage *address);
+void address_set_port(struct sockaddr_storage *address, int port);
+int listen_on(const struct sockaddr_storage *address, const struct options *options,
+              struct failure *why);
+int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                    const struct options *options, enum end end, struct failure *why);
+int connect_to(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+               const struct options *options, int64_t deadline, struct failure *why);
+int set_options(int fd, int family, int type, const struct options *options, enum end end,
+                struct failure *why);
+int accept_from_client(const struct flow *flow);
+int accept_one(const struct flow *flow, int64_t deadline);
+int set_nonblocking(int fd, bool is_nonblocking);
+int wait_for(int fd, short events, int64_t deadline);
+int wait_for_either(int fd, int other, int64_t deadline);
+int write_all(int fd, const void *data, size_t size);
+int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure *why);
+char *read_rest(int fd, int64_t deadline, struct failure *why);
+int say(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void abort_connection(int fd);
+int pin_to_cpu(int64_t cpu, struct failure *why);
+
+/* ---- result.c */
+/* One JSON object of one line. `text` grows; `is_full` without memory for it. */
+struct json {
+    char *text;
+    size_t used, room;
+    bool is_full;
+};
+void json_open(struct json *json, const char *event);
+void json_integer(struct json *json, const char *key, int64_t value);
+void json_number(struct json *json, const char *key, double value);
+void json_text(struct json *json, const char *key, const char *value);
+void json_intervals(struct json *json, const char *key, const int64_t *bytes, size_t count);
+void json_members(struct json *json, const char *members);
+void json_close(struct json *json);
+void json_print(const struct json *json);
+void json_free(struct json *json);
+void json_tcp(struct json *json, const char *end, const int *sockets, int count);
+void json_latencies(struct json *json, struct times *times);
+
+int times_add(struct times *times, int64_t start, int64_t took);
+int times_write(const struct times *times, const char *path, struct failure *why);
+int64_t quantile_ns(const int64_t *sorted, size_t count, double p);
+
+struct processor_use {
+    int64_t busy, all;
+};
+struct processor_use processor_use(void);
+double processor_percent(struct processor_use before, struct processor_use after);
+
+/* ---- the tests; each has its client's end and its server's. They return 0, or -1 with `why`. */
+int stream_client(struct flow *flow, struct json *result);
+int stream_server(struct flow *flow, struct json *result);
+int requests_client(struct flow *flow, struct json *result);
+int requests_server(struct flow *flow, struct json *result);
+int datagrams_client(struct flow *flow, struct json *result);
+int datagrams_server(struct flow *flow, struct json *result);
+int completions_client(struct flow *flow, struct json *result);
+int completions_server(struct flow *flow, struct json *result);
+
+/* ---- server.c */
+int serve(int port);
+
+#endif

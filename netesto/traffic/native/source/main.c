@@ -1,0 +1,144 @@
+/* netesto-flow: the traffic of one flow.
+ *
+ *     netesto-flow server PORT
+ *     netesto-flow client ADDRESS PORT test=TCP_STREAM port=12900 duration=10 ...
+ *     netesto-flow version
+ *
+ * A client prints a JSON object a line: "interval" as they pass, "result" at the end. It exits with 1,
+ * and a line on standard error, if the flow failed.
+ */
+#include "flow.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNECT_TIMEOUT (10 * NS_PER_S)
+#define LAST_WORDS_TIMEOUT (NS_PER_S / 5)
+#define READY_TIMEOUT (10 * NS_PER_S)
+/* For results over a path whose queues the test has filled. */
+#define RESULTS_TIMEOUT (30 * NS_PER_S)
+
+static int run(struct flow *flow, struct json *result)
+{
+    switch (flow->options.test) {
+    case TCP_RR: case TCP_CRR: case UDP_RR:
+        return requests_client(flow, result);
+    case UDP_STREAM:
+        return datagrams_client(flow, result);
+    case TCP_FLOWS: case TCP_MESSAGES:
+        return completions_client(flow, result);
+    default:
+        return stream_client(flow, result);
+    }
+}
+
+/* Tell the server what is to happen, and wait until it is ready. */
+static int agree(struct flow *flow)
+{
+    char words[LINE_MAX_BYTES - 64], line[LINE_MAX_BYTES];
+    if (options_format(&flow->options, words, sizeof words))
+        return fail(flow->why, "too many options");
+    if (say(flow->control, "netesto-flow " VERSION "%s\n", words))
+        return fail_errno(flow->why, "control connection");
+    if (read_line(flow->control, line, sizeof line, now() + READY_TIMEOUT, flow->why))
+        return -1;
+    if (!strcmp(line, "ready"))
+        return 0;
+    return fail(flow->why, "server: %.200s", line + (strncmp(line, "error ", 6) ? 0 : 6));
+}
+
+/* The server's results, an object without a newline behind it, or why it failed. */
+static int take_results(struct flow *flow, struct json *result)
+{
+    char *text = read_rest(flow->control, now() + RESULTS_TIMEOUT, flow->why);
+    if (!text)
+        return -1;
+    size_t size = strlen(text);
+    int status = 0;
+    if (size >= 2 && text[0] == '{' && text[size - 1] == '}') {
+        text[size - 1] = '\0';
+        json_members(result, text + 1);
+    } else if (!strncmp(text, "error ", 6)) {
+        status = fail(flow->why, "server: %.200s", text + 6);
+    } else {
+        status = fail(flow->why, "the server told no results");
+    }
+    free(text);
+    return status;
+}
+
+/* If the server failed first, its reason says more than what that made of the client. */
+static void prefer_reason_of_server(struct flow *flow)
+{
+    char line[LINE_MAX_BYTES];
+    struct failure none;
+    if (!read_line(flow->control, line, sizeof line, now() + LAST_WORDS_TIMEOUT, &none) &&
+        !strncmp(line, "error ", 6))
+        fail(flow->why, "server: %.200s", line + 6);
+}
+
+static int client(const char *server, int port, int count, char **words, struct failure *why)
+{
+    struct flow flow = {.control = -1, .listener = -1, .why = why};
+    struct sockaddr_storage control;
+    const struct options *options = &flow.options;
+    if (options_parse(&flow.options, count, words, why) ||
+        address_parse(server, port, &control, why))
+        return -1;
+    flow.peer = control;
+    address_set_port(&flow.peer, (int)options->port);
+    if (*options->local) {
+        if (address_parse(options->local, 0, &flow.local, why))
+            return -1;
+    } else {
+        flow.local.ss_family = control.ss_family;
+    }
+    if (pin_to_cpu(options->client_cpu, why))
+        return -1;
+    flow.control = connect_to(&flow.local, &control, NULL, now() + CONNECT_TIMEOUT, why);
+    if (flow.control < 0)
+        return -1;
+    struct json result = {0};
+    json_open(&result, "result");
+    json_text(&result, "test", test_name(options->test));
+    int status = agree(&flow);
+    if (!status) {
+        status = run(&flow, &result);
+        if (!status)
+            status = take_results(&flow, &result);
+        else
+            prefer_reason_of_server(&flow);
+    }
+    json_close(&result);
+    if (!status && result.is_full)
+        status = fail(why, "no memory for the results");
+    if (!status)
+        json_print(&result);
+    json_free(&result);
+    close(flow.control);
+    return status;
+}
+
+int main(int count, char **words)
+{
+    struct failure why = {""};
+    signal(SIGPIPE, SIG_IGN);
+    if (count == 2 && !strcmp(words[1], "version")) {
+        printf("netesto-flow %s\n", VERSION);
+        return 0;
+    }
+    if (count == 3 && !strcmp(words[1], "server"))
+        return serve(atoi(words[2]));
+    if (count < 4 || strcmp(words[1], "client")) {
+        fprintf(stderr, "usage: netesto-flow server PORT | client ADDRESS PORT NAME=VALUE...\n");
+        return 2;
+    }
+    if (client(words[2], atoi(words[3]), count - 4, words + 4, &why)) {
+        fprintf(stderr, "netesto-flow: %s\n", why.text);
+        return 1;
+    }
+    return 0;
+}

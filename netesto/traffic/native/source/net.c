@@ -1,0 +1,371 @@
+/* Sockets: addresses, options, waiting, and lines of text. */
+#include "flow.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKLOG 4096
+#define REST_MAX_BYTES (64u << 20)
+
+int fail(struct failure *why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why->text, sizeof why->text, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+int fail_errno(struct failure *why, const char *what)
+{
+    return fail(why, "%s: %s", what, strerror(errno));
+}
+
+int address_parse(const char *text, int port, struct sockaddr_storage *address, struct failure *why)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+    memset(address, 0, sizeof *address);
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
+        v4->sin_family = AF_INET;
+    else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
+        v6->sin6_family = AF_INET6;
+    else
+        return fail(why, "invalid address: %.60s", text);
+    address_set_port(address, port);
+    return 0;
+}
+
+socklen_t address_size(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+void address_set_port(struct sockaddr_storage *address, int port)
+{
+    /* The port is at the same place in both families. */
+    ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+}
+
+static int set_number(int fd, int level, int name, int value, const char *what, struct failure *why)
+{
+    return setsockopt(fd, level, name, &value, sizeof value) ? fail_errno(why, what) : 0;
+}
+
+/* What a flow's sockets are to be, before they are connected or listen. */
+int set_options(int fd, int family, int type, const struct options *options, enum end end,
+                struct failure *why)
+{
+    /* The congestion control under test is that of the sender of the data. */
+    bool is_sender = (options->test == TCP_MAERTS) == (end == SERVER);
+    const char *control = is_sender || options->test == TCP_BIDI
+                              ? options->congestion_control
+                              : options->reverse_congestion_control;
+    int64_t buffer = end == CLIENT ? options->local_buffer : options->remote_buffer;
+    if (set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why))
+        return -1;
+    if (buffer && (set_number(fd, SOL_SOCKET, SO_SNDBUF, (int)buffer, "SO_SNDBUF", why) ||
+                   set_number(fd, SOL_SOCKET, SO_RCVBUF, (int)buffer, "SO_RCVBUF", why)))
+        return -1;
+    if (options->dscp >= 0) {
+        int value = (int)options->dscp << 2;
+        if (family == AF_INET ? set_number(fd, IPPROTO_IP, IP_TOS, value, "IP_TOS", why)
+                              : set_number(fd, IPPROTO_IPV6, IPV6_TCLASS, value, "IPV6_TCLASS", why))
+            return -1;
+    }
+    if (options->pacing) {
+        uint64_t bytes_per_s = (uint64_t)options->pacing / 8;
+        if (setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s))
+            return fail_errno(why, "SO_MAX_PACING_RATE");
+    }
+    if (type != SOCK_STREAM)
+        return 0;
+    if (*control &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control)))
+        return fail(why, "congestion control %s: %s", control, strerror(errno));
+    if (options->mss && set_number(fd, IPPROTO_TCP, TCP_MAXSEG, (int)options->mss, "TCP_MAXSEG", why))
+        return -1;
+    /* Otherwise short requests wait for the acknowledgement of the ones before them. */
+    return set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY", why);
+}
+
+int set_nonblocking(int fd, bool is_nonblocking)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return fcntl(fd, F_SETFL, is_nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+/* For connections of control, or with `options` of data. */
+int listen_on(const struct sockaddr_storage *address, const struct options *options,
+              struct failure *why)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | (options ? SOCK_NONBLOCK : 0), 0);
+    if (fd < 0)
+        return fail_errno(why, "socket");
+    int port = ntohs(((const struct sockaddr_in *)address)->sin_port);
+    bool is_bad = options
+                      ? set_options(fd, address->ss_family, SOCK_STREAM, options, SERVER, why) != 0
+                      : set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why) != 0;
+    if (!is_bad && (bind(fd, (const struct sockaddr *)address, address_size(address)) ||
+                    listen(fd, BACKLOG))) {
+        fail(why, "cannot listen on port %d: %s", port, strerror(errno));
+        is_bad = true;
+    }
+    if (is_bad) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* How many are ready; 0 when the deadline passes. */
+static int poll_until(struct pollfd *polls, nfds_t count, int64_t deadline)
+{
+    for (;;) {
+        int64_t left = deadline - now();
+        if (left < 0)
+            left = 0;
+        struct timespec timeout = {.tv_sec = left / NS_PER_S, .tv_nsec = left % NS_PER_S};
+        int ready = ppoll(polls, count, &timeout, NULL);
+        if (ready > 0 || (ready == 0 && left == 0))
+            return ready;
+    }
+}
+
+static bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+    if (one->ss_family != other->ss_family)
+        return false;
+    if (one->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)one)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)other)->sin_addr.s_addr;
+    return !memcmp(&((const struct sockaddr_in6 *)one)->sin6_addr,
+                   &((const struct sockaddr_in6 *)other)->sin6_addr, sizeof(struct in6_addr));
+}
+
+/* A connection; without `options` the one of control. */
+int connect_to(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+               const struct options *options, int64_t deadline, struct failure *why)
+{
+    int fd = socket(peer->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail_errno(why, "socket");
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (options && set_options(fd, peer->ss_family, SOCK_STREAM, options, CLIENT, why))
+        goto bad;
+    if (local && bind(fd, (const struct sockaddr *)local, address_size(local))) {
+        fail_errno(why, "cannot bind the flow's local address");
+        goto bad;
+    }
+    if (connect(fd, (const struct sockaddr *)peer, address_size(peer)) && errno != EINPROGRESS) {
+        fail_errno(why, "cannot connect");
+        goto bad;
+    }
+    if (!wait_for(fd, POLLOUT, deadline)) {
+        fail(why, "cannot connect: no answer");
+        goto bad;
+    }
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+        fail(why, "cannot connect: %s", strerror(error));
+        goto bad;
+    }
+    set_nonblocking(fd, false);
+    return fd;
+bad:
+    close(fd);
+    return -1;
+}
+
+/* The next data connection of this flow's client, which blocks. Ends early when the client is gone. */
+int accept_one(const struct flow *flow, int64_t deadline)
+{
+    for (;;) {
+        if (!wait_for_either(flow->listener, flow->control, deadline))
+            return fail(flow->why, "no data connection: no answer");
+        int fd = accept_from_client(flow);
+        if (fd >= 0) {
+            set_nonblocking(fd, false);
+            return fd;
+        }
+        if (errno != EAGAIN)
+            return fail_errno(flow->why, "accept");
+        if (wait_for(flow->control, POLLIN, 0))
+            return fail(flow->why, "the client has ended");
+    }
+}
+
+/* A waiting data connection of this flow's client, which does not block; not one of anybody else's.
+ * -1, with errno EAGAIN, if there is none. */
+int accept_from_client(const struct flow *flow)
+{
+    for (;;) {
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof peer;
+        int fd = accept4(flow->listener, (struct sockaddr *)&peer, &size,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0 && is_same_host(&peer, &flow->peer))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return -1;
+    }
+}
+
+/* Wait until one of the two can be read, or the deadline passes, which returns 0. */
+int wait_for_either(int fd, int other, int64_t deadline)
+{
+    struct pollfd polls[2] = {{.fd = fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
+    return poll_until(polls, 2, deadline);
+}
+
+/* Wait until `fd` has one of the events, or an error, or the deadline passes: the events, 0 for the
+ * deadline. */
+int wait_for(int fd, short events, int64_t deadline)
+{
+    struct pollfd poll = {.fd = fd, .events = events};
+    return poll_until(&poll, 1, deadline) ? poll.revents : 0;
+}
+
+int write_all(int fd, const void *data, size_t size)
+{
+    const char *next = data;
+    while (size) {
+        ssize_t written = send(fd, next, size, MSG_NOSIGNAL);
+        if (written < 0) {
+            if (errno == EINTR)
+                continue;
+            return -1;
+        }
+        next += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+/* A line without its newline; read byte for byte, as the next line may be another's to read. */
+int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure *why)
+{
+    for (size_t used = 0; used < size;) {
+        if (!wait_for(fd, POLLIN, deadline))
+            return fail(why, "the other end does not answer");
+        ssize_t got = recv(fd, line + used, 1, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return fail(why, "the other end closed the control connection%s%s", got ? ": " : "",
+                        got ? strerror(errno) : "");
+        if (line[used] == '\n') {
+            line[used] = '\0';
+            return 0;
+        }
+        used++;
+    }
+    return fail(why, "the other end sent a line of more than %zu bytes", size);
+}
+
+int say(int fd, const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    return size < 0 || (size_t)size >= sizeof line ? -1 : write_all(fd, line, (size_t)size);
+}
+
+/* Close a connection whose test is over. What it still holds is dropped rather than sent: it would
+ * be in the way of the next flow. */
+void abort_connection(int fd)
+{
+    struct linger drop = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
+    close(fd);
+}
+
+/* The calling thread, and those that it starts. */
+int pin_to_cpu(int64_t cpu, struct failure *why)
+{
+    if (cpu < 0)
+        return 0;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return sched_setaffinity(0, sizeof set, &set) ? fail(why, "processor %d: %s", (int)cpu,
+                                                         strerror(errno))
+                                                  : 0;
+}
+
+/* A socket for datagrams; with a `peer` from and to it alone. */
+int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                    const struct options *options, enum end end, struct failure *why)
+{
+    int fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail_errno(why, "socket");
+    if (set_options(fd, local->ss_family, SOCK_DGRAM, options, end, why)) {
+        close(fd);
+        return -1;
+    }
+    if (bind(fd, (const struct sockaddr *)local, address_size(local)) ||
+        (peer && connect(fd, (const struct sockaddr *)peer, address_size(peer)))) {
+        fail_errno(why, "cannot bind the flow's local address");
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Everything until the other end closes, as a text to free; NULL with `why`. */
+char *read_rest(int fd, int64_t deadline, struct failure *why)
+{
+    size_t used = 0, room = LINE_MAX_BYTES;
+    char *text = malloc(room);
+    while (text && used < REST_MAX_BYTES) {
+        if (used + 1 == room) {
+            char *grown = realloc(text, room *= 2);
+            if (!grown)
+                break;
+            text = grown;
+        }
+        ssize_t got = wait_for(fd, POLLIN, deadline) ? recv(fd, text + used, room - used - 1, 0) : -1;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            fail(why, "the other end tells no results");
+            free(text);
+            return NULL;
+        }
+        if (got == 0) {
+            text[used] = '\0';
+            return text;
+        }
+        used += (size_t)got;
+    }
+    free(text);
+    fail(why, "the other end's results do not fit into memory");
+    return NULL;
+}
+
+/* The same address in IPv4, if it is one of IPv4 in the form of IPv6 (::ffff:192.0.2.1). */
+void address_unmap(struct sockaddr_storage *address)
+{
+    const struct sockaddr_in6 v6 = *(const struct sockaddr_in6 *)address;
+    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+        return;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    memset(address, 0, sizeof *address);
+    v4->sin_family = AF_INET;
+    v4->sin_port = v6.sin6_port;
+    memcpy(&v4->sin_addr, &v6.sin6_addr.s6_addr[12], sizeof v4->sin_addr);
+}

@@ -1,0 +1,193 @@
+/* Options as words, `name=value`: on the command line, and on the control connection. */
+#include "flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const TESTS[] = {"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI",   "TCP_RR",
+                                    "TCP_CRR",    "UDP_STREAM", "UDP_RR",     "TCP_FLOWS",
+                                    "TCP_MESSAGES", NULL};
+static const char *const ZEROCOPIES[] = {"0", "msg", "sendfile", NULL};
+static const char *const ARRIVALS[] = {"constant", "poisson", NULL};
+
+enum kind { WHOLE, SECONDS, CHOICE, TEXT };
+
+#define NO_LIMIT INT64_MAX
+#define DAY (24 * 3600 * NS_PER_S)
+#define MEMBER(member) offsetof(struct options, member)
+
+/* SECONDS are written with up to 9 decimals and kept in nanoseconds. */
+static const struct option {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    int64_t low, high;
+    const char *const *choices;
+} OPTIONS[] = {
+    {"test", CHOICE, MEMBER(test), 0, 0, TESTS},
+    {"port", WHOLE, MEMBER(port), 1, 65535, NULL},
+    {"client_port", WHOLE, MEMBER(client_port), 0, 65535, NULL},
+    {"duration", SECONDS, MEMBER(duration), 0, DAY, NULL},
+    {"omit", SECONDS, MEMBER(omit), 0, DAY, NULL},
+    {"interval", SECONDS, MEMBER(interval), 1000000, DAY, NULL},
+    {"parallel", WHOLE, MEMBER(parallel), 1, 1024, NULL},
+    {"length", WHOLE, MEMBER(length), 0, 1 << 30, NULL},
+    {"bitrate", WHOLE, MEMBER(bitrate), 0, NO_LIMIT, NULL},
+    {"request", WHOLE, MEMBER(request), 1, 1 << 30, NULL},
+    {"reply", WHOLE, MEMBER(reply), 1, 1 << 30, NULL},
+    {"size", WHOLE, MEMBER(size), 1, 1 << 30, NULL},
+    {"count", WHOLE, MEMBER(count), 0, 100000000, NULL},
+    {"gap", SECONDS, MEMBER(gap), 0, DAY, NULL},
+    {"arrivals", CHOICE, MEMBER(arrivals), 0, 0, ARRIVALS},
+    {"rate", WHOLE, MEMBER(rate), 0, 100000000, NULL},
+    {"seed", WHOLE, MEMBER(seed), 0, NO_LIMIT, NULL},
+    {"local_buffer", WHOLE, MEMBER(local_buffer), 0, 1 << 30, NULL},
+    {"remote_buffer", WHOLE, MEMBER(remote_buffer), 0, 1 << 30, NULL},
+    {"mss", WHOLE, MEMBER(mss), 0, 65535, NULL},
+    {"dscp", WHOLE, MEMBER(dscp), -1, 63, NULL},
+    {"zerocopy", CHOICE, MEMBER(zerocopy), 0, 0, ZEROCOPIES},
+    {"skip_receive", WHOLE, MEMBER(skip_receive), 0, 1, NULL},
+    {"pacing", WHOLE, MEMBER(pacing), 0, NO_LIMIT, NULL},
+    {"start", WHOLE, MEMBER(start), 0, NO_LIMIT, NULL},
+    {"client_cpu", WHOLE, MEMBER(client_cpu), -1, 1023, NULL},
+    {"server_cpu", WHOLE, MEMBER(server_cpu), -1, 1023, NULL},
+    {"congestion_control", TEXT, MEMBER(congestion_control), 0, 16, NULL},
+    {"reverse_congestion_control", TEXT, MEMBER(reverse_congestion_control), 0, 16, NULL},
+    {"local", TEXT, MEMBER(local), 0, 64, NULL},
+    {"times", TEXT, MEMBER(times), 0, 1024, NULL},
+};
+#define OPTION_COUNT (sizeof OPTIONS / sizeof OPTIONS[0])
+
+const char *test_name(int64_t test)
+{
+    return TESTS[test];
+}
+
+bool test_is_udp(int64_t test)
+{
+    return test == UDP_STREAM || test == UDP_RR;
+}
+
+static int64_t *whole_of(struct options *options, const struct option *option)
+{
+    return (int64_t *)((char *)options + option->offset);
+}
+
+static bool parse_whole(const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    return *text && !*end && !errno;
+}
+
+/* "0.25" is 250000000. A binary fraction would not be exact. */
+static bool parse_seconds(const char *text, int64_t *value)
+{
+    int64_t result = 0, unit = NS_PER_S;
+    bool has_point = false;
+    if (!*text || !strcmp(text, "."))
+        return false;
+    for (; *text; text++) {
+        if (*text == '.' && !has_point) {
+            has_point = true;
+        } else if (*text < '0' || *text > '9' || (has_point && unit == 1) || result > DAY * 10) {
+            return false;
+        } else if (has_point) {
+            unit /= 10;
+            result += (*text - '0') * unit;
+        } else {
+            result = result * 10 + (*text - '0') * NS_PER_S;
+        }
+    }
+    *value = result;
+    return true;
+}
+
+static bool parse_choice(const char *text, const char *const *choices, int64_t *value)
+{
+    for (*value = 0; choices[*value]; ++*value)
+        if (!strcmp(text, choices[*value]))
+            return true;
+    return false;
+}
+
+static int parse_word(struct options *options, const char *word, struct failure *why)
+{
+    for (size_t n = 0; n < OPTION_COUNT; n++) {
+        const struct option *option = &OPTIONS[n];
+        size_t length = strlen(option->name);
+        if (strncmp(word, option->name, length) || word[length] != '=')
+            continue;
+        const char *text = word + length + 1;
+        if (option->kind == TEXT) {
+            if (strlen(text) >= (size_t)option->high)
+                return fail(why, "option %s is longer than %d bytes", option->name,
+                            (int)option->high - 1);
+            strcpy((char *)options + option->offset, text);
+            return 0;
+        }
+        int64_t value = 0;
+        bool is_valid = option->kind == CHOICE    ? parse_choice(text, option->choices, &value)
+                        : option->kind == SECONDS ? parse_seconds(text, &value)
+                                                  : parse_whole(text, &value);
+        if (!is_valid || (option->kind != CHOICE && (value < option->low || value > option->high)))
+            return fail(why, "invalid option: %.100s", word);
+        *whole_of(options, option) = value;
+        return 0;
+    }
+    return fail(why, "unknown option: %.100s (is the other end of another version?)", word);
+}
+
+int options_parse(struct options *options, int count, char **words, struct failure *why)
+{
+    *options = (struct options){.interval = NS_PER_S / 5, .parallel = 1, .request = 1, .reply = 1,
+                                .size = 1, .dscp = -1, .client_cpu = -1, .server_cpu = -1};
+    for (int n = 0; n < count; n++)
+        if (parse_word(options, words[n], why))
+            return -1;
+    if (!options->port)
+        return fail(why, "the option port is required");
+    if (options->arrivals == POISSON && !options->gap)
+        return fail(why, "arrivals=poisson needs a gap, the mean time between two");
+    bool has_count = options->test == TCP_FLOWS || options->test == TCP_MESSAGES;
+    if (has_count ? !options->count && !options->duration : !options->duration)
+        return fail(why, "the option duration is required");
+    return 0;
+}
+
+/* The words that differ from the defaults, for the other end: paths and addresses of this end are
+ * nobody else's. Returns -1 if they do not fit. */
+int options_format(const struct options *options, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t n = 0; n < OPTION_COUNT; n++) {
+        const struct option *option = &OPTIONS[n];
+        const char *member = (const char *)options + option->offset;
+        int64_t value;
+        int length;
+        if (option->offset == MEMBER(local) || option->offset == MEMBER(times))
+            continue;
+        if (option->kind == TEXT) {
+            if (!*member)
+                continue;
+            length = snprintf(text + used, size - used, " %s=%s", option->name, member);
+        } else {
+            memcpy(&value, member, sizeof value);
+            if (option->kind == CHOICE)
+                length = snprintf(text + used, size - used, " %s=%s", option->name,
+                                  option->choices[value]);
+            else if (option->kind == SECONDS)
+                length = snprintf(text + used, size - used, " %s=%lld.%09lld", option->name,
+                                  (long long)(value / NS_PER_S), (long long)(value % NS_PER_S));
+            else
+                length = snprintf(text + used, size - used, " %s=%lld", option->name,
+                                  (long long)value);
+        }
+        if (length < 0 || (used += (size_t)length) >= size)
+            return -1;
+    }
+    return 0;
+}

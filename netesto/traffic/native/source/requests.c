@@ -1,0 +1,323 @@
+/* TCP_RR, TCP_CRR, UDP_RR: one request and its reply after the other; every latency is kept.
+ *
+ * With `rate`, requests have instants, and a latency counts from its request's instant even if the
+ * reply before was late: otherwise a stall would hide all requests that it delayed ("coordinated
+ * omission").
+ */
+#include "flow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNECT_TIMEOUT (10 * NS_PER_S)
+/* A datagram that is not answered by then is lost. */
+#define REPLY_TIMEOUT NS_PER_S
+#define TIMES_MAX (1u << 26)
+
+/* The client's end. `end` is when the last reply counts. */
+struct requester {
+    struct flow *flow;
+    struct times times;
+    struct pacer pacer;
+    int64_t zero, end, lost;
+    int64_t next_interval, told; /* when to tell progress, and how many were told of */
+    char *request, *reply;
+};
+
+/* Ends what blocks in the connection when the time is over. */
+struct watchdog {
+    pthread_t thread;
+    int fd;
+    int64_t end;
+    _Atomic bool is_called_off;
+};
+
+static void *watch(void *argument)
+{
+    struct watchdog *watchdog = argument;
+    sleep_until(watchdog->end);
+    if (!watchdog->is_called_off)
+        shutdown(watchdog->fd, SHUT_RDWR);
+    return NULL;
+}
+
+/* Wait for the instant of the next request: the instant from which its latency counts, -1 behind the
+ * end. */
+static int64_t next_request(struct requester *requester, int64_t number)
+{
+    int64_t rate = requester->flow->options.rate;
+    int64_t instant = now();
+    if (rate) {
+        int64_t due = requester->zero + (int64_t)((__int128)number * NS_PER_S / rate);
+        if (due >= requester->end)
+            return -1;
+        if (due > instant)
+            pace(&requester->pacer, due);
+        instant = due;
+    }
+    return instant < requester->end ? instant : -1;
+}
+
+/* At the end of each interval: how many requests were answered in it. */
+static void tell_progress(struct requester *requester, int64_t time)
+{
+    const struct options *options = &requester->flow->options;
+    if (time < requester->next_interval)
+        return;
+    struct json line = {0};
+    int64_t count = (int64_t)requester->times.count;
+    int64_t passed = time - requester->next_interval + options->interval;
+    json_open(&line, "interval");
+    json_integer(&line, "transactions", count - requester->told);
+    json_integer(&line, "length_ns", passed);
+    json_close(&line);
+    json_print(&line);
+    json_free(&line);
+    requester->told = count;
+    requester->next_interval = time + options->interval;
+}
+
+/* Transactions in each interval, by when they were complete. */
+static void tell_intervals(struct json *json, const struct requester *requester)
+{
+    const struct options *options = &requester->flow->options;
+    size_t count =
+        (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
+    int64_t *transactions = calloc(count, sizeof *transactions);
+    if (!transactions)
+        return;
+    for (size_t n = 0; n < requester->times.count; n++) {
+        const struct time *time = &requester->times.items[n];
+        size_t interval = (size_t)((time->start + time->took) / options->interval);
+        transactions[interval < count ? interval : count - 1]++;
+    }
+    json_intervals(json, "client_transactions", transactions, count);
+    free(transactions);
+}
+
+/* Keep a latency. What began before `omit` had passed does not count. */
+static int keep(struct requester *requester, int64_t begin)
+{
+    int64_t end = now(), start = begin - requester->zero;
+    tell_progress(requester, end);
+    if (start < requester->flow->options.omit || end > requester->end)
+        return 0;
+    if (requester->times.count >= TIMES_MAX || times_add(&requester->times, start, end - begin))
+        return fail(requester->flow->why, "more than %zu transactions: no memory",
+                    requester->times.count);
+    return 0;
+}
+
+/* All `size` bytes: 1, 0 at the end of the connection, -1 for an error. */
+static int receive_all(int fd, char *buffer, size_t size)
+{
+    while (size) {
+        ssize_t got = recv(fd, buffer, size, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got == 0 ? 0 : -1;
+        buffer += got;
+        size -= (size_t)got;
+    }
+    return 1;
+}
+
+static int on_one_connection(struct requester *requester, int fd)
+{
+    const struct options *options = &requester->flow->options;
+    struct watchdog watchdog = {.fd = fd, .end = requester->end};
+    int status = 0;
+    int64_t begin;
+    if (pthread_create(&watchdog.thread, NULL, watch, &watchdog))
+        return fail(requester->flow->why, "cannot start a thread");
+    for (int64_t n = 0; !status && (begin = next_request(requester, n)) >= 0; n++) {
+        if (write_all(fd, requester->request, (size_t)options->request) ||
+            receive_all(fd, requester->reply, (size_t)options->reply) <= 0) {
+            if (now() < requester->end)
+                status = fail(requester->flow->why, "the connection ended before the test: %s",
+                              strerror(errno));
+            break;
+        }
+        status = keep(requester, begin);
+    }
+    /* After an error the time is not over, but there is nothing to wait for. */
+    watchdog.is_called_off = true;
+    if (status)
+        pthread_cancel(watchdog.thread);
+    pthread_join(watchdog.thread, NULL);
+    return status;
+}
+
+static int on_many_connections(struct requester *requester)
+{
+    struct flow *flow = requester->flow;
+    const struct options *options = &flow->options;
+    int64_t begin;
+    for (int64_t n = 0; (begin = next_request(requester, n)) >= 0; n++) {
+        int fd = connect_to(&flow->local, &flow->peer, options, requester->end, flow->why);
+        if (fd < 0)
+            return now() < requester->end ? -1 : 0;
+        bool is_good = !write_all(fd, requester->request, (size_t)options->request);
+        size_t got = 0;
+        while (is_good && got < (size_t)options->reply && wait_for(fd, POLLIN, requester->end)) {
+            ssize_t more = recv(fd, requester->reply, (size_t)options->reply - got, 0);
+            is_good = more > 0;
+            got += is_good ? (size_t)more : 0;
+        }
+        if (!is_good) {
+            close(fd);
+            return fail(flow->why, "a connection ended before its reply");
+        }
+        int status = got == (size_t)options->reply ? keep(requester, begin) : 0;
+        /* The server closes first, so that it, not the client, keeps the port in TIME_WAIT. */
+        if (wait_for(fd, POLLIN, requester->end))
+            close(fd);
+        else
+            abort_connection(fd);
+        if (status)
+            return -1;
+    }
+    return 0;
+}
+
+/* A datagram begins with its number, as far as it has room for it. */
+static size_t number_size(const struct options *options)
+{
+    int64_t smaller = options->request < options->reply ? options->request : options->reply;
+    return smaller < (int64_t)sizeof(uint64_t) ? (size_t)smaller : sizeof(uint64_t);
+}
+
+static int by_datagrams(struct requester *requester, int fd)
+{
+    const struct options *options = &requester->flow->options;
+    struct failure *why = requester->flow->why;
+    int64_t begin;
+    for (uint64_t n = 0; (begin = next_request(requester, (int64_t)n)) >= 0; n++) {
+        memcpy(requester->request, &n, number_size(options));
+        if (send(fd, requester->request, (size_t)options->request, 0) < 0 && errno != ENOBUFS)
+            return fail_errno(why, "send");
+        int64_t limit = now() + REPLY_TIMEOUT;
+        if (limit > requester->end)
+            limit = requester->end;
+        bool is_answered = false;
+        while (!is_answered && wait_for(fd, POLLIN, limit)) {
+            ssize_t got = recv(fd, requester->reply, (size_t)options->reply, MSG_DONTWAIT);
+            if (got < 0 && errno != EAGAIN && errno != EINTR)
+                return fail_errno(why, "receive");
+            /* Others are late replies to requests that were given up. */
+            is_answered = got == options->reply &&
+                          !memcmp(requester->reply, &n, number_size(options));
+        }
+        if (is_answered ? keep(requester, begin) : 0)
+            return -1;
+        if (!is_answered && now() < requester->end)
+            requester->lost++;
+    }
+    return 0;
+}
+
+int requests_client(struct flow *flow, struct json *result)
+{
+    const struct options *options = &flow->options;
+    struct requester requester = {.flow = flow, .request = calloc(1, (size_t)options->request + 8),
+                                  .reply = calloc(1, (size_t)options->reply + 8)};
+    int fd = -1, status = -1;
+    struct sockaddr_storage local = flow->local;
+    if (options->test != TCP_CRR)
+        address_set_port(&local, (int)options->client_port);
+    if (!requester.request || !requester.reply) {
+        fail(flow->why, "no memory");
+    } else if (options->test == TCP_RR) {
+        fd = connect_to(&local, &flow->peer, options, now() + CONNECT_TIMEOUT, flow->why);
+    } else if (options->test == UDP_RR) {
+        fd = datagram_socket(&local, &flow->peer, options, CLIENT, flow->why);
+    }
+    if (fd >= 0 || (options->test == TCP_CRR && requester.reply)) {
+        if (options->start)
+            sleep_until(options->start);
+        struct processor_use before = processor_use();
+        requester.zero = now();
+        requester.end = requester.zero + options->omit + options->duration;
+        requester.next_interval = requester.zero + options->interval;
+        json_integer(result, "started", utc(requester.zero));
+        status = options->test == TCP_RR    ? on_one_connection(&requester, fd)
+                 : options->test == TCP_CRR ? on_many_connections(&requester)
+                                            : by_datagrams(&requester, fd);
+        json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
+        if (options->test == TCP_RR)
+            json_tcp(result, "client", &fd, 1);
+        json_integer(result, "lost", requester.lost);
+        json_latencies(result, &requester.times);
+        tell_intervals(result, &requester);
+        say(flow->control, "end\n");
+        if (!status)
+            status = times_write(&requester.times, options->times, flow->why);
+    }
+    if (fd >= 0)
+        abort_connection(fd);
+    free(requester.times.items);
+    free(requester.request);
+    free(requester.reply);
+    return status;
+}
+
+static void serve_connection(const struct options *options, int fd, char *request,
+                             const char *reply)
+{
+    while (receive_all(fd, request, (size_t)options->request) > 0)
+        if (write_all(fd, reply, (size_t)options->reply) || options->test == TCP_CRR)
+            return;
+}
+
+static void serve_datagrams(const struct flow *flow, char *request, size_t size, char *reply)
+{
+    const struct options *options = &flow->options;
+    while (wait_for_either(flow->listener, flow->control, INT64_MAX)) {
+        struct sockaddr_storage peer;
+        socklen_t peer_size = sizeof peer;
+        ssize_t got = recvfrom(flow->listener, request, size, MSG_DONTWAIT,
+                               (struct sockaddr *)&peer, &peer_size);
+        if (got < 0 && errno == EAGAIN && wait_for(flow->control, POLLIN, 0))
+            return;
+        if (got != options->request)
+            continue;
+        memcpy(reply, request, number_size(options));
+        sendto(flow->listener, reply, (size_t)options->reply, MSG_DONTWAIT,
+               (struct sockaddr *)&peer, peer_size);
+    }
+}
+
+int requests_server(struct flow *flow, struct json *result)
+{
+    const struct options *options = &flow->options;
+    size_t size = (size_t)options->request + 8;
+    char *request = calloc(1, size), *reply = calloc(1, (size_t)options->reply + 8);
+    struct processor_use before = processor_use();
+    int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
+    if (!status && options->test == UDP_RR) {
+        serve_datagrams(flow, request, size, reply);
+    } else if (!status && options->test == TCP_RR) {
+        fd = accept_one(flow, now() + CONNECT_TIMEOUT);
+        status = fd < 0 ? -1 : 0;
+        if (!status) {
+            serve_connection(options, fd, request, reply);
+            json_tcp(result, "server", &fd, 1);
+            abort_connection(fd);
+        }
+    } else if (!status) {
+        /* Ends when the client says so, or is gone. */
+        while ((fd = accept_one(flow, INT64_MAX)) >= 0) {
+            serve_connection(options, fd, request, reply);
+            close(fd);
+        }
+    }
+    json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
+    free(request);
+    free(reply);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* The server: one process for all flows of a host, a thread for each. */
+#include "flow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPTIONS_TIMEOUT (10 * NS_PER_S)
+#define CLOSE_TIMEOUT (30 * NS_PER_S)
+#define WORDS_MAX 64
+
+struct session {
+    int control;
+};
+
+static int split(char *line, char **words)
+{
+    int count = 0;
+    for (char *word = strtok_r(line, " ", &line); word && count < WORDS_MAX;
+         word = strtok_r(NULL, " ", &line))
+        words[count++] = word;
+    return count;
+}
+
+/* The options of the flow, which a client of the same version sends in one line. */
+static int read_options(struct flow *flow)
+{
+    char line[LINE_MAX_BYTES], *words[WORDS_MAX];
+    if (read_line(flow->control, line, sizeof line, now() + OPTIONS_TIMEOUT, flow->why))
+        return -1;
+    int count = split(line, words);
+    if (count < 2 || strcmp(words[0], "netesto-flow"))
+        return fail(flow->why, "this is netesto-flow, not another tool's server");
+    if (strcmp(words[1], VERSION))
+        return fail(flow->why, "the client speaks version %.20s, the server " VERSION, words[1]);
+    return options_parse(&flow->options, count - 2, words + 2, flow->why);
+}
+
+static int open_data(struct flow *flow)
+{
+    const struct options *options = &flow->options;
+    struct sockaddr_storage local;
+    socklen_t size = sizeof local;
+    getsockname(flow->control, (struct sockaddr *)&local, &size);
+    address_unmap(&local);
+    address_set_port(&local, (int)options->port);
+    flow->local = local;
+    size = sizeof flow->peer;
+    getpeername(flow->control, (struct sockaddr *)&flow->peer, &size);
+    address_unmap(&flow->peer);
+    flow->listener = test_is_udp(options->test)
+                         ? datagram_socket(&local, NULL, options, SERVER, flow->why)
+                         : listen_on(&local, options, flow->why);
+    return flow->listener < 0 ? -1 : 0;
+}
+
+static int run(struct flow *flow, struct json *result)
+{
+    switch (flow->options.test) {
+    case TCP_RR: case TCP_CRR: case UDP_RR:
+        return requests_server(flow, result);
+    case UDP_STREAM:
+        return datagrams_server(flow, result);
+    case TCP_FLOWS: case TCP_MESSAGES:
+        return completions_server(flow, result);
+    default:
+        return stream_server(flow, result);
+    }
+}
+
+/* Unread words would turn the end of a connection into a reset, which takes the results with it. */
+static void close_control(int control)
+{
+    char rest[256];
+    int64_t deadline = now() + CLOSE_TIMEOUT;
+    shutdown(control, SHUT_WR);
+    while (wait_for(control, POLLIN, deadline) && recv(control, rest, sizeof rest, MSG_DONTWAIT) > 0)
+        ;
+    close(control);
+}
+
+static void *serve_flow(void *argument)
+{
+    struct session *session = argument;
+    struct failure why = {""};
+    struct flow flow = {.control = session->control, .listener = -1, .why = &why};
+    struct json result = {0};
+    free(session);
+    int status = read_options(&flow);
+    if (!status)
+        status = pin_to_cpu(flow.options.server_cpu, &why);
+    if (!status)
+        status = open_data(&flow);
+    if (!status && !say(flow.control, "ready\n")) {
+        json_open(&result, "");
+        status = run(&flow, &result);
+        json_close(&result);
+        if (!status && result.is_full)
+            status = fail(&why, "no memory for the results");
+        if (!status)
+            write_all(flow.control, result.text, result.used);
+    }
+    if (status)
+        say(flow.control, "error %s\n", why.text);
+    if (flow.listener >= 0)
+        close(flow.listener);
+    close_control(flow.control);
+    json_free(&result);
+    return NULL;
+}
+
+int serve(int port)
+{
+    struct failure why;
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+    address_set_port((struct sockaddr_storage *)&any, port);
+    struct sockaddr_storage address = {0};
+    memcpy(&address, &any, sizeof any);
+    int listener = listen_on(&address, NULL, &why);
+    if (listener < 0) {
+        /* A kernel without IPv6. */
+        struct sockaddr_in any4 = {.sin_family = AF_INET};
+        memset(&address, 0, sizeof address);
+        memcpy(&address, &any4, sizeof any4);
+        address_set_port(&address, port);
+        listener = listen_on(&address, NULL, &why);
+    }
+    if (listener < 0) {
+        fprintf(stderr, "netesto-flow: %s\n", why.text);
+        return 1;
+    }
+    for (;;) {
+        int control = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (control < 0) {
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            fprintf(stderr, "netesto-flow: accept: %s\n", strerror(errno));
+            return 1;
+        }
+        int yes = 1;
+        setsockopt(control, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+        struct session *session = malloc(sizeof *session);
+        pthread_t thread;
+        if (session)
+            session->control = control;
+        if (!session || pthread_create(&thread, NULL, serve_flow, session)) {
+            say(control, "error the server cannot start a thread\n");
+            close(control);
+            free(session);
+        } else {
+            pthread_detach(thread);
+        }
+    }
+}

@@ -1,0 +1,377 @@
+/* TCP_STREAM, TCP_MAERTS, TCP_BIDI: bulk data on one or more connections, a thread for each
+ * direction of each.
+ *
+ * Goodput is what the receiver gets in a window of exactly `duration`, which begins `omit` after its
+ * first byte. What comes later counts nowhere, and is dropped when the test is over.
+ */
+#include "flow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/errqueue.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#define DEFAULT_LENGTH (128 * 1024)
+#define CONNECT_TIMEOUT (10 * NS_PER_S)
+/* How long a receiver waits for the first byte: handshakes over a slow path. */
+#define FIRST_BYTE_TIMEOUT (30 * NS_PER_S)
+
+/* What the directions of one end share. `zero` is the instant of the first byte received. */
+struct receipt {
+    _Atomic int64_t zero;
+    _Atomic int64_t *intervals; /* bytes */
+    size_t interval_count;
+    _Atomic int64_t bytes;
+};
+
+struct direction {
+    pthread_t thread;
+    bool is_running;
+    struct flow *flow;
+    struct receipt *receipt;
+    int fd;
+    int64_t sent;
+    struct failure why;
+    bool has_failed;
+    const _Atomic bool *is_over;
+};
+
+static int receipt_open(struct receipt *receipt, const struct options *options, struct failure *why)
+{
+    memset(receipt, 0, sizeof *receipt);
+    receipt->interval_count =
+        (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
+    receipt->intervals = calloc(receipt->interval_count, sizeof *receipt->intervals);
+    return receipt->intervals ? 0 : fail(why, "%zu intervals: no memory", receipt->interval_count);
+}
+
+static void count_bytes(struct receipt *receipt, const struct options *options, int64_t time,
+                        int64_t bytes)
+{
+    int64_t passed = time - receipt->zero;
+    if (passed >= options->omit + options->duration)
+        return;
+    receipt->intervals[passed / options->interval] += bytes;
+    if (passed >= options->omit)
+        receipt->bytes += bytes;
+}
+
+static void *receive(void *argument)
+{
+    struct direction *direction = argument;
+    const struct options *options = &direction->flow->options;
+    struct receipt *receipt = direction->receipt;
+    size_t size = options->length ? (size_t)options->length : DEFAULT_LENGTH;
+    char *buffer = malloc(size);
+    /* With MSG_TRUNC, tcp(7), the data is not copied. */
+    int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
+    int64_t deadline = now() + FIRST_BYTE_TIMEOUT;
+    while (buffer) {
+        ssize_t got = recv(direction->fd, buffer, size, flags);
+        int64_t time = now();
+        if (got > 0) {
+            int64_t none = 0;
+            atomic_compare_exchange_strong(&receipt->zero, &none, time);
+            deadline = receipt->zero + options->omit + options->duration;
+            count_bytes(receipt, options, time, got);
+        } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+            wait_for(direction->fd, POLLIN, deadline);
+        } else {
+            /* The sender ended before the time, which it has to explain, or all is over. */
+            if (!*direction->is_over) {
+                direction->has_failed = true;
+                fail(&direction->why, "the sender closed the connection%s%s",
+                     got ? ": " : " before the end", got ? strerror(errno) : "");
+            }
+            break;
+        }
+        if (now() >= deadline) {
+            if (!receipt->zero) {
+                direction->has_failed = true;
+                fail(&direction->why, "no data arrived in %lld s",
+                     (long long)(FIRST_BYTE_TIMEOUT / NS_PER_S));
+            }
+            break;
+        }
+    }
+    free(buffer);
+    return NULL;
+}
+
+/* Completions of MSG_ZEROCOPY, which otherwise fill the socket's memory. */
+static void drain_errors(int fd)
+{
+    char control[256];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    while (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0)
+        message.msg_controllen = sizeof control;
+}
+
+static ssize_t send_some(const struct direction *direction, int file, const char *buffer,
+                         size_t size)
+{
+    int64_t way = direction->flow->options.zerocopy;
+    if (way == SENDFILE) {
+        off_t offset = 0;
+        return sendfile(direction->fd, file, &offset, size);
+    }
+    return send(direction->fd, buffer, size,
+                MSG_NOSIGNAL | MSG_DONTWAIT | (way == MSG ? MSG_ZEROCOPY : 0));
+}
+
+static void *transmit(void *argument)
+{
+    struct direction *direction = argument;
+    const struct options *options = &direction->flow->options;
+    size_t size = options->length ? (size_t)options->length : DEFAULT_LENGTH;
+    int file = memfd_create("netesto-flow", MFD_CLOEXEC);
+    char *buffer = MAP_FAILED;
+    int one = 1;
+    if (file < 0 || ftruncate(file, (off_t)size) ||
+        (buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0)) ==
+            MAP_FAILED) {
+        fail_errno(&direction->why, "memory for the data");
+        direction->has_failed = true;
+    } else if (options->zerocopy == MSG &&
+               setsockopt(direction->fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof one)) {
+        fail_errno(&direction->why, "SO_ZEROCOPY");
+        direction->has_failed = true;
+    }
+    set_nonblocking(direction->fd, true);
+    /* The rate of a flow is that of all its connections together. */
+    int64_t rate = options->bitrate / options->parallel;
+    int64_t begin = now(), time = begin;
+    while (!direction->has_failed && !*direction->is_over) {
+        size_t part = size - (size_t)direction->sent % size;
+        if (rate) {
+            /* The instant at which everything before this write has had its time. */
+            int64_t due = begin + (int64_t)((__int128)direction->sent * 8 * NS_PER_S / rate);
+            if (due > time) {
+                /* Without events: only the end of the test is an earlier reason to go on. */
+                wait_for(direction->fd, 0, due);
+                time = now();
+                continue;
+            }
+        }
+        ssize_t sent = send_some(direction, file, buffer, rate ? part : size);
+        if (sent > 0) {
+            direction->sent += sent;
+        } else if (errno == EAGAIN || errno == ENOBUFS) {
+            if (options->zerocopy == MSG)
+                drain_errors(direction->fd);
+            /* An error in the queue makes poll return at once: only room to write is awaited. */
+            wait_for(direction->fd, POLLOUT, INT64_MAX);
+        } else if (errno != EINTR && !*direction->is_over) {
+            fail_errno(&direction->why, "send");
+            direction->has_failed = true;
+        }
+        time = now();
+    }
+    if (direction->has_failed)
+        shutdown(direction->fd, SHUT_RDWR);
+    if (buffer != MAP_FAILED)
+        munmap(buffer, size);
+    if (file >= 0)
+        close(file);
+    return NULL;
+}
+
+/* A thread for each connection. */
+static bool start(struct direction *directions, void *(*work)(void *), struct flow *flow,
+                  struct receipt *receipt, const int *sockets, const _Atomic bool *is_over)
+{
+    for (int n = 0; n < flow->options.parallel; n++) {
+        struct direction *direction = &directions[n];
+        *direction = (struct direction){.flow = flow, .receipt = receipt, .fd = sockets[n],
+                                        .is_over = is_over};
+        if (pthread_create(&direction->thread, NULL, work, direction)) {
+            fail(flow->why, "cannot start a thread");
+            return false;
+        }
+        direction->is_running = true;
+    }
+    return true;
+}
+
+static void join(struct direction *directions, int count)
+{
+    for (int n = 0; n < count; n++)
+        if (directions[n].is_running)
+            pthread_join(directions[n].thread, NULL);
+}
+
+static bool failed(const struct direction *directions, int count, struct failure *why)
+{
+    for (int n = 0; n < count; n++)
+        if (directions[n].has_failed) {
+            *why = directions[n].why;
+            return true;
+        }
+    return false;
+}
+
+static int64_t bytes_acked(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0 : (int64_t)info.tcpi_bytes_acked;
+}
+
+static bool sends(const struct options *options, enum end end)
+{
+    return options->test == TCP_BIDI || (options->test == TCP_MAERTS) == (end == SERVER);
+}
+
+static bool receives(const struct options *options, enum end end)
+{
+    return options->test == TCP_BIDI || (options->test == TCP_MAERTS) == (end == CLIENT);
+}
+
+static void tell_receipt(struct json *json, const struct receipt *receipt, enum end end)
+{
+    char text[64];
+    /* With TCP_BIDI both ends receive. */
+    const char *name = end == CLIENT ? "client" : "server";
+    snprintf(text, sizeof text, "%s_received_bytes", name);
+    json_integer(json, text, receipt->bytes);
+    snprintf(text, sizeof text, "%s_received_since", name);
+    json_integer(json, text, utc(receipt->zero));
+    snprintf(text, sizeof text, "%s_received", name);
+    json_intervals(json, text, (const int64_t *)receipt->intervals, receipt->interval_count);
+}
+
+/* At the client, each interval: how much was acknowledged, or received, in it. Ends early when the
+ * other end has something to say. */
+static void progress(const struct flow *flow, const int *sockets, const struct receipt *receipt,
+                     int64_t begin)
+{
+    const struct options *options = &flow->options;
+    struct json line = {0};
+    int64_t before = 0, end = begin + options->omit + options->duration;
+    for (int64_t next = begin + options->interval; next <= end; next += options->interval) {
+        int64_t bytes = 0;
+        if (wait_for(flow->control, POLLIN, next))
+            break;
+        if (options->test == TCP_MAERTS)
+            for (size_t n = 0; n < receipt->interval_count; n++)
+                bytes += receipt->intervals[n];
+        else
+            for (int n = 0; n < options->parallel; n++)
+                bytes += bytes_acked(sockets[n]);
+        json_open(&line, "interval");
+        json_integer(&line, "bytes", bytes - before);
+        json_integer(&line, "length_ns", options->interval);
+        json_close(&line);
+        json_print(&line);
+        before = bytes;
+    }
+    json_free(&line);
+}
+
+/* The other end says that it has received everything, or why it has not. */
+static int read_done(const struct flow *flow, int64_t begin)
+{
+    const struct options *options = &flow->options;
+    char line[LINE_MAX_BYTES];
+    int64_t deadline = begin + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
+    if (read_line(flow->control, line, sizeof line, deadline, flow->why))
+        return -1;
+    return strcmp(line, "done") ? fail(flow->why, "%.200s", line) : 0;
+}
+
+/* One end of all connections of a flow. Each end that receives ends by itself, and tells the other,
+ * which sends until then. */
+static int run(struct flow *flow, int *sockets, enum end end, struct json *result)
+{
+    const struct options *options = &flow->options;
+    int count = (int)options->parallel;
+    struct receipt receipt;
+    _Atomic bool is_over = false;
+    struct direction *directions = calloc((size_t)count * 2, sizeof *directions);
+    if (!directions || receipt_open(&receipt, options, flow->why))
+        return fail(flow->why, "no memory");
+    struct direction *receivers = directions, *senders = directions + count;
+    int64_t begin = now();
+    struct processor_use before = processor_use();
+    bool has_started = (!receives(options, end) ||
+                        start(receivers, receive, flow, &receipt, sockets, &is_over)) &&
+                       (!sends(options, end) ||
+                        start(senders, transmit, flow, &receipt, sockets, &is_over));
+    if (has_started && end == CLIENT)
+        progress(flow, sockets, &receipt, begin);
+    bool is_good = has_started;
+    if (receives(options, end)) {
+        join(receivers, count);
+        is_good = is_good && !failed(receivers, count, flow->why);
+        if (is_good)
+            say(flow->control, "done\n");
+    }
+    /* What a sender saw counts only if the receiver does not say that it has everything: it may have
+     * closed by now. */
+    if (is_good && sends(options, end))
+        is_good = !read_done(flow, begin) || (failed(senders, count, flow->why), false);
+    json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
+                processor_percent(before, processor_use()));
+    json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
+    if (is_good && receives(options, end))
+        tell_receipt(result, &receipt, end);
+    is_over = true;
+    for (int n = 0; n < count; n++)
+        shutdown(sockets[n], SHUT_RDWR);
+    join(senders, count);
+    free((void *)receipt.intervals);
+    free(directions);
+    return is_good ? 0 : -1;
+}
+
+int stream_client(struct flow *flow, struct json *result)
+{
+    int count = (int)flow->options.parallel, connected = 0, status = -1;
+    int *sockets = calloc((size_t)count, sizeof *sockets);
+    struct sockaddr_storage local = flow->local;
+    while (sockets && connected < count) {
+        if (flow->options.client_port)
+            address_set_port(&local, (int)flow->options.client_port + connected);
+        int fd = connect_to(&local, &flow->peer, &flow->options, now() + CONNECT_TIMEOUT, flow->why);
+        if (fd < 0)
+            break;
+        sockets[connected++] = fd;
+    }
+    if (sockets && connected == count) {
+        /* Everything is ready: from here on nothing but the instant is awaited. */
+        if (flow->options.start)
+            sleep_until(flow->options.start);
+        json_integer(result, "started", utc(now()));
+        status = run(flow, sockets, CLIENT, result);
+    }
+    while (connected)
+        abort_connection(sockets[--connected]);
+    free(sockets);
+    return status;
+}
+
+int stream_server(struct flow *flow, struct json *result)
+{
+    int count = (int)flow->options.parallel, connected = 0, status = -1;
+    int *sockets = calloc((size_t)count, sizeof *sockets);
+    while (sockets && connected < count) {
+        int fd = accept_one(flow, now() + CONNECT_TIMEOUT);
+        if (fd < 0)
+            break;
+        sockets[connected++] = fd;
+    }
+    if (sockets && connected == count)
+        status = run(flow, sockets, SERVER, result);
+    while (connected)
+        abort_connection(sockets[--connected]);
+    free(sockets);
+    return status;
+}

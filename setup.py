@@ -1,0 +1,80 @@
+"""Compiles netesto-flow, the traffic generator; setup.cfg says everything else of the project."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from setuptools import Command, Distribution, setup
+from setuptools.command.build import build
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+FOLDER = Path("netesto/traffic/native")
+SOURCES = sorted(str(path) for path in (FOLDER / "source").glob("*.[ch]"))
+# Linked statically it runs on every Linux, and starts without a search for libraries.
+LINKING = (["-static"], [])
+
+
+class BuildFlow(Command):
+    """The program beside the module that starts it. Without a compiler there is none, and all but
+    `tool=native` works."""
+
+    user_options: ClassVar[list[Any]] = []
+    editable_mode = False
+    build_lib: str | None = None
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        program = Path("" if self.editable_mode else self.build_lib or "") / FOLDER / "netesto-flow"
+        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            sys.stderr.write("netesto-flow is not built: no C compiler (cc, gcc)\n")
+            return
+        program.parent.mkdir(parents=True, exist_ok=True)
+        command = [*compiler.split(), "-std=gnu11", "-O2", "-pthread", "-Wall"]
+        command += ["-o", f"{program}.new", *(name for name in SOURCES if name.endswith(".c"))]
+        for linking in LINKING:
+            built = subprocess.run([*command, *linking, "-lm"], capture_output=True, check=False)
+            if built.returncode == 0:
+                Path(f"{program}.new").replace(program)
+                return
+        sys.stderr.write(f"netesto-flow is not built: {built.stderr.decode(errors='replace')}\n")
+
+    def get_source_files(self) -> list[str]:
+        return SOURCES
+
+    def get_outputs(self) -> list[str]:
+        return [str(Path(self.build_lib or "") / FOLDER / "netesto-flow")]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+class Build(build):
+    sub_commands: ClassVar[list[Any]] = [*build.sub_commands, ("build_flow", None)]
+
+
+class Wheel(bdist_wheel):
+    """One wheel for all versions of Python: the program is not linked with it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+class Binary(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(cmdclass={"build": Build, "build_flow": BuildFlow, "bdist_wheel": Wheel}, distclass=Binary)
