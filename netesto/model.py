@@ -400,8 +400,14 @@ class CpuSample:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A host as the controller reaches it: the agent's address (`unix:PATH` or `HOST:PORT`) and
-    the addresses that traffic uses, by family (4 or 6)."""
+    the addresses that traffic uses, by family (4 or 6).
+
+    What is known of a lab's hosts: whether their time is simulated, and the rate of the first
+    shaped link on the path to each of these others, in bit/s.
+    """
 
     host: str
     agent: str
     addresses: Mapping[int, Address] = field(default_factory=dict)
+    is_simulated: bool = False
+    first_rates_bps: Mapping[str, float] = field(default_factory=dict)

@@ -14,6 +14,12 @@ from netesto.model import (
     Qdisc,
 )
 
+# Tools that count on computing to take time send without end, or all at once, where it takes none.
+NATIVE_IN_SIMULATION = frozenset({"UDP_STREAM"})
+
+# A UDP_STREAM without `bitrate` offers that share of the rate of the first shaped link.
+OFFERED_SHARE = 1.2
+
 
 def group_request(
     command: ports.DoClient,
@@ -25,9 +31,15 @@ def group_request(
     """The request that DO_CLIENT sends to both agents. WorldError if a host has no address of the
     family (4 or 6), MissingError if no tool at both hosts can make the flow."""
     addresses = [address(endpoint, family) for endpoint, _ in (client, server)]
-    tool = traffic.choose(command.flow, client[1].tools.keys() & server[1].tools.keys())
+    flow = command.flow
+    if client[0].is_simulated and flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto":
+        flow = replace(flow, tool="native")
+    tool = traffic.choose(flow, client[1].tools.keys() & server[1].tools.keys())
+    flow = replace(flow, tool=tool.name)
+    if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
+        flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0]))
     return GroupRequest(
-        **asdict(replace(command.flow, tool=tool.name)),
+        **asdict(flow),
         exp=command.exp,
         group=command.group,
         exp_name=command.exp_name,
@@ -36,6 +48,19 @@ def group_request(
         client_address=addresses[0],
         server_address=addresses[1],
     )
+
+
+def _offered_bps(client: Endpoint, server: Endpoint) -> float | None:
+    """What a UDP_STREAM without `bitrate` offers; None: as much as its socket takes. MissingError
+    in simulated time, in which that would be without end."""
+    first_bps = client.first_rates_bps.get(server.host)
+    if first_bps is not None:
+        return OFFERED_SHARE * first_bps
+    if client.is_simulated:
+        raise MissingError(
+            "UDP_STREAM needs bitrate= here: in simulated time, no link on its path limits it"
+        )
+    return None
 
 
 def check_possible(command: ports.RemoteCommand) -> None:

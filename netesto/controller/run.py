@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto import traffic
+from netesto import traffic, units
 from netesto.collectors.clock import Clock
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
@@ -216,6 +216,12 @@ class Run:
             (server.endpoint, server.info),
             family=self._family,
         )
+        if request.bitrate_bps != command.flow.bitrate_bps and request.bitrate_bps is not None:
+            offered = units.format_rate(request.bitrate_bps)
+            self._observer.say(
+                f"{command.host}→{command.server}: UDP_STREAM without bitrate= offers {offered},"
+                f" {requests.OFFERED_SHARE:g} times the rate of its first shaped link"
+            )
         ports_ = await server.agent.expect(request)
         group = Group(
             request=request,

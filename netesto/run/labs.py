@@ -1,6 +1,6 @@
 """Labs for runs: built, their hosts named, what is left in them found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +69,21 @@ def unfetched(lab: Lab) -> dict[str, Path]:
         for host, folder in folders.items()
         if any(path.is_file() for path in folder.rglob("*"))
     }
+
+
+def endpoints(
+    lab: Lab, network: Topology, pairs: Iterable[tuple[str, str]], *, ground: str
+) -> list[Endpoint]:
+    """The hosts of a lab that is up, with the first rates between the hosts of `pairs`."""
+    rates: dict[str, dict[str, float]] = {}
+    for source, destination in pairs:
+        shaped = (link.settings.rate_bps for link in network.path(source, destination))
+        if first_bps := next((rate for rate in shaped if rate is not None), None):
+            rates.setdefault(source, {})[destination] = first_bps
+    return [
+        replace(endpoint, is_simulated=ground == "sim", first_rates_bps=rates.get(name, {}))
+        for name, endpoint in lab.endpoints.items()
+    ]
 
 
 def plan_of(network: Topology) -> plan.Plan:

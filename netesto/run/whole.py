@@ -112,10 +112,11 @@ class _Whole:
             self._watcher.say(text)
             for note in plan.notes(network):
                 self._watcher.say(note)
-            inventory = Inventory(
-                list(lab.endpoints.values()), aliases=self._request.aliases, suffixes=suffixes
-            )
-            measured = self._measure(lab, network, inventory)
+            planned = labs.inventory(network, self._head.commands, aliases=self._request.aliases)
+            pairs = self._pairs(planned)
+            hosts = labs.endpoints(lab, network, pairs, ground=kind)
+            inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
+            measured = self._measure(lab, network, pairs)
             try:
                 yield inventory, Ground(kind=kind, topology=text, paths=measured)
             finally:
@@ -159,14 +160,19 @@ class _Whole:
                 continue
             self._watcher.warn(f"{host}: data that was not fetched is in {place}")
 
-    def _measure(self, lab: Lab, network: Topology, inventory: Inventory) -> tuple[PathRecord, ...]:
-        """Measure the paths that flows will take, before they do."""
-        self._watcher.doing("measuring the paths")
-        pairs = {
+    def _pairs(self, inventory: Inventory) -> dict[tuple[str, str], None]:
+        """The hosts between which flows run, each pair once."""
+        return {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
             for command in self._head.commands
             if isinstance(command, ports.DoClient)
         }
+
+    def _measure(
+        self, lab: Lab, network: Topology, pairs: Mapping[tuple[str, str], None]
+    ) -> tuple[PathRecord, ...]:
+        """Measure the paths that flows will take, before they do."""
+        self._watcher.doing("measuring the paths")
         found = probe.measure(lab, network, pairs, family=self._request.family)
         for path in found:
             self._watcher.say(path.describe())
