@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# netesto-flow is compiled with the installation.
+SOURCES := setup.py setup.cfg pyproject.toml $(wildcard netesto/traffic/native/source/*)
 # A lab on this kernel needs root; without sudo the demo runs in a user-mode kernel.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 
@@ -71,13 +73,13 @@ $(VENV)/bin/python: | packages
 		|| { echo "netesto needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Use: make PYTHON=python3.11"; exit 3; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/bin/python | packages
+$(VENV)/.installed: $(SOURCES) $(VENV)/bin/python | packages
 	@echo "Installing netesto and its Python packages into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@$(COMPILE)
 	@touch $@
 
-$(VENV)/.dev: setup.cfg pyproject.toml $(VENV)/bin/python | packages
+$(VENV)/.dev: $(SOURCES) $(VENV)/bin/python | packages
 	@echo "Installing netesto, its Python packages and the test tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(COMPILE)

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from setuptools import Command, Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
-
-try:
-    from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:  # setuptools before 70.1
-    from wheel.bdist_wheel import bdist_wheel
 
 FOLDER = Path("netesto/traffic/native")
 SOURCES = sorted(str(path) for path in (FOLDER / "source").glob("*.[ch]"))

@@ -183,8 +183,8 @@ class Run:
         experiment = self.experiment(command.exp, command.exp_name)
         experiment.use(host.name)
         if command.start:
-            # The one that is most likely needed; others start with the first flow of theirs. (A newer
-            # agent may have tools that this controller does not know.)
+            # The one that is most likely needed; others start with the first flow of theirs.
+            # A newer agent may have tools that this controller does not know.
             known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
             lasting = [tool.name for tool in known if tool.lasting_server]
             await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting[:1]))

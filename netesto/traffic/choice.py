@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from netesto.errors import MissingError
-from netesto.model import REQUEST_TESTS, FlowSpec
+from netesto.model import REQUEST_TESTS, STREAM_TESTS, FlowSpec
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.native import Native
@@ -29,6 +29,9 @@ TOOLS: Mapping[str, Tool] = {
     "iperf3": Iperf3(),
     "native": Native(),
 }
+
+
+_TCP_STREAMS = STREAM_TESTS - {"UDP_STREAM"}
 
 
 def _largest_datagram(flow: FlowSpec) -> int:
@@ -101,10 +104,41 @@ OPTIONS = (
         lambda flow: flow.mss_bytes is not None and flow.test.startswith("UDP_"),
     ),
     Option("omit", "omit", "iperf3 native", lambda flow: flow.omit_s > 0),
-    Option("parallel", "parallel", "iperf3 native", lambda flow: flow.parallel > 1),
-    Option("zerocopy=msg", "zerocopy", "native", lambda flow: flow.zerocopy == "msg"),
     Option(
-        "zerocopy=sendfile", "zerocopy", "iperf3 native", lambda flow: flow.zerocopy == "sendfile"
+        "parallel",
+        "parallel",
+        "iperf3 native",
+        lambda flow: flow.parallel > 1 and flow.test in _TCP_STREAMS,
+    ),
+    Option(
+        "parallel",
+        "parallel",
+        "iperf3",
+        lambda flow: flow.parallel > 1 and flow.test == "UDP_STREAM",
+    ),
+    Option(
+        "parallel",
+        "parallel",
+        "",
+        lambda flow: flow.parallel > 1 and flow.test in REQUEST_TESTS,
+    ),
+    Option(
+        "zerocopy",
+        "zerocopy",
+        "",
+        lambda flow: flow.zerocopy != "0" and flow.test not in _TCP_STREAMS,
+    ),
+    Option(
+        "zerocopy=msg",
+        "zerocopy",
+        "native",
+        lambda flow: flow.zerocopy == "msg" and flow.test in _TCP_STREAMS,
+    ),
+    Option(
+        "zerocopy=sendfile",
+        "zerocopy",
+        "iperf3 native",
+        lambda flow: flow.zerocopy == "sendfile" and flow.test in _TCP_STREAMS,
     ),
 )
 

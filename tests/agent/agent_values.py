@@ -39,6 +39,7 @@ class ShellTool:
     tests: frozenset[str] = TESTS
     options: frozenset[str] = field(default_factory=frozenset)
     lasting_server: bool = False
+    server_port: int = 0
 
     def for_version(self, version: str) -> Self:
         return self

@@ -1,11 +1,14 @@
 """Commands of the language as requests of agents."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from scripted_agent import HERE, do_client
 from test_controller_preflight import A, B, info
 
 from netesto.controller import requests
-from netesto.errors import ScriptError, WorldError
+from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import Netem, Qdisc, Setting, Sysctl
 
@@ -40,3 +43,28 @@ def test_qdisc_that_a_setting_needs(setting: Setting, kind: str):
         name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, settings=(setting,)
     )
     assert requests.needed_qdisc(command) == kind
+
+
+def datagrams(rates: dict[str, float], **flow: Any):
+    """The request that a UDP_STREAM becomes on a lab in simulated time."""
+    client = replace(A, is_simulated=True, first_rates_bps=rates)
+    able = replace(info("a"), tools={"netperf": "2.7.0", "iperf3": "3.12", "native": "1"})
+    command = do_client(test="UDP_STREAM", **flow)
+    return requests.group_request(command, (client, able), (B, able), family=4)
+
+
+def test_in_simulated_time_datagrams_are_sent_by_the_tool_that_can():
+    assert datagrams({}, bitrate_bps=1e6).tool == "native"
+
+
+def test_datagrams_without_a_rate_are_a_fifth_more_than_the_first_shaped_link_carries():
+    assert datagrams({"b": 10e6}).bitrate_bps == 12e6
+
+
+def test_a_rate_that_was_given_is_not_changed():
+    assert datagrams({"b": 10e6}, bitrate_bps=1e6).bitrate_bps == 1e6
+
+
+def test_datagrams_that_nothing_limits_are_refused_in_simulated_time():
+    with pytest.raises(MissingError, match="UDP_STREAM needs bitrate= here"):
+        datagrams({})

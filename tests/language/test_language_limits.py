@@ -183,11 +183,11 @@ def test_groups_are_numbered_however_many_there_are(run_with):
 
 def test_a_tool_that_there_is_none_of_is_told_by_check(tmp_path):
     path = tmp_path / "a.nts"
-    path.write_text("DO_CLIENT host=a server=b exp=1 tool=native\nPROCESS_EXP\n")
+    path.write_text("DO_CLIENT host=a server=b exp=1 tool=ttcp\nPROCESS_EXP\n")
     [finding] = check([path], library_path=[], definitions={})
     assert (finding.message, finding.remedy) == (
-        "tool=native is unknown",
-        "Choose one of: auto, netperf, iperf3.",
+        "tool=ttcp is unknown",
+        "Choose one of: auto, netperf, iperf3, native.",
     )
 
 

@@ -52,7 +52,8 @@ def test_every_tool_and_its_lack_is_named_when_none_fits():
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(), ["iperf3"])
     assert str(caught.value) == (
-        "netperf is not installed at both hosts; iperf3 cannot do TCP_RR\n"
+        "netperf is not installed at both hosts; iperf3 cannot do TCP_RR;"
+        " native is not installed at both hosts\n"
         "In Debian: apt install netperf"
     )
 
@@ -60,7 +61,7 @@ def test_every_tool_and_its_lack_is_named_when_none_fits():
 def test_an_unknown_tool_is_answered_with_those_there_are():
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(tool="ttcp"), BOTH)
-    assert str(caught.value) == "ttcp: no such traffic tool\nThere are: netperf, iperf3."
+    assert str(caught.value) == "ttcp: no such traffic tool\nThere are: netperf, iperf3, native."
 
 
 def test_a_plain_flow_needs_no_option():
@@ -69,7 +70,12 @@ def test_a_plain_flow_needs_no_option():
 
 def test_options_that_a_flow_needs_are_named():
     flow = FlowSpec(
-        parallel=2, bitrate_bps=1e6, zerocopy="msg", server_cpu=1, local_buffer_bytes=1000
+        test="TCP_STREAM",
+        parallel=2,
+        bitrate_bps=1e6,
+        zerocopy="msg",
+        server_cpu=1,
+        local_buffer_bytes=1000,
     )
     assert [option.name for option in traffic.needed_options(flow)] == [
         "bitrate",

@@ -1,0 +1,172 @@
+"""The program netesto-flow, over the loopback interface: one short flow each."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from netesto import process
+from netesto.traffic.native import PROGRAM, Native
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM.exists(), reason="netesto-flow was not compiled: no C compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server of our own: its port."""
+    port = 12_877
+    with process.background(
+        Native().server_command(port),
+        stdout=tmp_path_factory.mktemp("flow") / "server.log",
+        ready=lambda: process.run(["ss", "-Htln", f"sport = :{port}"], timeout=5).stdout != "",
+    ):
+        yield port
+
+
+def flow(server, *words, port=12_878):
+    """Run a client: its exit status, its last object, and what it said."""
+    command = [str(PROGRAM), "client", "127.0.0.1", str(server), f"port={port}", *words]
+    finished = process.run(command, timeout=30, check=False)
+    lines = finished.stdout.splitlines()
+    return finished.status, json.loads(lines[-1]) if lines else {}, finished.stderr
+
+
+def result(server, *words):
+    status, last, said = flow(server, *words)
+    assert (status, said) == (0, "")
+    return last
+
+
+def test_bytes_of_a_stream_are_those_of_its_intervals(server):
+    told = result(server, "test=TCP_STREAM", "duration=0.5", "interval=0.1")
+    assert sum(told["server_received"]) == told["server_received_bytes"] > 0
+
+
+def test_the_window_is_the_duration_in_intervals(server):
+    told = result(server, "test=TCP_MAERTS", "duration=0.5", "interval=0.2")
+    assert len(told["client_received"]) == 3
+
+
+def test_what_is_omitted_is_not_counted(server):
+    told = result(server, "test=TCP_STREAM", "duration=0.2", "omit=0.2", "interval=0.1")
+    assert sum(told["server_received"][2:]) == told["server_received_bytes"]
+
+
+def test_a_rate_is_kept(server):
+    words = ("length=1000", "bitrate=8000000", "duration=0.5", "interval=0.1")
+    told = result(server, "test=TCP_STREAM", *words)
+    assert told["server_received_bytes"] == pytest.approx(500_000, rel=0.05)
+
+
+def test_both_directions_at_once(server):
+    told = result(server, "test=TCP_BIDI", "duration=0.3", "interval=0.1", "parallel=2")
+    assert min(told["client_received_bytes"], told["server_received_bytes"]) > 0
+
+
+@pytest.mark.parametrize("way", ["msg", "sendfile"])
+def test_data_is_sent_without_copies(way, server):
+    told = result(server, "test=TCP_STREAM", "duration=0.3", f"zerocopy={way}", "skip_receive=1")
+    assert told["server_received_bytes"] > 0
+
+
+@pytest.mark.parametrize("test", ["TCP_RR", "TCP_CRR", "UDP_RR"])
+def test_transactions_are_those_of_the_intervals(test, server):
+    told = result(server, f"test={test}", "duration=0.3", "interval=0.1", "request=10", "reply=20")
+    assert sum(told["client_transactions"]) == told["count"] > 0
+
+
+def test_requests_at_a_rate(server):
+    told = result(server, "test=TCP_RR", "duration=0.5", "rate=100")
+    assert told["count"] == pytest.approx(50, abs=2)
+
+
+def test_a_late_reply_delays_the_latencies_of_the_requests_behind_it(server):
+    # A request a microsecond: each begins long before the one ahead of it is answered.
+    told = result(server, "test=TCP_RR", "duration=0.2", "rate=1000000")
+    assert told["p90_ns"] > 20_000_000
+
+
+def test_datagrams_of_a_rate_are_sent_or_counted_as_skipped(server):
+    told = result(server, "test=UDP_STREAM", "duration=0.5", "bitrate=800000", "length=1000")
+    assert told["sent"] + told["skipped"] == 50
+
+
+def test_datagrams_that_arrive_are_those_that_were_sent(server):
+    told = result(server, "test=UDP_STREAM", "duration=0.3", "bitrate=800000", "length=1000")
+    assert (told["arrived"], told["lost"], told["duplicates"]) == (told["sent"], 0, 0)
+
+
+@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+def test_each_completion_has_a_line(test, server, tmp_path):
+    path = tmp_path / "completions.csv"
+    told = result(server, f"test={test}", "size=20000", "count=20", f"times={path}")
+    with path.open(newline="") as file:
+        rows = [(row["number"], row["bytes"], row["status"]) for row in csv.DictReader(file)]
+    assert (told["count"], rows) == (20, [(str(n), "20000", "ok") for n in range(1, 21)])
+
+
+@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+def test_arrivals_have_a_gap(test, server):
+    told = result(server, f"test={test}", "size=1000", "count=11", "gap=0.01")
+    assert told["elapsed_ns"] >= 100_000_000
+
+
+def test_the_server_gets_each_flow_whole(server):
+    told = result(server, "test=TCP_FLOWS", "size=100000", "count=10")
+    assert (told["server_flows"], told["server_received_bytes"]) == (10, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("test=TCP_STREAM",), "the option duration is required"),
+        (("test=TCP_STREAM", "duration=1", "speed=1"), "unknown option: speed=1"),
+        (("test=TCP_STREAM", "duration=-1"), "invalid option: duration=-1"),
+        (("test=SCTP_STREAM", "duration=1"), "invalid option: test=SCTP_STREAM"),
+        (
+            ("test=TCP_STREAM", "duration=1", "congestion_control=nonesuch"),
+            "congestion control nonesuch: No such file or directory",
+        ),
+        (
+            ("test=TCP_STREAM", "duration=1", "reverse_congestion_control=nonesuch"),
+            "server: congestion control nonesuch: No such file or directory",
+        ),
+        (("test=TCP_STREAM", "duration=1", "server_cpu=1023"), "server: processor 1023: "),
+        (("test=UDP_STREAM", "duration=1", "length=4"), "datagrams of 4 bytes"),
+        (("test=TCP_FLOWS", "size=1", "count=1", "arrivals=poisson"), "arrivals=poisson needs"),
+    ],
+)
+def test_a_flow_that_cannot_be_says_why(words, reason, server):
+    status, _, said = flow(server, *words)
+    assert (status, said.startswith(f"netesto-flow: {reason}")) == (1, True), said
+
+
+def test_a_port_in_use_is_told(server):
+    status, _, said = flow(server, "test=TCP_STREAM", "duration=1", port=server)
+    assert (status, said) == (
+        1,
+        f"netesto-flow: server: cannot listen on port {server}: Address already in use\n",
+    )
+
+
+def test_without_a_server_the_client_says_so():
+    status, _, said = flow(12_879, "test=TCP_STREAM", "duration=1")
+    assert (status, said) == (1, "netesto-flow: cannot connect: Connection refused\n")
+
+
+def test_a_stranger_of_the_server_is_told_what_it_is(server):
+    said = process.run(
+        ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{server}; echo hello >&3; cat <&3"], timeout=10
+    )
+    assert said.stdout == "error this is netesto-flow, not another tool's server\n"
+
+
+def test_options_in_the_program_and_in_its_commands_are_the_same(ask, ports):
+    source = (PROGRAM.parent / "source" / "options.c").read_text()
+    known = set(re.findall(r'^    \{"(\w+)", ', source, re.MULTILINE))
+    request = ask(test="TCP_RR", parallel=2, mss_bytes=1, dscp=1, length_bytes=1, zerocopy="msg")
+    used = {word.partition("=")[0] for word in Native().client_command(request, ports, 1)[4:]}
+    assert used <= known

@@ -1,0 +1,177 @@
+"""netesto-flow: its commands, and the meaning of what it prints."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from netesto.errors import OutputError
+from netesto.model import Interval, TransferResult
+from netesto.traffic.native import PROGRAM, Native
+
+NATIVE = Native()
+
+
+def printed(**members):
+    return json.dumps({"event": "result", **members}, separators=(",", ":")) + "\n"
+
+
+STREAM = {
+    "test": "TCP_STREAM",
+    "started": 1_000_000_000_000_000_000,
+    "client_cpu_percent": 12.5,
+    "client_retransmits": 7,
+    "client_congestion_control": "cubic",
+    "client_mss_bytes": 1448,
+    "client_min_rtt_us": 40_000,
+    "server_cpu_percent": 25.0,
+    "server_retransmits": 0,
+    "server_congestion_control": "reno",
+    "server_received_bytes": 2_500_000,
+    "server_received_since": 1_000_000_000_500_000_000,
+    "server_received": [1_000_000, 1_500_000],
+}
+
+
+def test_a_stream_command(ask, ports):
+    assert NATIVE.client_command(ask(duration_s=2.5, congestion_control="bbr"), ports, 2) == [
+        str(PROGRAM), "client", "10.0.0.2", "12865", "test=TCP_STREAM", "port=12901",
+        "client_port=15001", "local=10.0.0.1", "duration=2.5", "interval=0.2",
+        "congestion_control=bbr", "reverse_congestion_control=cubic",
+    ]  # fmt: skip
+
+
+def test_options_of_a_command(ask, ports):
+    request = ask(
+        test="TCP_MAERTS",
+        omit_s=1,
+        parallel=4,
+        length_bytes=1000,
+        bitrate_bps=5e6,
+        local_buffer_bytes=1 << 20,
+        remote_buffer_bytes=1 << 21,
+        mss_bytes=1000,
+        dscp=10,
+        zerocopy="msg",
+        client_cpu=1,
+        server_cpu=0,
+    )
+    assert NATIVE.client_command(request, ports, 1)[5:-2] == [
+        "port=12900", "local=10.0.0.1", "duration=20", "omit=1", "interval=0.2", "parallel=4",
+        "length=1000", "bitrate=5000000", "local_buffer=1048576", "remote_buffer=2097152",
+        "mss=1000", "dscp=10", "zerocopy=msg", "client_cpu=1", "server_cpu=0",
+    ]  # fmt: skip
+
+
+def test_a_datagram_command_has_no_congestion_control(ask, ports):
+    command = NATIVE.client_command(ask(test="UDP_STREAM", bitrate_bps=1e6), ports, 1)
+    assert command[5:] == [
+        "port=12900", "client_port=15000", "local=10.0.0.1", "duration=20", "interval=0.2",
+        "bitrate=1000000",
+    ]  # fmt: skip
+
+
+def test_a_request_command_has_the_sizes(ask, ports):
+    request = ask(test="TCP_RR", request_bytes=100, reply_bytes=200)
+    assert NATIVE.client_command(request, ports, 1)[-4:-2] == ["request=100", "reply=200"]
+
+
+def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
+    request = ask(duration_s=2.0, interval_s=1.0)
+    assert NATIVE.parse(printed(**STREAM), request, started_s=0.0) == TransferResult(
+        rate_bps=10e6,
+        elapsed_s=2.0,
+        # Half a round trip behind the first byte's sending.
+        intervals=(Interval(1e9 + 0.02, 1e9 + 1.02, 8e6), Interval(1e9 + 1.02, 1e9 + 2.02, 12e6)),
+        local_cpu_percent=12.5,
+        remote_cpu_percent=25.0,
+        local_retransmits=7,
+        remote_retransmits=0,
+        local_congestion_control="cubic",
+        remote_congestion_control="reno",
+        mss_bytes=1448,
+    )
+
+
+def test_what_is_omitted_is_in_no_interval(ask):
+    request = ask(duration_s=1.0, omit_s=1.0, interval_s=1.0)
+    intervals = NATIVE.parse(printed(**STREAM), request, started_s=0.0).intervals
+    assert intervals == (Interval(1e9 + 1.02, 1e9 + 2.02, 12e6),)
+
+
+def test_the_last_interval_may_be_short(ask):
+    request = ask(duration_s=1.5, interval_s=1.0)
+    intervals = NATIVE.parse(printed(**STREAM), request, started_s=0.0).intervals
+    assert intervals[-1] == Interval(1e9 + 1.02, 1e9 + 1.52, 24e6)
+
+
+def test_latencies_of_requests(ask):
+    quantiles = {
+        "min_ns": 1000, "mean_ns": 2500.5, "p50_ns": 2000, "p90_ns": 3000, "p99_ns": 4000,
+        "p999_ns": 5000, "p9999_ns": 6000, "p99999_ns": 6500, "max_ns": 7000,
+    }  # fmt: skip
+    output = printed(
+        test="TCP_RR", started=10**18, count=100, client_transactions=[40, 60], **quantiles
+    )
+    request = ask(test="TCP_RR", request_bytes=125, duration_s=2.0, interval_s=1.0)
+    assert NATIVE.parse(output, request, started_s=0.0) == TransferResult(
+        rate_bps=50_000.0,
+        elapsed_s=2.0,
+        transactions_per_s=50.0,
+        intervals=(Interval(1e9, 1e9 + 1, 40_000.0), Interval(1e9 + 1, 1e9 + 2, 60_000.0)),
+        min_latency_us=1.0,
+        max_latency_us=7.0,
+        mean_latency_us=2.5005,
+        p50_latency_us=2.0,
+        p90_latency_us=3.0,
+        p99_latency_us=4.0,
+        p999_latency_us=5.0,
+        p9999_latency_us=6.0,
+    )
+
+
+def test_without_a_transaction_there_are_no_latencies(ask):
+    output = printed(test="TCP_RR", started=10**18, count=0, client_transactions=[0])
+    request = ask(test="TCP_RR", duration_s=1.0, interval_s=1.0)
+    result = NATIVE.parse(output, request, started_s=0.0)
+    assert (result.transactions_per_s, result.p50_latency_us) == (0.0, None)
+
+
+def test_progress_is_the_goodput_of_an_interval(ask):
+    line = '{"event":"interval","bytes":250000,"length_ns":200000000}'
+    assert NATIVE.progress(line, ask()) == 10e6
+
+
+def test_progress_of_requests_is_that_of_their_bytes(ask):
+    line = '{"event":"interval","transactions":50,"length_ns":500000000}'
+    assert NATIVE.progress(line, ask(test="TCP_RR", request_bytes=125)) == 100_000.0
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        '{"event":"result","test":"TCP_STREAM"',
+        printed(**{**STREAM, "server_received": "none"}),
+        printed(**{**STREAM, "server_received_bytes": None}),
+    ],
+)
+def test_a_damaged_result_is_an_error(output, ask):
+    with pytest.raises(OutputError, match="netesto-flow printed"):
+        NATIVE.parse(output, ask(duration_s=2.0, interval_s=1.0), started_s=0.0)
+
+
+def test_the_reason_of_a_failure_is_what_it_says_last():
+    assert NATIVE.failure("netesto-flow: cannot connect: no answer\n") == (
+        "cannot connect: no answer"
+    )
+
+
+def test_another_program_has_no_version():
+    with pytest.raises(OutputError):
+        NATIVE.parse_version("iperf 3.12\n")
+
+
+def test_the_congestion_control_under_test_is_the_senders(ask):
+    result = NATIVE.parse(printed(**STREAM), ask(duration_s=2.0, interval_s=1.0), started_s=0.0)
+    assert replace(result, intervals=()).local_congestion_control == "cubic"
