@@ -50,7 +50,7 @@ _OF_VERDICTS: Mapping[Verdict, int] = {
 
 def compare(options: argparse.Namespace) -> int:
     """Compare two results folders; 0 only if it is shown that the new one is not worse."""
-    asked = comparing.Asked(
+    request = comparing.Request(
         measures=_names(options.measures),
         by=_names(options.by),
         threshold_percent=options.threshold,
@@ -58,7 +58,7 @@ def compare(options: argparse.Namespace) -> int:
     )
     for folder in (options.base, options.new):
         folders.warn_of_altered(folder)
-    found = comparing.compare(options.base, options.new, asked)
+    found = comparing.compare(options.base, options.new, request)
     printing.out(tables.as_text(comparepage.table(found, found.judged)))
     *sentences, verdict = comparepage.summary(found)
     for sentence in sentences:

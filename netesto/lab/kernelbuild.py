@@ -294,7 +294,7 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
 
 
 def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress) -> Path:
-    """The stripped kernel, in a folder of its own with its configuration."""
+    """The stripped kernel, in a folder with its configuration."""
     _prepare(objects)
     total = "" if (objects / "linux").exists() else f" of about {FILES}"
     log, config, result = work / "make.log", objects / ".config", work / "result"

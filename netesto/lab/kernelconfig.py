@@ -19,7 +19,7 @@ ESSENTIAL = (
 )
 
 # The files that are compiled with one of the header's parts (kbuild's per-file flags): random
-# numbers; the clock, system calls, and waiting; what asks for chance on the network.
+# numbers; the clock, system calls, and waiting; what draws for chance on the network.
 SEED_FLAGS = (
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",

@@ -56,7 +56,7 @@ LINK_SETTINGS: Mapping[str, str] = {
     "loss": "percent of the packets in each direction: 0.1",
     "limit": "of the queue: 100K (bytes), 50p (packets), bdp(1.5)",
     "qdisc": f"of the queue: {', '.join(QDISC_COUNTS)}",
-    "mark": "with qdisc=codel or fq_codel: ECN, of packets that queued longer than so many ms: 1",
+    "mark": "with qdisc=codel or fq_codel: ECN, of packets that queued longer than this many ms: 1",
     "mtu": "bytes: 1500, 9000",
     "offload": "on or off",
 }
@@ -104,8 +104,8 @@ class LinkSettings:
     @property
     def emulates(self) -> tuple[str, ...]:
         """The settings that need netem, as written in a script: ("delay=20", "loss=1")."""
-        asked = {"delay": self.delay_ms, "jitter": self.jitter_ms, "loss": self.loss_percent}
-        return tuple(f"{name}={value:g}" for name, value in asked.items() if value)
+        given = {"delay": self.delay_ms, "jitter": self.jitter_ms, "loss": self.loss_percent}
+        return tuple(f"{name}={value:g}" for name, value in given.items() if value)
 
     def describe(self) -> str:
         """The settings in words: "100 Mbit/s, delay 20 ms, queue 625K"; "" for a plain link."""
@@ -123,39 +123,39 @@ class LinkSettings:
         return ", ".join(word for word in words if word)
 
 
-def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
-    """The settings written in `asked`, whose keys are all in LINK_SETTINGS.
+def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
+    """The settings written in `given`, whose keys are all in LINK_SETTINGS.
 
     UsageError, beginning with `what`, if one is invalid or two contradict each other.
     """
-    if "delay" in asked and "rtt" in asked:
+    if "delay" in given and "rtt" in given:
         raise UsageError(f"{what}: give delay or rtt (which is twice the delay), not both")
-    delay_ms = value(asked, "rtt", _milliseconds, 0.0, what=what) / 2
+    delay_ms = value(given, "rtt", _milliseconds, 0.0, what=what) / 2
     settings = LinkSettings(
-        rate_bps=value(asked, "rate", _rate, None, what=what),
-        delay_ms=value(asked, "delay", _milliseconds, delay_ms, what=what),
-        jitter_ms=value(asked, "jitter", _milliseconds, 0.0, what=what),
-        loss_percent=value(asked, "loss", _percent, 0.0, what=what),
-        qdisc=value(asked, "qdisc", _qdisc, "", what=what),
-        mark_ms=value(asked, "mark", _milliseconds, None, what=what),
-        mtu=value(asked, "mtu", _mtu, DEFAULT_MTU, what=what),
-        offload=value(asked, "offload", _on_or_off, True, what=what),
+        rate_bps=value(given, "rate", _rate, None, what=what),
+        delay_ms=value(given, "delay", _milliseconds, delay_ms, what=what),
+        jitter_ms=value(given, "jitter", _milliseconds, 0.0, what=what),
+        loss_percent=value(given, "loss", _percent, 0.0, what=what),
+        qdisc=value(given, "qdisc", _qdisc, "", what=what),
+        mark_ms=value(given, "mark", _milliseconds, None, what=what),
+        mtu=value(given, "mtu", _mtu, DEFAULT_MTU, what=what),
+        offload=value(given, "offload", _on_or_off, True, what=what),
     )
     if settings.jitter_ms > settings.delay_ms:
-        raise UsageError(f"{what}: jitter={asked['jitter']}: more than the delay it varies")
+        raise UsageError(f"{what}: jitter={given['jitter']}: more than the delay it varies")
     if settings.mark_ms is not None and settings.qdisc not in MARKING_QDISCS:
-        raise UsageError(f"{what}: mark={asked['mark']}: only qdisc=codel or fq_codel can do that")
+        raise UsageError(f"{what}: mark={given['mark']}: only qdisc=codel or fq_codel can do that")
     for name in ("limit", "qdisc"):
-        if name in asked and settings.rate_bps is None:
+        if name in given and settings.rate_bps is None:
             raise UsageError(
-                f"{what}: {name}={asked[name]}: nothing queues on a link without rate=",
+                f"{what}: {name}={given[name]}: nothing queues on a link without rate=",
                 remedy="SET_QDISC gives an interface of a host a queue.",
             )
-    limit = value(asked, "limit", lambda text: _limit(text, settings), None, what=what)
+    limit = value(given, "limit", lambda text: _limit(text, settings), None, what=what)
     settings = replace(settings, limit=limit)
     queue = settings.queue
     if queue is not None and queue.unit == "bytes" and queue.amount > LARGEST_QUEUE_BYTES:
-        asked_for = f"limit={asked['limit']}" if "limit" in asked else f"rate={asked['rate']}"
+        asked_for = f"limit={given['limit']}" if "limit" in given else f"rate={given['rate']}"
         raise UsageError(
             f"{what}: {asked_for}: a queue of {queue}; the maximum is 4G",
             remedy="limit= sets what the queue of a link holds: limit=100M",
@@ -164,22 +164,22 @@ def link_settings(asked: Mapping[str, str], *, what: str) -> LinkSettings:
 
 
 def value(
-    asked: Mapping[str, str],
+    given: Mapping[str, str],
     name: str,
     read: Callable[[str], Value],
     default: Value,
     *,
     what: str,
 ) -> Value:
-    """`read` of the text asked for `name`, or `default`. A ValueError becomes a UsageError."""
-    if name not in asked:
+    """`read` of the text of `name`, or `default`. A ValueError becomes a UsageError."""
+    if name not in given:
         return default
     try:
-        return read(asked[name])
+        return read(given[name])
     except ValueError as error:
         expected = LINK_SETTINGS.get(name, "")
         remedy = f"{name}: {expected}" if expected else ""
-        raise UsageError(f"{what}: {name}={asked[name]}: {error}", remedy=remedy) from None
+        raise UsageError(f"{what}: {name}={given[name]}: {error}", remedy=remedy) from None
 
 
 def whole_number(text: str, low: int, high: int) -> int:

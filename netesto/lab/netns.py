@@ -184,7 +184,7 @@ def check(plan: Plan) -> None:
 
 def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
     """MissingError if the kernel lacks a qdisc of the plan. If its qdiscs are unknown, building the
-    lab will tell."""
+    lab will show it."""
     if kernel.qdiscs is None:
         return
     for link in plan.topology.links:
@@ -193,7 +193,7 @@ def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
                 wanted = queueing.wanted_by(link.settings, kind)
                 raise MissingError(
                     f"qdisc {kind}: not in this kernel ({kernel.kernel}); `--ground uml` has it",
-                    remedy=f"{wanted} asks for it, on the link {link.a} - {link.b}.",
+                    remedy=f"{wanted} needs it, on the link {link.a} - {link.b}.",
                 )
 
 

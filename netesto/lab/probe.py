@@ -140,7 +140,7 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
     wrong = [path for path in paths if path.deviation > ERROR_DEVIATION]
     if wrong:
         raise LabError(
-            "the lab is not what was asked for: " + "; ".join(warnings(wrong)),
+            "the lab does not have the requested paths: " + "; ".join(warnings(wrong)),
             remedy="Ask for less, give the machine more rest, or go on with --force.",
         )
 
@@ -179,7 +179,7 @@ def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | N
     """The rate of a shaped link, in bit/s of frames; None if measuring it is not cheap, or the link
     was never busy. If the first train says that it is off, the median of several counts."""
     rate_bps = link.settings.rate_bps
-    assert rate_bps is not None, "only shaped links are asked for"
+    assert rate_bps is not None, "only shaped links have trains"
     frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
     seconds = max(SHORTEST_TRAIN_S, TRAIN_PACKETS * frame_bytes * 8 / rate_bps)
     if seconds > LONGEST_TRAIN_S or rate_bps > FASTEST_TRAIN_BPS:

@@ -29,7 +29,7 @@ SOCKET_FOLDER = Path("/run/netesto")
 
 NAMESPACE_FOLDER = Path("/run/netns")
 
-# Four hexadecimal digits. Clashes are noticed, so many more names than labs are enough.
+# Four hexadecimal digits. Clashes are noticed, so it is enough to have many more names than labs.
 ID_BYTES = 2
 ID_ATTEMPTS = 100
 

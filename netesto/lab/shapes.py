@@ -40,31 +40,31 @@ DEEPEST_TREE = 6
 LARGEST_FATTREE = 8
 
 
-def pair(asked: Mapping[str, str]) -> Topology:
+def pair(given: Mapping[str, str]) -> Topology:
     """Two hosts and one link."""
-    settings = _limits(asked, "pair", {})
+    settings = _limits(given, "pair", {})
     nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
     return Topology("pair", nodes, (Link("a", "b", settings),))
 
 
-def star(asked: Mapping[str, str]) -> Topology:
+def star(given: Mapping[str, str]) -> Topology:
     """Hosts around one switch, with equal links."""
-    settings = _limits(asked, "star", {})
-    names = [f"h{i + 1}" for i in range(_count(asked, "hosts", 4, "star", least=2))]
+    settings = _limits(given, "star", {})
+    names = [f"h{i + 1}" for i in range(_count(given, "hosts", 4, "star", least=2))]
     nodes = (*_hosts(names), Node("sw", "switch"))
     return Topology("star", nodes, tuple(Link(name, "sw", settings) for name in names))
 
 
-def dumbbell(asked: Mapping[str, str]) -> Topology:
+def dumbbell(given: Mapping[str, str]) -> Topology:
     """Clients and servers that share one bottleneck, the link from the router to the right.
 
     Only that link has limits; the default rate of 100 Mbit/s suits any machine.
     """
-    bottleneck = _limits(asked, "dumbbell", {"rate": "100mbit"})
+    bottleneck = _limits(given, "dumbbell", {"rate": "100mbit"})
     # MTU and offload take effect at the hosts, where packets are made.
     access = LinkSettings(mtu=bottleneck.mtu, offload=bottleneck.offload)
-    clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 2, "dumbbell"))]
-    servers = [f"server{i + 1}" for i in range(_count(asked, "servers", 1, "dumbbell"))]
+    clients = [f"client{i + 1}" for i in range(_count(given, "clients", 2, "dumbbell"))]
+    servers = [f"server{i + 1}" for i in range(_count(given, "servers", 1, "dumbbell"))]
     nodes = (
         *_hosts(clients),
         Node("left", "switch"),
@@ -81,18 +81,18 @@ def dumbbell(asked: Mapping[str, str]) -> Topology:
     return Topology("dumbbell", nodes, links)
 
 
-def parallel(asked: Mapping[str, str]) -> Topology:
+def parallel(given: Mapping[str, str]) -> Topology:
     """Bottlenecks in parallel that differ only in the qdisc of their queue.
 
     Behind each is a server with the name of the qdisc, so a flow chooses its queue by its server.
     """
-    if "qdisc" in asked:
+    if "qdisc" in given:
         raise UsageError("LAB parallel: qdisc: the kinds of its queues are queues=pfifo,fq_codel")
-    kinds = value(asked, "queues", _queues, DEFAULT_QUEUES, what="LAB parallel")
+    kinds = value(given, "queues", _queues, DEFAULT_QUEUES, what="LAB parallel")
     defaults = {"rate": "100mbit"}
-    bottlenecks = [_limits({**asked, "qdisc": kind}, "parallel", defaults) for kind in kinds]
+    bottlenecks = [_limits({**given, "qdisc": kind}, "parallel", defaults) for kind in kinds]
     access = LinkSettings(mtu=bottlenecks[0].mtu, offload=bottlenecks[0].offload)
-    clients = [f"client{i + 1}" for i in range(_count(asked, "clients", 1, "parallel"))]
+    clients = [f"client{i + 1}" for i in range(_count(given, "clients", 1, "parallel"))]
     routers = [f"r{i + 1}" for i in range(len(kinds))]
     nodes = (
         *_hosts(clients),
@@ -125,13 +125,13 @@ def _queues(text: str) -> tuple[str, ...]:
     return kinds
 
 
-def chain(asked: Mapping[str, str]) -> Topology:
+def chain(given: Mapping[str, str]) -> Topology:
     """Two hosts with a row of routers between them, and equal links.
 
     Each router tests through its link towards h2.
     """
-    settings = _limits(asked, "chain", {})
-    count = _count(asked, "routers", 2, "chain", most=MOST_ROUTERS)
+    settings = _limits(given, "chain", {})
+    count = _count(given, "routers", 2, "chain", most=MOST_ROUTERS)
     names = ["h1", *(f"r{i + 1}" for i in range(count)), "h2"]
     routers = (Node(name, "router", agent=True, faces=after) for name, after in pairwise(names[1:]))
     nodes = (Node("h1", "host", agent=True), *routers, Node("h2", "host", agent=True))
@@ -139,13 +139,13 @@ def chain(asked: Mapping[str, str]) -> Topology:
     return Topology("chain", nodes, links)
 
 
-def tree(asked: Mapping[str, str]) -> Topology:
+def tree(given: Mapping[str, str]) -> Topology:
     """A binary tree of switches with hosts as leaves. Level 1 are the links of the top switch."""
-    depth = _count(asked, "depth", 2, "tree", most=DEEPEST_TREE)
+    depth = _count(given, "depth", 2, "tree", most=DEEPEST_TREE)
     for level in range(depth + 1, DEEPEST_TREE + 1):
-        if f"rate{level}" in asked:
+        if f"rate{level}" in given:
             raise UsageError(f"LAB tree: rate{level}: the tree has {depth} levels (depth=)")
-    levels = [_level(asked, number + 1) for number in range(depth)]
+    levels = [_level(given, number + 1) for number in range(depth)]
     switches = [f"sw{i + 1}" for i in range(2**depth - 1)]
     hosts = [f"h{i + 1}" for i in range(2**depth)]
     # Numbered row by row with the leaves, the children of the i-th are the 2i-th and the next.
@@ -157,25 +157,25 @@ def tree(asked: Mapping[str, str]) -> Topology:
     return Topology("tree", (*(Node(name, "switch") for name in switches), *_hosts(hosts)), links)
 
 
-def _level(asked: Mapping[str, str], level: int) -> LinkSettings:
+def _level(given: Mapping[str, str], level: int) -> LinkSettings:
     """The limits of one level: `rate2` replaces `rate` at level 2."""
-    own = {"rate": asked[f"rate{level}"]} if f"rate{level}" in asked else {}
-    return _limits({**asked, **own}, "tree", {})
+    own = {"rate": given[f"rate{level}"]} if f"rate{level}" in given else {}
+    return _limits({**given, **own}, "tree", {})
 
 
 ROUTINGS = ("ecmp", "twocore", "onecore")
 
 
-def fattree(asked: Mapping[str, str]) -> Topology:
+def fattree(given: Mapping[str, str]) -> Topology:
     """The k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008), with equal links.
 
     Its switches are routers here, so that flows spread over equal paths (`ecmp`) as in a data
     centre. `twocore` and `onecore` leave one path per aggregation router of a pod, or one in all:
     the other routers are idle.
     """
-    settings = _limits(asked, "fattree", {})
-    k = value(asked, "k", _even, 4, what="LAB fattree")
-    routing = value(asked, "routing", _routing, "ecmp", what="LAB fattree")
+    settings = _limits(given, "fattree", {})
+    k = value(given, "k", _even, 4, what="LAB fattree")
+    routing = value(given, "routing", _routing, "ecmp", what="LAB fattree")
     half = k // 2
     cores = [
         Node(f"c{i + 1}", "router", idle=not _core_in_use(i, half, routing)) for i in range(half**2)
@@ -257,13 +257,13 @@ SHAPES: Mapping[str, tuple[Shape, Mapping[str, str]]] = {
 }
 
 
-def _limits(asked: Mapping[str, str], name: str, defaults: Mapping[str, str]) -> LinkSettings:
-    limits = {key: text for key, text in {**defaults, **asked}.items() if key in LINK_SETTINGS}
+def _limits(given: Mapping[str, str], name: str, defaults: Mapping[str, str]) -> LinkSettings:
+    limits = {key: text for key, text in {**defaults, **given}.items() if key in LINK_SETTINGS}
     return link_settings(limits, what=f"LAB {name}")
 
 
 def _count(
-    asked: Mapping[str, str],
+    given: Mapping[str, str],
     key: str,
     default: int,
     name: str,
@@ -272,7 +272,7 @@ def _count(
     most: int = MOST_HOSTS,
 ) -> int:
     return value(
-        asked, key, lambda text: whole_number(text, least, most), default, what=f"LAB {name}"
+        given, key, lambda text: whole_number(text, least, most), default, what=f"LAB {name}"
     )
 
 

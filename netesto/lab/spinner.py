@@ -72,7 +72,7 @@ def busiest(leader: int, before: Mapping[int, int]) -> Spinner | None:
 
 
 def end(spinner: Spinner) -> None:
-    """End it as by a fault of its own; one that has ended is no error."""
+    """End it as if by its own fault; one that has ended is no error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(spinner.pid, FAULT)
 

@@ -21,7 +21,7 @@ __all__ = ["Link", "Node", "Topology", "build", "load"]
 
 
 def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str = "") -> Topology:
-    """The topology that `LAB name k=v …` asks for; `LAB file=PATH` has an empty name.
+    """The topology of `LAB name k=v …`; `LAB file=PATH` has an empty name.
 
     PATH is looked for beside the file `script`, which contains it, and then in the working folder;
     `text` is its content, if known. UsageError if the topology or a setting is unknown, or a value
@@ -51,8 +51,8 @@ def find(name: str, script: str) -> Path:
     return beside if beside.exists() else Path(name)
 
 
-def _refuse_unknown(asked: Mapping[str, object], allowed: Mapping[str, str], what: str) -> None:
-    for name in asked:
+def _refuse_unknown(given: Mapping[str, object], allowed: Mapping[str, str], what: str) -> None:
+    for name in given:
         if name not in allowed:
             remedy = "Allowed:\n" + "\n".join(f"  {key}: {text}" for key, text in allowed.items())
             message = f"{what}: no setting {name!r}{meant(name, allowed)}"

@@ -27,8 +27,8 @@ STALL_S = 120.0
 # one instant of simulated time, none has so much.
 SPINNER_SHARE = 0.6
 
-# If no single program of an experiment is the cause, wait so many times as long: netesto itself, or
-# a thousand programs, may have much to compute.
+# If no single program of an experiment is the cause, wait this many times as long: netesto itself,
+# or a thousand programs, may have much to compute.
 DOUBT = 5
 
 # The maximum once the command was asked to end.
@@ -38,7 +38,7 @@ HASTE_S = 2.0
 # a busy machine what was measured would be lost.
 ENDING_S = 3.5
 
-# So many times as much wall time is too long in any case: the guest waits for what never comes.
+# This many times as much wall time is too long in any case: the guest waits for what never comes.
 STALL_WALL = 10
 
 # The processor time is read after so much silence, and then at this interval.
@@ -54,7 +54,7 @@ NEVER_WAITS = (
 )
 
 # The maximum of a command line in messages, and of the kernel's name of a process.
-TOLD_CHARACTERS = 200
+SHOWN_CHARACTERS = 200
 NAME_CHARACTERS = 15
 
 # The delay of output, too short to be seen.
@@ -292,7 +292,7 @@ class Watch:
         self._has_ended_spinner = True
         self._last_sign, self._ticks = now, None
         spinner.end(found)
-        name = told(doing, found.argv)
+        name = described(doing, found.argv)
         self._warn(f"{name} {self._stands_still()}; it was ended. {NEVER_WAITS}")
 
     def _stalled(self, doing: str, argv: Sequence[str]) -> LabError:
@@ -302,7 +302,7 @@ class Watch:
             return LabError(f"{message}; its last lines:\n{last_lines(self._guest.folder)}")
         if self._guest.kind == "sim":
             return LabError(
-                f"{message}: {told(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
+                f"{message}: {described(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
             )
         return LabError(f"{message}; {doing} has its processor")
 
@@ -342,11 +342,11 @@ def _seconds(ticks: Mapping[int, int]) -> float:
     return sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
 
 
-def told(doing: str, argv: Sequence[str]) -> str:
+def described(doing: str, argv: Sequence[str]) -> str:
     """A process by name, number and command line. The name is left out if it may be another's: of
     two processes that wake each other either may be running."""
     line = " ".join(" ".join(argv).split())
-    shown = line if len(line) <= TOLD_CHARACTERS else f"{line[:TOLD_CHARACTERS]}…"
+    shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
     if not argv:
         return doing
     is_same = doing.partition(" (process")[0].startswith(Path(argv[0]).name[:NAME_CHARACTERS])
@@ -361,5 +361,5 @@ def crash_report(console: str) -> str:
     """The lines of the console that say why the kernel ended: from its panic on, or the end."""
     lines = console.splitlines()
     panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
-    told = lines[panics[0] :][:15] if panics else lines[-15:]
-    return "\n".join(told) or "(no output)"
+    shown = lines[panics[0] :][:15] if panics else lines[-15:]
+    return "\n".join(shown) or "(no output)"

@@ -22,7 +22,7 @@ Protocol: TypeAlias = Literal["tcp", "udp"]
 # Milliseconds for hundreds of flows; the timeout is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
 
-# With so many flows for each of n equal paths, one of them is unused with probability n·e⁻²⁴.
+# With this many flows for each of n equal paths, one of them is unused with probability n·e⁻²⁴.
 FLOWS_FOR_EACH_PATH = 24
 
 # The first source port of such flows, and their destination port; any would do.
@@ -110,7 +110,7 @@ def trace(lab_map: Map, flow: Flow) -> tuple[Hop, ...]:
 def trace_all(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
     """The paths of flows, in their order; many cost little more than one.
 
-    Each node is asked where it sends the packets that come in by each of its interfaces. LabError
+    Each node reports where it sends the packets that arrive on each of its interfaces. LabError
     if a flow does not arrive.
     """
     ways: list[list[Hop]] = [[] for _ in flows]

@@ -39,8 +39,8 @@ def claim(text: str) -> ast.Expression:
 
 
 def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
-    """What a claim, or a part of it, comes to, from what columns hold. MisuseError for what `holds`
-    refuses for any values: an unknown column, arithmetic with a text."""
+    """Whether a claim, or a part of it, is a number or a text, from what columns hold. MisuseError
+    for what `holds` refuses for any values: an unknown column, arithmetic with a text."""
     match tree:
         case ast.Text():
             return "text"

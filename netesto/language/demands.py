@@ -1,4 +1,4 @@
-"""What commands ask of hosts, as far as it can be looked at before a run."""
+"""What commands need from hosts, as far as it can be checked before a run."""
 
 from collections.abc import Hashable
 from dataclasses import fields
@@ -16,7 +16,7 @@ _demands_of_flow = attrgetter(
 
 
 def demands(command: ports.RemoteCommand) -> Hashable:
-    """Equal for commands that ask for the same."""
+    """Equal for commands with the same needs."""
     match command:
         case ports.DoClient():
             flow: Hashable = _demands_of_flow(command.flow)

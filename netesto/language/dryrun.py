@@ -17,8 +17,8 @@ Form: TypeAlias = Literal["plain", "json"]
 
 
 class Printer:
-    """Prints the steps of a plan that ask for something, each with the moment when it begins: the
-    flows and waits before it, of RAND_WAIT the mean."""
+    """Prints the commands of a plan, each with the moment when it begins: the flows and waits
+    before it, of RAND_WAIT the mean."""
 
     def __init__(self, write: Callable[[str], None], *, form: Form = "plain") -> None:
         self._write = write

@@ -1,4 +1,4 @@
-"""How long a script takes: the flows and waits it asks for, and the work around them."""
+"""How long a script takes: its flows and waits, and the work around them."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ class Costs:
     """Seconds of work that come on top of flows and waits.
 
     lab_s         to start, to build a lab and to measure its paths, once
-    setting_s     a setting of a host (SET_QDISC and the like), or anything small asked of an agent
+    setting_s     a setting of a host (SET_QDISC and the like), or another small request to an agent
     server_s      DO_SERVER: the host's statistics
     client_s      DO_CLIENT: ports at the server, acceptance at the client
     stats_s       the client's statistics, at its first DO_CLIENT of an experiment
@@ -37,13 +37,13 @@ class Costs:
     sample_s: float = 0.0
 
 
-# netperf ends a TCP_CRR so much later than asked: its server waits for another connection.
+# netperf ends a TCP_CRR later than requested: its server waits for another connection.
 CRR_LATE_S = 4.0
 
 # The sockets of a flow are sampled at its client and at its server.
 ENDS = 2
 
-# In simulated time work takes no time; that flows start a little later than asked for (start_s) is
+# In simulated time work takes no time; that flows start a little later than requested (start_s) is
 # too little to count.
 NOTHING = Costs()
 
@@ -53,8 +53,8 @@ NOTHING = Costs()
 # experiment and a group were then set so that whole runs agree (estimated and real: rate-tests
 # dur=2 180 and 174 s, vs-tests dur=2 75 and 70 s, ca-tests dur=6 74 and 74 s). Costs go with the
 # machine and with what else it does: where all takes twice as long, an experiment with one flow of
-# 2 s takes 3.4 s instead of 2.7 s, one of a minute 61.4 s instead of 60.7 s. `bench/overhead` tells
-# how well they hold.
+# 2 s takes 3.4 s instead of 2.7 s, one of a minute 61.4 s instead of 60.7 s. `bench/overhead`
+# measures how well they hold.
 REAL_TIME = Costs(
     lab_s=1.9,
     setting_s=0.02,
@@ -83,7 +83,7 @@ class _Open:
 
 
 class Timeline:
-    """A clock that goes on by what a script asks for. `now_s` counts from its begin."""
+    """A clock that the steps of a script advance. `now_s` counts from its begin."""
 
     def __init__(self, costs: Costs) -> None:
         self.now_s = 0.0

@@ -146,7 +146,7 @@ def _power(left: Value, right: Value) -> Value:
 
 
 def _computed(operator: str, left: ValueOf, right: ValueOf) -> ValueOf:
-    """`left operator right` each time it is asked for."""
+    """Compute `left operator right` at each call."""
     quick = _QUICK.get(operator)
     if quick is None:
         return lambda frame: apply(operator, left(frame), right(frame))

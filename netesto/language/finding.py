@@ -8,7 +8,7 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ast
 from netesto.language.scope import MisuseError
 
-# Nobody reads more; so many have one cause, or the file is not a script.
+# Nobody reads more; more have one cause, or the file is not a script.
 MAX_FINDINGS = 1000
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -69,7 +69,7 @@ class Findings:
         self.add(Finding(error.message, place, "error", error.remedy, error.chain))
 
     def replace(self, place: Place, error: ScriptError) -> None:
-        """Add an error in place of what was found at `place`."""
+        """Replace what was found at `place` by an error."""
         for each in [each for each in self._findings if each.place == place]:
             del self._findings[each]
         self.report_error(error)

@@ -1,7 +1,7 @@
-"""Runs scripts: finds and parses files, and hands what they ask for to a port.
+"""Runs scripts: finds and parses files, and passes their steps to a port.
 
 The interpreter owns the run's random generator: RAND_WAIT draws from it, `SWEEP order=random`
-shuffles by its seed. The same script, definitions and seed ask the same of the port.
+shuffles by its seed. The same script, definitions and seed give the same steps.
 """
 
 import os
@@ -61,7 +61,7 @@ class NoSourceError(MisuseError):
 class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
-    times in all. With `forgive`, a statement that is wrong is told to it, and the next one runs.
+    times in all. With `forgive`, the error of a statement is passed to it, and the next one runs.
     With `kept`, SOURCE reads these instead of files, by the file that it stands in and its word.
     `attempts` are the parts of the script that run for another than the first time."""
 

@@ -129,7 +129,6 @@ class Machine:
         self.iterations = 0
         # How many statements failed while the run went on.
         self.mistakes = 0
-        self._warned: set[Hashable] = set()
         self._max_iterations = max_iterations
         self._is_in_part = False
         self._parts: Counter[str] = Counter()
@@ -179,7 +178,7 @@ class Machine:
         for exp, command in self.remote.left(since=since) if not self.mistakes else ():
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
             self.check_factors()
-            self.remote.warn_once("left", message, command.place)
+            self.remote.warn_once(("left", command.place), message, command.place)
             self.process(exp, self.remote.finish_left(exp), command.place)
 
     def check_factors(self) -> None:
@@ -211,14 +210,9 @@ class Machine:
         """The steps that led here (or to `depth` of the stack), outermost first."""
         return tuple([str(level) for level in self.stack[:depth]])
 
-    def warn(self, message: str, row: ast.Row, *near: str) -> None:
-        self.port.warn(message, row.place(*near))
-
     def warn_once(self, key: Hashable, message: str, row: ast.Row, *near: str) -> None:
         """Warn once for each `key`: loops would repeat the warning."""
-        if key not in self._warned:
-            self._warned.add(key)
-            self.warn(message, row, *near)
+        self.remote.warn_once(key, message, row.place(*near))
 
     def blame(self, error: ScriptError, row: ast.Row) -> None:
         """Give an error the place of its line and the chain to it."""

@@ -73,7 +73,7 @@ class Macros:
                 self._needs[current] = self._needs_of_all(current)
                 waiting.pop()
             else:
-                # A macro that runs itself needs no more than it needs.
+                # That a macro runs itself adds nothing to what it needs.
                 self._needs[callee] = {}
                 waiting.append((callee, self._callees(callee)))
         return self._needs[name]

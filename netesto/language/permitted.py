@@ -19,7 +19,7 @@ Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
 
 
 def check(command: ports.RemoteCommand) -> None:
-    """MisuseError unless a script may set what a SET_ command asks for."""
+    """MisuseError unless a script may set what a SET_ command sets."""
     for error in misuses(command):
         raise error
 

@@ -1,5 +1,4 @@
-"""A script as data: what it asks of hosts, step by step, in parts. Whoever executes it interprets
-nothing.
+"""A script as data: its steps, in parts. Whoever executes it interprets nothing.
 
 A part is a cell of a SWEEP, or one repetition of `RUN macro,n`. It depends on nothing but what was
 set before it, so the parts of a plan may run side by side, in any order, or not at all. The cells
@@ -66,7 +65,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a script asks for altogether.
+    """What a script amounts to.
 
     `seconds` is the estimated duration in real time, of everything from the lab to the last page;
     `simulated_s` that of the flows and waits alone, which is all there is in simulated time.

@@ -1,4 +1,4 @@
-"""Interprets a script, once: what it asks for becomes a plan."""
+"""Interprets a script, once: its steps become a plan."""
 
 import hashlib
 import json
@@ -58,8 +58,8 @@ def make(
 ) -> Plan:
     """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
 
-    With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built in place
-    of the one that the script asks for, `lab_text` reads the file of a LAB. `watch` is shown every
+    With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built instead
+    of the script's, `lab_text` reads the file of a LAB. `watch` is shown every
     step when it is made; without `keep` the plan has none of them, and its hashes mean nothing,
     which is faster. ScriptError if the script is wrong.
     """
@@ -162,7 +162,7 @@ class _Open:
     within: int | None
     before: int
     first: int
-    asked: int
+    requests: int
     seconds: float
     simulated_s: float
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -175,7 +175,7 @@ class _Open:
 
 
 class Planner:
-    """A Port that keeps what it is asked for as a plan.
+    """A Port that keeps the steps as a plan.
 
     Two clocks go on with the steps: WAIT adds to them, RAND_WAIT adds its mean, WAIT_FLOWS lets
     them go on to the end of the experiment's last flow. One counts no more than that; the other one
@@ -226,8 +226,8 @@ class Planner:
         self._rewriting: dict[int, ports.RemoteCommand] = {}
         self._experiments = 0
         self._flows = 0
-        # How often a host was asked for a piece of an experiment.
-        self._asked = 0
+        # The number of DO_SERVER and DO_CLIENT so far.
+        self._requests = 0
         self._rest = self._opened(None, REST_NAME, {})
         self._counted: set[int] = set()
         self._finished: set[int] = set()
@@ -243,7 +243,7 @@ class Planner:
         self._last_owner: int | None = None
 
     def plan(self, facts: Facts, *, like: Head | None = None) -> Plan:
-        """What was asked for. The script has ended. Where the plan of the same script was made
+        """The plan. The script has ended. Where the plan of the same script was made
         before, `like` is its head: what was known of columns then, and the hashes, are kept."""
         self._close_range(self._rest)
         parts = [self._with_claims(part) for part in self._parts if part is not None]
@@ -297,7 +297,7 @@ class Planner:
         return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)
 
     def take_lab(self, request: ports.LabRequest) -> None:
-        """The lab that is built, whatever the script asks for."""
+        """The lab that is built, whatever LAB the script has."""
         self.lab(request)
         self._is_lab_given = True
 
@@ -359,7 +359,7 @@ class Planner:
             self._counter, self._shadow = self._shadow, self._counter
         if self._open:
             return
-        if self._asked == part.asked:
+        if self._requests == part.requests:
             self._echoes += part.echoes
         # The rest finds hosts as the part has set them.
         for number, hashed in part.settings:
@@ -417,7 +417,7 @@ class Planner:
 
     def _remote(self, command: ports.RemoteCommand) -> None:
         if isinstance(command, ports.DoServer | ports.DoClient):
-            self._asked += 1
+            self._requests += 1
             self._own(command.exp)
             self._has_rest = self._has_rest or not self._open
             if command.exp not in self._counted:
@@ -516,7 +516,7 @@ class Planner:
             within=self._open[-1].index if self._open else None,
             before=self._counter,
             first=len(self._spool),
-            asked=self._asked,
+            requests=self._requests,
             seconds=self._real.now_s,
             simulated_s=self._simulated.now_s,
         )
@@ -541,7 +541,7 @@ class Planner:
             hash=part.digest.hexdigest(),
             seconds=self._real.now_s - part.seconds,
             simulated_s=self._simulated.now_s - part.simulated_s,
-            is_idle=self._asked == part.asked,
+            is_idle=self._requests == part.requests,
         )
 
     def _with_claims(self, part: Part) -> Part:

@@ -1,4 +1,4 @@
-"""What the language asks of the world: frozen steps, and the Port that takes them.
+"""The steps that scripts resolve to, as frozen values, and the Port that takes them.
 
 The interpreter has resolved every variable, default and sticky value before a step gets here, and
 checked every type and range. `arguments` of a command are the same as text, all defaults included,

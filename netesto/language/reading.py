@@ -14,7 +14,7 @@ from netesto.language.scope import DOLLAR, parts
 from netesto.language.survey import Definition, Survey, survey
 from netesto.language.walk import MAX_DEPTH
 
-# Names of variables with variables in them: of so many, one may be any.
+# Names of variables with variables in them: with more of these, any name may be set.
 MAX_COMPUTED = 200
 
 

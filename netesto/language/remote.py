@@ -1,7 +1,7 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
@@ -73,7 +73,7 @@ class Remote:
         # Whether flows wait for START_FLOWS.
         self.has_held = False
         self.has_flows_since_process = False
-        self._warned: set[tuple[str, Place]] = set()
+        self._warned: set[Hashable] = set()
 
     def send(
         self,
@@ -88,7 +88,7 @@ class Remote:
         for pair in torn:
             written = " ".join(pair)
             message = f"`{written}` is {''.join(pair)} with a space in it: {name} ignores it"
-            self.warn_once(written, message, place.narrowed(pair[0]))
+            self.warn_once((written, place), message, place.narrowed(pair[0]))
         given = read(REMOTE[name], words)
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
@@ -110,8 +110,8 @@ class Remote:
         if command is not None:
             self._warn_of_exit(command)
         if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
-            asked = given.values.get("exp")
-            self._captures.append((asked if isinstance(asked, int) else None, command))
+            requested = given.values.get("exp")
+            self._captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, ports.DoServer | ports.DoClient):
             self._begin(command, notes)
             self._port.do(command)
@@ -129,7 +129,7 @@ class Remote:
             if host in self._exited:
                 before = self._exited[host]
                 self.warn_once(
-                    "exited",
+                    ("exited", command.place),
                     f"EXIT ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
                 )
@@ -142,13 +142,13 @@ class Remote:
             return host
         return f"{host}.{self.suffix}"
 
-    def resolve_exp(self, asked: object, *, takes_number: bool) -> int:
+    def resolve_exp(self, requested: object, *, takes_number: bool) -> int:
         """The number of the experiment that a command belongs to; 0 if there is none yet."""
-        if isinstance(asked, int):
-            return asked
-        if takes_number and (asked == "COUNTER" or (asked is None and not self.exp)):
+        if isinstance(requested, int):
+            return requested
+        if takes_number and (requested == "COUNTER" or (requested is None and not self.exp)):
             return self._port.next_experiment()
-        if self.exp or asked is None:
+        if self.exp or requested is None:
             return self.exp
         previous = self._port.previous_experiment()
         if takes_number and not previous:
@@ -174,10 +174,10 @@ class Remote:
         self.has_flows_since_process = False
         return self._begun.pop(exp).name
 
-    def warn_once(self, what: str, message: str, place: Place) -> None:
-        """Warn once for each command and `what`: loops would repeat the warning."""
-        if (what, place) not in self._warned:
-            self._warned.add((what, place))
+    def warn_once(self, key: Hashable, message: str, place: Place) -> None:
+        """Warn once for each `key`: loops would repeat the warning."""
+        if key not in self._warned:
+            self._warned.add(key)
             self._port.warn(message, place)
 
     def begun(self) -> list[int]:
@@ -224,14 +224,14 @@ class Remote:
         if exp not in self._begun:
             if exp in self._processed:
                 self.warn_once(
-                    "processed",
+                    ("processed", command.place),
                     f"experiment {exp} is already processed: run refuses to write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
                 )
             self._begun[exp] = Begun(command.exp_name)
-            for asked, capture in self._captures:
-                if asked in {None, exp}:
+            for requested, capture in self._captures:
+                if requested in {None, exp}:
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
                     self._port.do(
@@ -257,9 +257,9 @@ class Remote:
             )
         return self._host
 
-    def _next_group(self, exp: int, asked: int) -> int:
+    def _next_group(self, exp: int, requested: int) -> int:
         begun = self._begun.get(exp) or Begun("")
-        group = asked or begun.last_group + 1
+        group = requested or begun.last_group + 1
         if group in begun.groups:
             raise MisuseError(
                 f"group {group} of experiment {exp} is taken by an earlier DO_CLIENT",

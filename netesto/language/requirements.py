@@ -10,13 +10,13 @@ from netesto.model import QDISCS, TRAFFIC_TOOLS
 from netesto.nearest import hint
 
 _CONDITION = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.*)")
-# Of what a host has several: the names that there are; None where anybody may add one.
+# What a host has several of: their known names; None if anybody may add one.
 SETS: Mapping[str, Collection[str] | None] = {
     "ca": None,
     "qdisc": QDISCS,
     "tool": TRAFFIC_TOOLS,
 }
-# Of what there is one number: how it is written, and what that is.
+# What has one number: its form, and a noun for it.
 NUMBERS: Mapping[str, tuple[str, str]] = {
     "kernel": (r"[0-9]+(?:\.[0-9]+)*", "the number of a kernel: 6.1"),
     "hosts": (r"[0-9]{1,6}", "a number of hosts: 4"),

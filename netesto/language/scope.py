@@ -20,8 +20,8 @@ WordsOf: TypeAlias = Callable[[Frame], tuple[str, ...]]
 # characters have no meaning, so no script needs this one.
 DOLLAR = "\ue000"
 
-# A value this long is a doubling loop, not a host list; and so is a line that looks up so many
-# variables by way of others, or becomes so many words.
+# A longer value comes from a doubling loop, not from a list of hosts; and so does a line that looks
+# up more variables by way of others, or becomes more words.
 MAX_TEXT = 1_000_000
 MAX_LOOKUPS = 100_000
 MAX_WORDS = 100_000

@@ -13,7 +13,7 @@ Record: TypeAlias = dict[str, object]
 
 # What is longer is kept on disk.
 _IN_MEMORY_BYTES = 1_000_000
-# The offset of every so many steps is kept in memory.
+# Memory holds the offset of every 64th step.
 _STRIDE = 64
 
 CONVERTER = typed.converter()
@@ -68,7 +68,7 @@ def _command_of(record: object, _: type[ports.RemoteCommand]) -> ports.RemoteCom
     return step
 
 
-# Where any command may be, its kind is told.
+# A field for any command also records its kind.
 CONVERTER.register_structure_hook_func(lambda kind: kind is ports.RemoteCommand, _command_of)
 CONVERTER.register_unstructure_hook_func(lambda kind: kind is ports.RemoteCommand, record_of)
 

@@ -35,7 +35,7 @@ Handler: TypeAlias = Callable[[Words, ast.Row], None]
 
 # Nested bodies; more is a macro that runs itself. Each level costs three of Python's own.
 MAX_DEPTH = 100
-# A loop repeats its errors; after so many, the rest is seldom worth the wait.
+# A loop repeats its errors; the ones after these are seldom worth the wait.
 MAX_MISTAKES = 1000
 
 _END_OF_CELL = "where its SWEEP cell ends"
@@ -207,10 +207,9 @@ class Walk:
         known = machine.macros.get(macro.name)
         if known is not None and known is not macro:
             line = known.row.line
-            machine.warn(
+            machine.port.warn(
                 f"macro {macro.name} is defined again (first at {line.file}:{line.number})",
-                macro.row,
-                macro.name,
+                macro.row.place(macro.name),
             )
         machine.macros[macro.name] = macro
 

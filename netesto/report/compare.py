@@ -64,7 +64,7 @@ class Verdict(Enum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One measure in one cell. `p` is corrected for the number of what is judged (Holm); `least_p`
-    is the smallest p that so many runs could have given.
+    is the smallest p that this number of runs could have given.
 
     `base` and `new` are the values of runs that did not fail, in pairs if runs are paired; `runs`
     counts all whose data are not damaged, and `failed` those that failed. `reason`: why it cannot
@@ -95,7 +95,7 @@ class Comparison:
     threshold_percent: float
     is_paired: bool
     judged: tuple[Finding, ...]
-    told: tuple[Finding, ...]
+    unjudged: tuple[Finding, ...]
     only_new: tuple[Cell, ...]
     remarks: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """How to compare; see `compare`."""
 
     measures: Sequence[str] = ()
@@ -179,23 +179,23 @@ _Pair: TypeAlias = tuple[_Runs, _Runs]
 """Runs of base and new."""
 
 
-def compare(base: Path, new: Path, asked: Asked | None = None) -> Comparison:
+def compare(base: Path, new: Path, request: Request | None = None) -> Comparison:
     """Compare two results folders.
 
     UsageError if a folder holds no results, or a column is missing; ResultsError for an invalid
     file.
     """
-    found = compare_rows(_experiments(base), _experiments(new), asked or Asked())
+    found = compare_rows(_experiments(base), _experiments(new), request or Request())
     return replace(found, base=str(base), new=str(new))
 
 
-def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Comparison:
+def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:
     """Compare experiments, rows of an exp.csv. UsageError if a column is missing."""
     common = [name for name in base[0] if name in new[0]]
-    factors = _factors(asked.by, common)
+    factors = _factors(request.by, common)
     known = [name for name in USUAL_MEASURES if name in common]
-    _check_measures(asked.measures, common)
-    if not asked.measures and not known:
+    _check_measures(request.measures, common)
+    if not request.measures and not known:
         raise UsageError(
             "there is nothing to compare: the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
@@ -204,31 +204,31 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], asked: Asked) -> Compa
     cells, new_cells = (runs.by_cell(factors) for runs in folders)
     pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
     judged: list[Finding] = []
-    told: list[Finding] = []
+    unjudged: list[Finding] = []
     for cell, pair in pairs.items():
-        chosen = _judged_measures(asked.measures, known, pair)
-        judged += [_finding(cell, measure, pair, asked) for measure in chosen]
+        chosen = _judged_measures(request.measures, known, pair)
+        judged += [_finding(cell, measure, pair, request) for measure in chosen]
         if any(runs.failures for runs in pair) and all(runs.undamaged for runs in pair):
             found = _counts(cell, FAILED_RUNS, pair)
             p, least_p = ranks.fisher(found.failed, found.runs)
             judged.append(replace(found, p=p, least_p=least_p))
         others = [name for name in known if name not in chosen and _applies(name, pair)]
-        told += [_finding(cell, measure, pair, asked) for measure in others]
+        unjudged += [_finding(cell, measure, pair, request) for measure in others]
     beside: list[Finding] = []
     for measure in known:
-        of_measure = [one for one in told if one.measure == measure and one.change is not None]
-        beside += _with_verdicts(of_measure, asked)
+        of_measure = [one for one in unjudged if one.measure == measure and one.change is not None]
+        beside += _with_verdicts(of_measure, request)
     both = [pair for pair in pairs.values() if pair[1].rows]
     return Comparison(
         "base",
         "new",
         factors,
-        asked.threshold_percent,
-        asked.is_paired,
-        tuple(_with_verdicts(judged, asked)),
+        request.threshold_percent,
+        request.is_paired,
+        tuple(_with_verdicts(judged, request)),
         tuple(beside),
         tuple(cell for cell in new_cells if cell not in cells),
-        tuple(_remarks(both, factors, folders, asked)),
+        tuple(_remarks(both, factors, folders, request)),
     )
 
 
@@ -244,14 +244,14 @@ def _experiments(folder: Path) -> list[Row]:
     return rows
 
 
-def _factors(asked: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
+def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
     """The columns that distinguish cells."""
     possible = tuple(name for name in common if _is_factor(name))
-    for name in asked:
+    for name in named:
         if name not in common or column(name).is_measured:
             fault = "is measured, not a factor" if name in common else "is not in both folders"
             raise UsageError(f"{name!r} {fault}", remedy=f"columns: {', '.join(possible)}")
-    return tuple(dict.fromkeys(asked)) or possible
+    return tuple(dict.fromkeys(named)) or possible
 
 
 def _is_factor(name: str) -> bool:
@@ -259,8 +259,8 @@ def _is_factor(name: str) -> bool:
     return known.is_factor and not known.is_measured and name not in _NO_FACTORS
 
 
-def _check_measures(asked: Sequence[str], common: Sequence[str]) -> None:
-    for name in asked:
+def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
+    for name in named:
         if name not in MEASURES:
             raise UsageError(
                 f"{name!r} cannot be compared", remedy=f"measures: {', '.join(MEASURES)}"
@@ -272,9 +272,9 @@ def _check_measures(asked: Sequence[str], common: Sequence[str]) -> None:
 # ---- one cell ----------------------------------------------------------------------------
 
 
-def _judged_measures(asked: Sequence[str], known: Sequence[str], pair: _Pair) -> list[str]:
-    if asked:
-        return [name for name in dict.fromkeys(asked) if _applies(name, pair)]
+def _judged_measures(named: Sequence[str], known: Sequence[str], pair: _Pair) -> list[str]:
+    if named:
+        return [name for name in dict.fromkeys(named) if _applies(name, pair)]
     tests = pair[0].tests | pair[1].tests
     own = OF_REQUESTS if tests and tests <= REQUEST_TESTS else OF_STREAMS
     return [own if own in known else known[0]]
@@ -285,19 +285,19 @@ def _applies(measure: str, pair: _Pair) -> bool:
     return not measure.endswith("Latency") or pair[0].tests | pair[1].tests <= REQUEST_TESTS
 
 
-def _finding(cell: Cell, measure: str, pair: _Pair, asked: Asked) -> Finding:
+def _finding(cell: Cell, measure: str, pair: _Pair, request: Request) -> Finding:
     """The runs and their change; the verdict comes when all of them are known."""
     base, new = (runs.values(measure) for runs in pair)
     found = replace(_counts(cell, measure, pair), base=base, new=new)
     if fault := pair[0].fault(measure) or pair[1].fault(measure):
         return replace(found, reason=fault)
-    if asked.is_paired:
+    if request.is_paired:
         pairs = _pairs(pair, measure)
         if isinstance(pairs, str):
             return replace(found, reason=pairs)
         ones, others = zip(*pairs, strict=True)
         found = replace(found, base=ones, new=others, is_paired=True)
-    test = ranks.paired if asked.is_paired else ranks.unpaired
+    test = ranks.paired if request.is_paired else ranks.unpaired
     change = test(np.array(found.base), np.array(found.new))
     return replace(found, change=change, p=change.p, least_p=change.least_p)
 
@@ -329,12 +329,12 @@ def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
 # ---- verdicts ----------------------------------------------------------------------------
 
 
-def _with_verdicts(findings: Sequence[Finding], asked: Asked) -> list[Finding]:
+def _with_verdicts(findings: Sequence[Finding], request: Request) -> list[Finding]:
     """With p corrected for the number of those that can be decided, and verdicts."""
     corrected = _corrected(findings)
     compared = sum(one.change is not None for one in findings)
     return [
-        _judged(replace(one, p=corrected.get(place, 1.0)), asked, compared)
+        _judged(replace(one, p=corrected.get(place, 1.0)), request, compared)
         for place, one in enumerate(findings)
     ]
 
@@ -358,13 +358,13 @@ def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
     return corrected
 
 
-def _judged(one: Finding, asked: Asked, compared: int) -> Finding:
+def _judged(one: Finding, request: Request, compared: int) -> Finding:
     if one.measure == FAILED_RUNS:
         if one.p >= ALPHA:
             return replace(one, verdict=Verdict.CANNOT_TELL, reason="may be chance")
         base, new = (failed / runs for failed, runs in zip(one.failed, one.runs, strict=True))
         return replace(one, verdict=Verdict.WORSE if new > base else Verdict.BETTER)
-    change, threshold = one.change, asked.threshold_percent / 100
+    change, threshold = one.change, request.threshold_percent / 100
     if change is None:
         return one
     differs = one.p < ALPHA and change.direction != 0
@@ -376,7 +376,7 @@ def _judged(one: Finding, asked: Asked, compared: int) -> Finding:
         return replace(one, verdict=Verdict.EQUIVALENT)
     reason = _more_runs(one, change, threshold, ALPHA / compared)
     if differs:
-        reason = f"differs, by more or less than {asked.threshold_percent:g} %; {reason}"
+        reason = f"differs, by more or less than {request.threshold_percent:g} %; {reason}"
     return replace(one, verdict=Verdict.CANNOT_TELL, reason=reason)
 
 
@@ -399,7 +399,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 
 
 def _remarks(
-    common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, asked: Asked
+    common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, request: Request
 ) -> Iterable[str]:
     """What a reader must know besides. `common` are the cells in both folders."""
     for runs in folders:
@@ -419,15 +419,15 @@ def _remarks(
                 f"{_count(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
                 f"{folders[new].name}: it has fewer of {_count(len(counts), 'experiment')}."
             )
-    if not asked.by:
+    if not request.by:
         yield from _columns_of_one(factors, *folders)
         yield from _columns_of_one(factors, *reversed(folders))
-    if any(not _applies(name, pair) for name in asked.measures for pair in common):
+    if any(not _applies(name, pair) for name in request.measures for pair in common):
         yield (
             "Latencies of streams are not compared: they are the duration of a call of send(), "
             "not of a transaction."
         )
-    if asked.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
+    if request.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
         yield "There is no rep to pair by: runs are paired in their order."
 
 

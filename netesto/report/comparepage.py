@@ -145,8 +145,8 @@ def summary(comparison: Comparison) -> list[str]:
 
 def _beside(comparison: Comparison) -> str:
     """What the measures that are not judged show."""
-    counts = Counter((one.measure, one.verdict) for one in comparison.told)
-    cells = Counter(one.measure for one in comparison.told)
+    counts = Counter((one.measure, one.verdict) for one in comparison.unjudged)
+    cells = Counter(one.measure for one in comparison.unjudged)
     found = [
         f"{measure} looks {verdict.value} in {count} of {cells[measure]}"
         for (measure, verdict), count in counts.items()
@@ -178,7 +178,7 @@ def render(comparison: Comparison) -> str:
             blocks.append(Heading("Changes", 2, "changes"))
         svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
         blocks.append(PlotBlock(plot, svg, f"change{number}"))
-    _add(blocks, "Other measures, not judged", table(comparison, comparison.told))
+    _add(blocks, "Other measures, not judged", table(comparison, comparison.unjudged))
     _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
     blocks.append(Heading("How to read this", 2, "method"))
     blocks += [Paragraph(text) for text in _method(within, is_paired=comparison.is_paired)]
@@ -220,7 +220,7 @@ def plots(comparison: Comparison) -> list[Plot]:
     varying = _varying(comparison)
     cells: dict[str, dict[str, int]] = {}
     marks: dict[tuple[str, Verdict], list[Mark]] = {}
-    for one in (*comparison.judged, *comparison.told):
+    for one in (*comparison.judged, *comparison.unjudged):
         change = one.change
         if change is None or change.part == math.inf:
             continue

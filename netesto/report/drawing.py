@@ -147,7 +147,7 @@ LEGEND_CHARACTERS = 104
 LEGEND_ROW_IN = 0.185
 LEGEND_ROWS_MAX = 4
 
-# If the sum is so many times higher than any flow, both on one axis show nothing of the flows.
+# If the sum is this many times higher than any flow, one axis for both shows nothing of the flows.
 SUM_APART = 4.0
 
 # Of the highest value, for what is written above it.
@@ -290,7 +290,7 @@ def _plot_style(style: Style) -> Iterator[None]:
     with mpl.rc_context(fname=STYLE), warnings.catch_warnings():
         # A label too long for its space, a letter missing in the font: the plot is drawn anyway.
         warnings.simplefilter("ignore", UserWarning)
-        # Fonts as outlines of TrueType: what printers and publishers ask for.
+        # Fonts as TrueType outlines, as printers and publishers require.
         mpl.rcParams["pdf.fonttype"] = 42
         mpl.rcParams["hatch.color"] = looks.PAPER
         mpl.rcParams["hatch.linewidth"] = 0.9

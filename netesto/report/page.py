@@ -34,23 +34,23 @@ class Tile:
     unit: str
 
 
-def write(folder: Path, told: Manifest | None = None) -> None:
+def write(folder: Path, known: Manifest | None = None) -> None:
     """Write exp.html and plots/ into an experiment's folder, complete or still N.partial.
 
-    `told` is the manifest if it says more than the file (damage that was found later). ResultsError
-    if a file is missing or not readable, or the page cannot be written.
+    `known` is the manifest if it says more than the file (damage that was found later).
+    ResultsError if a file is missing or not readable, or the page cannot be written.
     """
-    told = told or manifest.read(folder / manifest.NAME)
-    groups = [keyvalue.read(folder / derive.group_file(group.request)) for group in told.groups]
+    known = known or manifest.read(folder / manifest.NAME)
+    groups = [keyvalue.read(folder / derive.group_file(group.request)) for group in known.groups]
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
-    drawn = list(graphs.of(found, context.of(told)))
+    drawn = list(graphs.of(found, context.of(known)))
     html = rendering.render(
         "page.html.j2",
-        manifest=told,
-        failures=failures(told, found),
-        tiles=tiles(whole, told),
+        manifest=known,
+        failures=failures(known, found),
+        tiles=tiles(whole, known),
         together=together.find(found, [(entry.label, entry.flows) for entry in entries]),
         blocks=table.blocks(groups),
         notes=table.notes(groups),
@@ -58,8 +58,8 @@ def write(folder: Path, told: Manifest | None = None) -> None:
         pictures=_pictures(folder, drawn),
         entries=entries,
         color=embed.variable,
-        files=_files(folder, told, [graph.name for graph in drawn]),
-        neighbours=neighbours.of(told.exp, store.experiments(folder.parent)),
+        files=_files(folder, known, [graph.name for graph in drawn]),
+        neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         words=words,
         named=not graphs.is_crowded(entries),
         offset=_offset,
@@ -83,20 +83,20 @@ def write_damaged(folder: Path, fault: str) -> None:
     durable.replace(folder / PAGE, html, lasting=False)
 
 
-def failures(told: Manifest, found: series.Series) -> list[Failure]:
+def failures(known: Manifest, found: series.Series) -> list[Failure]:
     """Every flow that failed, in order, with the label that its line would have."""
     labels = {(flow.group, flow.instance): flow.label for flow in found.flows}
     return [
         Failure(labels[group.request.group, flow.instance], flow.status, flow.last_lines.strip())
-        for group in told.groups
+        for group in known.groups
         for flow in group.instances
         if flow.status != OK
     ]
 
 
-def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
+def tiles(whole: Mapping[str, str], known: Manifest) -> list[Tile]:
     """The few numbers that a reader looks for first; only those that are known."""
-    several = sum(len(group.instances) for group in told.groups) > 1
+    several = sum(len(group.instances) for group in known.groups) > 1
     rate, fairness = whole.get("rate", ""), whole.get("fairness", "")
     found = [Tile("Goodput, all flows" if several else "Goodput", numbers.figure(rate), "Mbit/s")]
     if several and fairness:
@@ -108,9 +108,9 @@ def tiles(whole: Mapping[str, str], told: Manifest) -> list[Tile]:
     return [tile for tile in found if tile.value != numbers.UNKNOWN]
 
 
-def _offset(time_s: float | None, told: Manifest) -> str:
+def _offset(time_s: float | None, known: Manifest) -> str:
     """An instant as seconds since the experiment began."""
-    return numbers.UNKNOWN if time_s is None else f"{time_s - told.started_s:.3f}"
+    return numbers.UNKNOWN if time_s is None else f"{time_s - known.started_s:.3f}"
 
 
 def _figure(value: float, digits: int = 4) -> str:
@@ -133,14 +133,14 @@ def _pictures(folder: Path, drawn: Sequence[Graph]) -> list[tuple[Graph, str]]:
     return pictures
 
 
-def _files(folder: Path, told: Manifest, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+def _files(folder: Path, known: Manifest, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     """Address and name of the experiment's files, by their kind; lost ones are under damage."""
-    groups = [derive.group_file(group.request) for group in told.groups]
+    groups = [derive.group_file(group.request) for group in known.groups]
     kinds = {
         "Results": ["manifest.json", "all.exp.out", *groups, "series.json"],
         "Graphs": [f"plots/{name}.svg" for name in names],
     }
-    for path in sorted(path for path in told.files if (folder / path).exists()):
+    for path in sorted(path for path in known.files if (folder / path).exists()):
         first, second = (*path.split("/"), "")[:2]
         kind = {"raw": f"Raw data of {second}", "0": "Hosts before", "1": "Hosts after"}
         kinds.setdefault(kind.get(first, "Others"), []).append(path)

@@ -24,13 +24,13 @@ from netesto.report.expscript.estimates import Interval
 
 _Ranks: TypeAlias = NDArray[np.int64]
 
-# Up to so many values all arrangements are counted; of more, the sums are as good as normal.
+# Up to this many values all arrangements are counted; of more, the sums are as good as normal.
 EXACT_MAX = 100
-# At most so many ratios are kept and sorted.
+# At most this many ratios are kept and sorted.
 RATIOS_MAX = 1_000_000
 # Log ratios closer than this are equal: the last digits of a quotient mean nothing.
 _DECIMALS = 12
-# Two groups hardly ever overlap if they are so many standard deviations of a difference apart.
+# Two groups hardly ever overlap if they are this many standard deviations of a difference apart.
 APART = 3.0
 # More runs than this are not a useful answer.
 RUNS_MAX = 10_000

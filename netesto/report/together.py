@@ -27,7 +27,7 @@ SHORTEST_S = 1.0
 # Starts and ends closer together than this share of the experiment are one.
 SAME_SHARE = 0.01
 
-# More periods than this cannot be told apart in a graph.
+# A graph cannot show more periods than this.
 MAX_PERIODS = 16
 
 

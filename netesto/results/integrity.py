@@ -46,11 +46,11 @@ def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] =
     `doubts`: warnings about the data, which an older netesto may not have given.
     """
     new = tuple(text for text in doubts if text not in manifest.warnings)
-    told = replace(manifest, warnings=(*manifest.warnings, *new))
+    found = replace(manifest, warnings=(*manifest.warnings, *new))
     if not damage:
-        return told
+        return found
     reasons = tuple(f"{each}; nothing is computed from it" for each in damage)
-    return replace(told, status=DAMAGED, reasons=(*reasons, *told.reasons))
+    return replace(found, status=DAMAGED, reasons=(*reasons, *found.reasons))
 
 
 def _fault(path: Path, sha256: str) -> str:

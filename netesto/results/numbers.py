@@ -25,13 +25,13 @@ def parse(text: str) -> float | None:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """`value` with so many decimals; never "-0.0"."""
+    """`value` with this number of decimals; never "-0.0"."""
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
 
 def short(value: float | None, decimals: int) -> str:
-    """`value` with at most so many decimals, without zeros at the end; "" for None."""
+    """`value` with at most this number of decimals, without zeros at the end; "" for None."""
     if value is None:
         return ""
     text = fixed(value, decimals)
@@ -58,7 +58,7 @@ def hundredths(text: str) -> str:
 
 
 def figure(text: str, digits: int = 4) -> str:
-    """A number with so many significant digits, "1 234", "0.05679"."""
+    """A number with this number of significant digits, "1 234", "0.05679"."""
     number = parse(text)
     if not number:
         return "0" if number == 0 else text or UNKNOWN

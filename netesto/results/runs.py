@@ -65,11 +65,11 @@ def write(folder: Path, record: RunRecord) -> Path:
 def read(folder: Path, name: str) -> RunRecord | None:
     """The record of a run in a results folder; None if there is none."""
     try:
-        told = json.loads((folder / "runs" / f"{name}.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "runs" / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     try:
-        return cattrs.structure(told, RunRecord)
+        return cattrs.structure(found, RunRecord)
     except (KeyError, TypeError, ValueError, cattrs.BaseValidationError):
         return None
 

@@ -41,7 +41,7 @@ class Tool(Protocol):
         """The client of one instance (from 1)."""
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        """The client's end of the data connection; None if the tool cannot be told it."""
+        """The client's end of the data connection; None if the tool has no option for it."""
 
     def deadline_s(self, request: GroupRequest) -> float:
         """Seconds after its start by which a client has ended, unless it hangs."""

@@ -40,7 +40,7 @@ class PortRange:
         self._taken: set[int] = set()
 
     def take(self, count: int) -> tuple[int, ...]:
-        """Reserve `count` free ports. WorldError if there are not so many; then none is taken."""
+        """Reserve `count` free ports. WorldError if too few are free; then none is taken."""
         if count > len(self._free):
             total = len(self._free) + len(self._taken)
             raise WorldError(

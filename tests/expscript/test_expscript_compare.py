@@ -10,7 +10,7 @@ import pytest
 from netesto.cli import main
 from netesto.errors import UsageError
 from netesto.report import compare, comparepage
-from netesto.report.compare import Asked, Comparison, Finding, Verdict
+from netesto.report.compare import Comparison, Finding, Request, Verdict
 from netesto.report.expscript.estimates import Interval
 from netesto.report.ranks import Change
 
@@ -44,7 +44,7 @@ def written(tmp_path):
 def folders(written):
     def make(base: Cells, new: Cells, **options: Any) -> Comparison:
         first, second = written(base, new)
-        return compare.compare(first, second, Asked(**options))
+        return compare.compare(first, second, Request(**options))
 
     return make
 
@@ -131,9 +131,9 @@ def test_the_direction_is_that_of_the_ranks_and_not_of_the_means(folders):
 def test_a_base_of_zero_is_judged_too():
     base = rows("exp,retrans_total", *(f"{run}.0,0" for run in range(6)))
     new = rows("exp,retrans_total", *(f"{run}.0,{run + 1}" for run in range(6)))
-    asked = Asked(measures=["retrans_total"])
-    assert judged(compare.compare_rows(base, new, asked)) == [("retrans_total", Verdict.WORSE)]
-    assert judged(compare.compare_rows(base, base, asked)) == [
+    request = Request(measures=["retrans_total"])
+    assert judged(compare.compare_rows(base, new, request)) == [("retrans_total", Verdict.WORSE)]
+    assert judged(compare.compare_rows(base, base, request)) == [
         ("retrans_total", Verdict.EQUIVALENT)
     ]
 
@@ -141,7 +141,7 @@ def test_a_base_of_zero_is_judged_too():
 def test_more_delay_is_worse():
     base = rows("exp,rtt", *(f"{run}.0,{20 + run}" for run in range(6)))
     new = rows("exp,rtt", *(f"{run}.0,{40 + run}" for run in range(6)))
-    assert judged(compare.compare_rows(base, new, Asked())) == [("rtt", Verdict.WORSE)]
+    assert judged(compare.compare_rows(base, new, Request())) == [("rtt", Verdict.WORSE)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_several_comparisons_need_more_runs():
     cells = ("bbr", "cubic")
     base = rows("exp,ca,rate", *(f"1.0,{ca},{90 + run}" for ca in cells for run in range(4)))
     new = rows("exp,ca,rate", *(f"1.0,{ca},{50 + run}" for ca in cells for run in range(4)))
-    comparison = compare.compare_rows(base, new, Asked())
+    comparison = compare.compare_rows(base, new, Request())
     assert [(one.verdict, one.reason) for one in comparison.judged] == [
         (Verdict.CANNOT_TELL, "about 5 runs on each side are needed")
     ] * 2
@@ -223,7 +223,7 @@ def test_runs_that_are_missing_are_told(folders):
 def test_a_column_of_one_folder_that_varies_there_is_told():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
-    assert compare.compare_rows(base, new, Asked()).remarks == (
+    assert compare.compare_rows(base, new, Request()).remarks == (
         (
             "Only new has a column ecn: runs that differ in it are taken for repetitions of each "
             "other."
@@ -242,11 +242,11 @@ def test_streams_are_judged_by_their_rate_and_requests_by_their_latency():
         *(f"{run}.0,TCP_STREAM,9{run},5,6,{7 + run}" for run in range(6)),
         *(f"{run}.0,TCP_RR,1{run},5,6,7" for run in range(6)),
     )
-    comparison = compare.compare_rows(runs, runs, Asked())
+    comparison = compare.compare_rows(runs, runs, Request())
     assert [(one.cell, one.measure) for one in comparison.judged] == [
         (("TCP_STREAM",), "rate"), (("TCP_RR",), "meanLatency"),
     ]  # fmt: skip
-    assert [(one.cell, one.measure) for one in comparison.told] == [
+    assert [(one.cell, one.measure) for one in comparison.unjudged] == [
         (("TCP_RR",), "rate"), (("TCP_RR",), "p99Latency"), (("TCP_STREAM",), "rtt"),
         (("TCP_RR",), "rtt"),
     ]  # fmt: skip
@@ -255,7 +255,7 @@ def test_streams_are_judged_by_their_rate_and_requests_by_their_latency():
 def test_latencies_of_streams_do_not_spend_the_budget():
     base = rows(TESTS, *(f"{run}.0,TCP_STREAM,9{run},5,6,7" for run in range(4)))
     new = rows(TESTS, *(f"{run}.0,TCP_STREAM,5{run},9,9,9" for run in range(4)))
-    comparison = compare.compare_rows(base, new, Asked(measures=["rate", "p99Latency"]))
+    comparison = compare.compare_rows(base, new, Request(measures=["rate", "p99Latency"]))
     assert [(one.measure, one.verdict) for one in comparison.judged] == [("rate", Verdict.WORSE)]
     assert [text.partition(":")[0] for text in comparison.remarks] == [
         "Latencies of streams are not compared"
@@ -265,7 +265,7 @@ def test_latencies_of_streams_do_not_spend_the_budget():
 def test_measures_that_are_not_judged_are_told_and_decide_nothing():
     base = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,1{run}" for run in range(6)))
     new = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,9{run}" for run in range(6)))
-    comparison = compare.compare_rows(base, new, Asked())
+    comparison = compare.compare_rows(base, new, Request())
     assert comparepage.summary(comparison) == [
         "Not judged: rtt looks worse in 1 of 1. --metric COLUMN judges a measure.",
         "Equivalent: new is within 5 % of base in the only comparison.",
@@ -282,7 +282,7 @@ def test_a_measure_asked_for_is_judged(folders):
 
 def test_repetitions_of_a_sweep_are_repeats():
     runs = rows("exp,expName,rep,rate", *(f"{rep}.0,a,{rep},{90 + rep}" for rep in range(1, 7)))
-    (one,) = compare.compare_rows(runs, runs, Asked()).judged
+    (one,) = compare.compare_rows(runs, runs, Request()).judged
     assert (one.cell, one.runs) == (("a",), (6, 6))
 
 
@@ -307,7 +307,7 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 
 def test_folders_without_a_measure_in_common_are_an_error():
     with pytest.raises(UsageError, match="no measure in common"):
-        compare.compare_rows(rows("exp,rate", "1.0,9"), rows("exp,rtt", "1.0,9"), Asked())
+        compare.compare_rows(rows("exp,rate", "1.0,9"), rows("exp,rtt", "1.0,9"), Request())
 
 
 @pytest.mark.parametrize(
@@ -328,25 +328,25 @@ def test_pairs_tell_what_the_drift_of_both_hides():
     drift = [100, 110, 120, 130, 140, 150, 160]
     base = rows(PAIRED, *(f"{rep}.0,{rep},{rate},ok" for rep, rate in enumerate(drift)))
     new = rows(PAIRED, *(f"{rep}.0,{rep},{rate * 0.94},ok" for rep, rate in enumerate(drift)))
-    alone = compare.compare_rows(base, new, Asked())
-    paired = compare.compare_rows(base, new[::-1], Asked(is_paired=True))
+    alone = compare.compare_rows(base, new, Request())
+    paired = compare.compare_rows(base, new[::-1], Request(is_paired=True))
     assert (alone.verdict, paired.verdict) == (Verdict.CANNOT_TELL, Verdict.WORSE)
 
 
 def test_a_failed_run_takes_its_partner_with_it():
     base = rows(PAIRED, *(f"{rep}.0,{rep},9{rep},ok" for rep in range(8)))
     new = rows(PAIRED, "0.0,0,,lost", *(f"{rep}.0,{rep},9{rep},ok" for rep in range(1, 8)))
-    one = compare.compare_rows(base, new, Asked(is_paired=True)).judged[0]
+    one = compare.compare_rows(base, new, Request(is_paired=True)).judged[0]
     assert (one.verdict, len(one.base), one.base) == (Verdict.EQUIVALENT, 7, one.new)
 
 
 def test_runs_without_rep_are_paired_in_their_order_and_it_is_told():
     runs = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
-    comparison = compare.compare_rows(runs, runs, Asked(is_paired=True))
+    comparison = compare.compare_rows(runs, runs, Request(is_paired=True))
     assert (comparison.verdict, comparison.remarks) == (
         Verdict.EQUIVALENT, ("There is no rep to pair by: runs are paired in their order.",),
     )  # fmt: skip
-    unequal = compare.compare_rows(runs, runs[1:], Asked(is_paired=True))
+    unequal = compare.compare_rows(runs, runs[1:], Request(is_paired=True))
     assert unequal.judged[0].reason == "6 and 5 runs of one repetition cannot be paired"
 
 
@@ -368,9 +368,9 @@ def simulated(change: float, runs: int, count: int, spread, *, is_paired: bool =
             for cell, rep in itertools.product(range(6), range(runs))
         ]  # fmt: skip
 
-    asked = Asked(is_paired=is_paired)
+    request = Request(is_paired=is_paired)
     return [
-        compare.compare_rows(folder(1), folder(1 + change), asked).verdict for _ in range(count)
+        compare.compare_rows(folder(1), folder(1 + change), request).verdict for _ in range(count)
     ]
 
 
@@ -513,7 +513,7 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
     whole = folders({"cubic": BASE}, {"cubic": BASE})
     table = tmp_path / "new" / "exp.csv"
     table.write_text(table.read_text() + "9.0,a,0,cubic,10mbit,new,,,damaged\n")
-    found = compare.compare(tmp_path / "base", tmp_path / "new", Asked())
+    found = compare.compare(tmp_path / "base", tmp_path / "new", Request())
     assert found.judged == whole.judged
     assert found.remarks == (
         "1 run of new left out: raw data damaged, see `netesto report`.",
@@ -524,7 +524,7 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
 def test_where_all_runs_of_a_side_are_damaged_nothing_can_be_compared():
     base = rows(PAIRED, *(f"{rep}.0,{rep},9{rep},ok" for rep in range(4)))
     new = rows(PAIRED, *(f"{rep}.0,{rep},,damaged" for rep in range(4)))
-    comparison = compare.compare_rows(base, new, Asked())
+    comparison = compare.compare_rows(base, new, Request())
     assert [(one.measure, one.verdict, one.reason) for one in comparison.judged] == [
         ("rate", Verdict.NOT_COMPARABLE, "the raw data of all runs of new are damaged")
     ]
@@ -536,5 +536,5 @@ def test_a_damaged_run_without_rep_does_not_shift_the_pairs():
                                      enumerate(reversed(statuses), start=1)))  # fmt: skip
     new = rows("exp,rate,status", *(f"1.0,{10 * run},{status}" for run, status in
                                     enumerate(statuses, start=1)))  # fmt: skip
-    (one,) = compare.compare_rows(base, new, Asked(is_paired=True)).judged
+    (one,) = compare.compare_rows(base, new, Request(is_paired=True)).judged
     assert (one.base, one.base) == ((20.0, 30.0, 40.0, 50.0, 60.0), one.new)

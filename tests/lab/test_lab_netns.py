@@ -305,7 +305,7 @@ def test_what_the_kernel_lacks_is_named_with_what_asked_for_it():
         netns.check_kernel(wanted, KERNEL)
     assert str(caught.value) == (
         "qdisc netem: not in this kernel (6.18.44); `--ground uml` has it\n"
-        "delay=20 loss=0.1 asks for it, on the link router - right."
+        "delay=20 loss=0.1 needs it, on the link router - right."
     )
 
 

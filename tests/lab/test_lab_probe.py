@@ -72,8 +72,8 @@ def test_twenty_percent_is_refused():
     with pytest.raises(LabError) as caught:
         probe.refuse([path(), path(measured_rtt_ms=50.0)])
     assert str(caught.value) == (
-        "the lab is not what was asked for: client1 → server1: RTT 50 ms (requested 40 ms), "
-        "9.99 Mbit/s (requested 10 Mbit/s): 25% off\n"
+        "the lab does not have the requested paths: client1 → server1: RTT 50 ms "
+        "(requested 40 ms), 9.99 Mbit/s (requested 10 Mbit/s): 25% off\n"
         "Ask for less, give the machine more rest, or go on with --force."
     )
 

@@ -48,16 +48,16 @@ def test_what_is_no_stack_tells_no_arguments():
 
 
 def test_a_process_is_told_with_how_it_was_started():
-    assert watch.told("sh (process 7)", ["sh", "-c", "a\n  b"]) == "sh (process 7: sh -c a b)"
+    assert watch.described("sh (process 7)", ["sh", "-c", "a\n  b"]) == "sh (process 7: sh -c a b)"
 
 
 def test_a_process_of_which_only_its_start_is_known_is_told_by_that():
-    assert watch.told("", ["sh", "-c", "a"]) == "sh -c a"
+    assert watch.described("", ["sh", "-c", "a"]) == "sh -c a"
 
 
 def test_a_name_that_is_another_process_s_is_left_out():
-    assert watch.told("netserver (process 94)", ["netperf", "-H"]) == "netperf -H"
+    assert watch.described("netserver (process 94)", ["netperf", "-H"]) == "netperf -H"
 
 
 def test_a_long_command_line_is_cut():
-    assert watch.told("", ["a" * 300]) == "a" * watch.TOLD_CHARACTERS + "…"
+    assert watch.described("", ["a" * 300]) == "a" * watch.SHOWN_CHARACTERS + "…"

@@ -68,7 +68,7 @@ flows = [samples.instance(1, client_samples=(samples.sample(1.0, segments_out=12
 group = groups.values(samples.group(*flows))
 row = aggregate.row(columns, [group], exp=12)
 shown = {each.name: each for each in index.columns([row])}["segments"]
-found = compare.compare_rows([row], [row], compare.Asked(measures=["segments"]))
+found = compare.compare_rows([row], [row], compare.Request(measures=["segments"]))
 print(group["segments"], row["segments"], columns.kinds()["segments"], shown.unit)
 print(comparepage.table(found, found.judged).rows[0].cells[0].text)
 """

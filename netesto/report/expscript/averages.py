@@ -84,7 +84,7 @@ class _Groups:
 
 
 def parse_statistics(text: str, names: Sequence[str], *, warn: Warn) -> tuple[Statistic, ...]:
-    """`rate: sd, ci95; rtt: median, p99`. ScriptError for a statistic that there is not."""
+    """`rate: sd, ci95; rtt: median, p99`. ScriptError for an unknown statistic."""
     found: list[Statistic] = []
     for part in items(text, ";"):
         column, colon, words = part.rpartition(":")

@@ -21,7 +21,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table with the steps that chose its rows; `steps` is empty unless they are asked for."""
+    """A table with the steps that chose its rows; `steps` is empty unless they were requested."""
 
     table: Table
     identity: str

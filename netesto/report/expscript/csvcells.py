@@ -1,4 +1,4 @@
-"""exp.csv as an index into its bytes: a column becomes text or numbers when it is asked for.
+"""exp.csv as an index into its bytes: a column becomes text or numbers when it is used.
 
 A report looks at a few of some sixty columns. Finding the commas of a file is fast; making a
 million Python strings that nobody reads is not.
@@ -25,7 +25,7 @@ _UNDERSCORE = ord("_")
 # Lines that begin or end so are blank, comments, or have spaces around them.
 _IRREGULAR_STARTS = tuple(b" \t\r\n\v\f#")
 _IRREGULAR_ENDS = tuple(b" \t\r\v\f")
-# Cells up to so many bytes are handled as one matrix; longer ones are prose.
+# Cells up to this many bytes are handled as one matrix; longer ones are prose.
 PADDED_MAX = 48
 # Rows at once, and bytes at once: what is computed with them stays small.
 ROWS_AT_ONCE = 1 << 16
@@ -155,7 +155,7 @@ def _is_regular(text: CsvText, data: NDArray[np.uint8], starts: _Places) -> bool
     """Whether every row has its cells, and none is blank, a comment, or has spaces around it."""
     rows = starts[:: len(text.header)].astype(np.intp)
     ends = rows[1:] - 1
-    # The last row may have no end of its own.
+    # The last row may lack its line end.
     if np.any(data[ends[ends < len(data)]] != ord(text.after)):
         return False
     return not (

@@ -15,7 +15,7 @@ from netesto.errors import ScriptError
 from netesto.printable import printable
 from netesto.report.expscript import textfile
 
-# Files are checked in parts of so many bytes: a copy of some hundred megabytes costs more.
+# Files are checked in parts of this many bytes: a copy of some hundred megabytes costs more.
 PART = 1 << 22
 # A ragged file is known by its first rows; a thousand equal warnings help nobody.
 RAGGED_ROWS_TOLD = 3

@@ -34,7 +34,7 @@ Parsed: TypeAlias = tuple[Floats, Booleans]
 
 
 class Column:
-    """A column of cells, converted to text or numbers when first asked for.
+    """A column of cells, converted to text or numbers when first used.
 
     `texts` and `numbers` read the cells of some rows, with None all of them. `decimals` is how
     many are shown when formatting is on; None: the default of the report.
@@ -121,8 +121,8 @@ def _some_parsed(parsed: Parsed, rows: Integers | None) -> Parsed:
 
 
 def _below(name: str, parts: Sequence[tuple[Column | None, int]], missing: str) -> Column:
-    """The cells of columns one below the other; a part that has no such column has so many
-    `missing` cells."""
+    """The cells of columns one below the other; a part without such a column has `missing`
+    cells instead."""
 
     def texts() -> list[str]:
         return [
@@ -193,7 +193,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A data set, the selected rows in their order, and the visible columns as asked for."""
+    """A data set, the selected rows in their order, and the visible columns as requested."""
 
     data: Dataset
     rows: Integers
@@ -333,7 +333,7 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
     """Several files as one, with a first column `source` that holds their labels.
 
     All columns are kept, in order of first appearance; a file without one has empty cells there.
-    Ids stay: rows are told apart by source and exp.
+    Ids stay: source and exp identify a row.
     """
     parts = {label: load(path, decimals=decimals, warn=warn) for label, path in sources.items()}
     names = dict.fromkeys(name for part in parts.values() for name in part.names)
@@ -343,7 +343,7 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         )
     }
     if "source" in names:
-        warn("join: the files have a column 'source' of their own; the labels take its place")
+        warn("join: the files have a column 'source'; the labels replace it")
         del names["source"]
     for name in names:
         found = [(part.columns.get(name), part.count) for part in parts.values()]

@@ -27,7 +27,7 @@ _OPERATORS: Mapping[str, str] = {
     "NewColDiv": "/", "NewColMult": "*", "NewColAdd": "+", "NewColSub": "-", "NewColConcat": "&",
     "/": "/", "*": "*", "+": "+", "-": "-", "&": "&",
 }  # fmt: skip
-# A quotient shows at least so many decimals when formatting is on.
+# A quotient shows at least this many decimals when formatting is on.
 QUOTIENT_DECIMALS = 2
 
 

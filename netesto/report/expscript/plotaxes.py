@@ -17,7 +17,7 @@ from netesto.report.ticks import Scale, Tick
 
 # More categories than this, and their labels are left to a round scale.
 LABELLED_VALUES = 12
-# Ticks that somebody may ask for.
+# The most ticks that a script may request.
 MAX_STEPS = 200
 
 
@@ -152,7 +152,7 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
         lines = line_positions(request, "plotVLines" if frame.kind == "cdf" else "plotHLines")
     low = min([low, *lines]) if least is None else least
     high = max([high, *lines]) if most is None else most
-    # With nothing of the data in view an axis is drawn all the same, for what was asked.
+    # With none of the data in view, an axis of the requested range is drawn all the same.
     high = max(low, high)
     if step is not None and not 0 < (high - low) / MAX_STEPS <= step:
         raise ScriptError(

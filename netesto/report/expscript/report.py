@@ -12,7 +12,7 @@ from netesto.errors import ResultsError
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished page, and the files its script asked for: plots, tables, the log."""
+    """A finished page, and the files that its script writes: plots, tables, the log."""
 
     html: str
     files: Mapping[Path, bytes]

@@ -99,7 +99,7 @@ class _Parser:
         parts = [self._one()]
         while self._skip(","):
             parts.append(self._one())
-        # A comma at the end is a slip without a meaning of its own.
+        # A comma at the end is a slip that means nothing.
         told = [part for part in parts if part != Vacuous("")] or parts[:1]
         return told[0] if len(told) == 1 else AllOf(tuple(told))
 

@@ -24,7 +24,7 @@ EXP_STEP = 1.5
 # What the row before the first one is taken to have been.
 EXP_BEFORE_FIRST = 100.0
 NOTES = "Notes"
-# A column of this name paints its changes without being asked.
+# A column of this name always paints its changes.
 VERSION = "Ver"
 
 
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a doTable shows. `name` is the file name asked for, "" for none."""
+    """What a doTable shows. `name` is the requested file name, "" for none."""
 
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
