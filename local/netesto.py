@@ -3,7 +3,7 @@
 
     netesto.py < script          run the script on standard input; results go to this folder
     netesto.py -n < script       print what it would do
-    netesto.py -s [-p PORT]      be the server of this host, which is now called its agent
+    netesto.py -s                be the server of this host, which is now called its agent
 
 `-d` shows more of what happens; `--debug=FILE` writes it to FILE. `netesto` has the rest.
 """
@@ -17,7 +17,6 @@ from pathlib import Path
 sys.path.pop(0)
 
 from netesto import cli
-from netesto.transport.addresses import DEFAULT_PORT
 
 
 def main() -> int:
@@ -29,11 +28,13 @@ def main() -> int:
     parser.add_argument("-n", dest="dry_run", action="store_true")
     parser.add_argument("-d", dest="verbose", action="store_true")
     parser.add_argument("--debug", type=Path)
-    parser.add_argument("-p", "--port", type=int, default=DEFAULT_PORT)
+    parser.add_argument("-p", "--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs="*", help="options of netesto run, such as --hosts FILE")
     classic, options = parser.parse_known_args()
     if classic.server:
-        return cli.main(["agent", "--listen", f"127.0.0.1:{classic.port}"])
+        # An agent says why it listens on no port, and what to do.
+        port = ["--listen", f"127.0.0.1:{classic.port}"] if classic.port is not None else []
+        return cli.main(["agent", *port, *options])
     words = ["run", "--out", ".", *options, *classic.rest, "-"]
     words[1:1] = ["-n"] if classic.dry_run else []
     words[1:1] = ["-v"] if classic.verbose or classic.debug else []

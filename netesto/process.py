@@ -86,6 +86,12 @@ def python(module: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *words]
 
 
+def tethered(argv: Sequence[str]) -> list[str]:
+    """The command `argv`, which gets SIGTERM when the thread that starts it ends, however it does:
+    nothing of it stays after kill -9 of this process."""
+    return ["setpriv", "--pdeathsig", "TERM", "--", *argv]
+
+
 def run(
     argv: Sequence[str],
     *,

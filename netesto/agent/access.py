@@ -1,41 +1,86 @@
 """Who may reach an agent, which acts as root on its host.
 
-A Unix socket is guarded by the file system: mode 0600, and the folder it is in. Over TCP an agent
-listens on loopback addresses only, until enrolment and TLS exist, and answers the addresses in
-clients.txt alone, if it was given one.
+A Unix socket is guarded by the file system: its mode is 0600, or 0660 with a group that is let in,
+and nobody else can replace it in its folder. Everybody on a host, whoever they are, reaches its TCP
+ports, those of loopback included: an agent listens on one only if it is told `--insecure`, and then
+answers the addresses in clients.txt alone, if it was given one.
 """
 
+import grp
+import os
+import stat
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from netesto.errors import UsageError
 from netesto.model import Address
-from netesto.transport.addresses import TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import AGENT_SOCKET, SshAddress, TcpAddress, UnixAddress, parse
+
+# Others may pass through the folder of a socket, or not, but never write to it.
+_OWNER, _OWNER_AND_GROUP = 0o700, 0o750
 
 
-def listen_address(text: str) -> UnixAddress | TcpAddress:
+def listen_address(text: str, *, insecure: bool) -> UnixAddress | TcpAddress:
     """The address to listen on. UsageError if it is invalid, or an agent may not listen there."""
     address = parse(text)
     if isinstance(address, UnixAddress):
-        if not address.path.parent.is_dir():
-            raise UsageError(f"{address}: no folder {address.path.parent}")
         return address
+    if isinstance(address, SshAddress):
+        raise UsageError(
+            f"cannot listen on {address}: ssh is how a controller reaches an agent",
+            remedy=f"Listen on unix:{AGENT_SOCKET}.",
+        )
+    if not insecure:
+        raise UsageError(
+            f"cannot listen on {address}: everybody who reaches a port could use the agent",
+            remedy=f"Listen on unix:{AGENT_SOCKET}; controllers reach it through ssh. --insecure"
+            " listens on the port all the same.",
+        )
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:
-        is_loopback = ip_address(host).is_loopback
+        ip_address(host)
     except ValueError:
         raise UsageError(
             f"cannot listen on {address}: invalid address {host!r}",
             remedy="Write an address of this host, such as 127.0.0.1.",
         ) from None
-    if not is_loopback:
-        raise UsageError(
-            f"cannot listen on {address}: until enrolment and TLS exist, an agent listens on"
-            " loopback or a Unix socket",
-            remedy="Reach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST",
-        )
     return TcpAddress(host, address.port)
+
+
+def group_number(name: str) -> int:
+    """The number of a group of this host. UsageError if there is none."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise UsageError(
+            f"group = {name!r}: no such group here", remedy=f"Make it: groupadd --system {name}"
+        ) from None
+
+
+def prepare_folder(folder: Path, group: int | None) -> None:
+    """Make the folder of a socket, with a way in for its user and `group` alone. One that is there
+    and open to others for passing stays so. UsageError if others can write to it: they could put a
+    socket of theirs in its place."""
+    mode = _OWNER if group is None else _OWNER_AND_GROUP
+    try:
+        folder.mkdir(mode=_OWNER, exist_ok=True)
+        found = folder.stat()
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise UsageError(
+                f"{folder}: others can write to this folder, and replace a socket in it",
+                remedy=f"Listen in a folder that only you can write to, such as"
+                f" {AGENT_SOCKET.parent}, or: chmod go-w {folder}",
+            )
+        is_closed = not found.st_mode & stat.S_IRWXO
+        if is_closed and (stat.S_IMODE(found.st_mode) != mode or group not in {None, found.st_gid}):
+            os.chown(folder, -1, -1 if group is None else group)
+            folder.chmod(mode)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen in {folder}: {error.strerror}",
+            remedy="An agent of an ordinary user needs a folder of that user: --listen unix:PATH",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

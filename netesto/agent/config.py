@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.transport.addresses import AGENT_SOCKET
 
 # Survives a crash of the machine, so that results not yet fetched do.
 DEFAULT_STATE = Path("/var/lib/netesto/agent")
@@ -13,9 +14,11 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """`host` is the agent's name, `device` the interface it tests through ("": the host's
-    defaults). `clients` is a clients.txt."""
+    defaults). Members of `group` may use its Unix sockets ("": nobody else). `clients` is a
+    clients.txt."""
 
-    listen: tuple[str, ...] = ()
+    listen: tuple[str, ...] = (f"unix:{AGENT_SOCKET}",)
+    group: str = ""
     state: Path = DEFAULT_STATE
     host: str = ""
     device: str = ""
@@ -36,17 +39,18 @@ def read(path: Path) -> Config:
             raise UsageError(
                 f"{path}: unknown key {key!r}", remedy=f"Keys: {', '.join(sorted(known))}"
             )
-    listen = table.get("listen", [])
+    listen = table.get("listen", [*Config().listen])
     if isinstance(listen, str):
         listen = [listen]
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
         raise UsageError(f"{path}: listen: an address or a list of addresses is required")
-    texts = {key: table.get(key, "") for key in ("state", "host", "device", "clients")}
+    texts = {key: table.get(key, "") for key in ("group", "state", "host", "device", "clients")}
     for key, text in texts.items():
         if not isinstance(text, str):
             raise UsageError(f"{path}: {key}: a text is required")
     return Config(
         listen=tuple(listen),
+        group=texts["group"],
         state=Path(texts["state"]) if texts["state"] else DEFAULT_STATE,
         host=texts["host"],
         device=texts["device"],

@@ -1,4 +1,4 @@
-"""The agent as a program: `netesto-agent --listen unix:PATH`."""
+"""The agent as a program: `netesto-agent`."""
 
 import argparse
 import asyncio
@@ -29,7 +29,7 @@ from netesto.errors import NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
-from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.addresses import AGENT_SOCKET, TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
@@ -46,7 +46,7 @@ EXIT_OK = 0
 EXIT_USAGE = 2
 EXIT_WORLD = 3
 
-_EPILOG = "example: netesto-agent --listen unix:/run/netesto/agent.sock --device eth0"
+_EPILOG = "example: netesto-agent --device eth0 --group netesto"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +66,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 asyncio.run(recovery.recover(journal))
             else:
                 links, ready_fd = arguments.links, arguments.ready_fd
-                asyncio.run(_run(settings, journal, links=links, ready_fd=ready_fd))
+                asyncio.run(
+                    _run(
+                        settings,
+                        journal,
+                        links=links,
+                        ready_fd=ready_fd,
+                        insecure=arguments.insecure,
+                    )
+                )
     except UsageError as error:
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_USAGE
@@ -92,10 +100,16 @@ def _allow_one_arena() -> None:
         libc.mallopt(_M_ARENA_MAX, 1)
 
 
-async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int | None) -> None:
+async def _run(
+    settings: Config, journal: Journal, *, links: str, ready_fd: int | None, insecure: bool
+) -> None:
     if not settings.listen:
-        raise UsageError("no address to listen on", remedy=_EPILOG)
-    listen = [access.listen_address(text) for text in settings.listen]
+        raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
+    listen = [access.listen_address(text, insecure=insecure) for text in settings.listen]
+    group = access.group_number(settings.group) if settings.group else None
+    for address in listen:
+        if isinstance(address, UnixAddress):
+            access.prepare_folder(address.path.parent, group)
     clients = access.read_clients(settings.clients) if settings.clients else Clients()
     await recovery.recover(journal)
     with _life(journal):
@@ -110,7 +124,7 @@ async def _run(settings: Config, journal: Journal, *, links: str, ready_fd: int 
             tools=Tools(TOOLS),
             ports=_fresh_ports(),
         )
-        await _serve(premises, listen, clients, ready_fd=ready_fd)
+        await _serve(premises, listen, clients, group=group, ready_fd=ready_fd)
 
 
 def _fresh_ports() -> PortRange:
@@ -139,6 +153,7 @@ async def _serve(
     listen: Sequence[UnixAddress | TcpAddress],
     clients: Clients,
     *,
+    group: int | None,
     ready_fd: int | None,
 ) -> None:
     stop = asyncio.Event()
@@ -157,7 +172,7 @@ async def _serve(
     server = AgentServer(gate, admits=clients.admits)
     manager = Manager.of_environment()
     try:
-        addresses = [server.listen(address) for address in listen]
+        addresses = [server.listen(address, group=group) for address in listen]
         await server.start()
         _announce(addresses, ready_fd)
         manager.report("READY=1")
@@ -191,6 +206,7 @@ def _config(arguments: argparse.Namespace) -> Config:
     found = config.read(arguments.config) if arguments.config else Config()
     return Config(
         listen=tuple(arguments.listen or found.listen),
+        group=arguments.group or found.group,
         state=(arguments.state or found.state).absolute(),
         host=arguments.host or found.host,
         device=arguments.device or found.device,
@@ -205,7 +221,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "--listen", metavar="ADDRESS", action="append", help="unix:PATH or HOST:PORT; repeatable"
+        "--listen",
+        metavar="ADDRESS",
+        action="append",
+        help=f"unix:PATH, or with --insecure HOST:PORT; repeatable (default: {AGENT_SOCKET})",
+    )
+    parser.add_argument(
+        "--group", metavar="NAME", help="who may use its Unix sockets as well (default: nobody)"
+    )
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen on TCP ports too, which everybody may use who reaches them",
     )
     parser.add_argument(
         "--state", type=Path, metavar="DIR", help=f"its folder (default: {config.DEFAULT_STATE})"

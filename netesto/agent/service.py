@@ -57,7 +57,7 @@ class Service:
             cpus=len(processors),
             memory_bytes=psutil.virtual_memory().total,
             device=premises.device,
-            addresses=addresses(),
+            addresses=addresses(premises.device),
             tools=await premises.tools.versions(),
             congestion_controls=able.congestion_controls,
             qdiscs=able.qdiscs or (),
@@ -169,15 +169,17 @@ class Service:
         return self._session
 
 
-def addresses() -> tuple[str, ...]:
-    """The addresses of this host, without loopback and link-local ones."""
+def addresses(device: str) -> tuple[str, ...]:
+    """The addresses of this host, without loopback and link-local ones; those of the test interface
+    come first."""
     found = {
-        entry.address
-        for entries in psutil.net_if_addrs().values()
+        (name != device, address.version, int(address)): address
+        for name, entries in psutil.net_if_addrs().items()
         for entry in entries
         if entry.family.name in ("AF_INET", "AF_INET6") and "%" not in entry.address
+        for address in (ip_address(entry.address),)
     }
-    known = sorted(map(ip_address, found), key=lambda address: (address.version, int(address)))
+    known = dict.fromkeys(found[key] for key in sorted(found))
     return tuple(
         str(address) for address in known if not address.is_loopback and not address.is_link_local
     )

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -27,11 +28,10 @@ _MARKS = {
 
 def hosts(options: argparse.Namespace) -> int:
     """`netesto hosts …`."""
-    inventory = load(options.file)
     if options.action == "list":
-        _print_list(inventory)
+        _print_list(load(options.hosts, insecure=True))
         return status.OK
-    return _check(inventory, options)
+    return _check(load(options.hosts, insecure=options.insecure), options)
 
 
 def _print_list(inventory: Inventory) -> None:
@@ -49,7 +49,7 @@ def _check(inventory: Inventory, options: argparse.Namespace) -> int:
     requirements = script.requirements if script else ()
     inventory = inventory.with_suffixes(preflight.suffixes(commands))
     preflight.check_hosts(commands, inventory)
-    peers = readiness.peers(inventory, commands, family=options.family)
+    peers = functools.partial(readiness.peers, commands=commands, family=options.family)
     visited = asyncio.run(visit(inventory, peers, connect=agents.connect))
     found = readiness.problems(visited, inventory, commands, requirements, family=options.family)
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}

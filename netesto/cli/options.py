@@ -182,10 +182,7 @@ def _run(commands: _Commands) -> None:
         help="the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was"
         " built from (default: Debian's)",
     )
-    hosts = run.add_argument(
-        "--hosts", type=Path, metavar="FILE", help="a TOML file with real hosts and their agents"
-    )
-    _completed(_FILES, script, hosts)
+    _completed(_FILES, script, _real_hosts(run))
     _completed(_FOLDERS, out, kernel)
     _decisive(run)
     run.add_argument(
@@ -315,6 +312,24 @@ def _language(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _real_hosts(command: argparse.ArgumentParser) -> argparse.Action:
+    hosts = command.add_argument(
+        "--hosts",
+        metavar="HOSTS",
+        help="real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them",
+    )
+    _insecure(command)
+    return hosts
+
+
+def _insecure(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--insecure",
+        action="store_true",
+        help="also use agents that listen on a TCP port, which anybody may use who reaches it",
+    )
+
+
 def _check(commands: _Commands) -> None:
     check = _add(
         commands,
@@ -325,10 +340,7 @@ def _check(commands: _Commands) -> None:
     scripts = check.add_argument(
         "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
     )
-    hosts = check.add_argument(
-        "--hosts", type=Path, metavar="FILE", help="a TOML file with the hosts that scripts may use"
-    )
-    _completed(_FILES, scripts, hosts)
+    _completed(_FILES, scripts, _real_hosts(check))
     _language(check)
 
 
@@ -470,16 +482,17 @@ def _hosts(commands: _Commands) -> None:
     )
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
-    file = listed.add_argument("file", type=Path, metavar="FILE", help="a TOML file, see --hosts")
+    file = listed.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
     check = actions.add_parser(
         "check", help="reach every agent; its kernel, clock and tools, and what a script would lack"
     )
-    checked = check.add_argument("file", type=Path, metavar="FILE", help="a TOML file, see --hosts")
+    checked = check.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
     script = check.add_argument("script", nargs="?", metavar="SCRIPT", help="what is to be run")
     check.add_argument(
         "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
     )
     _family(check)
+    _insecure(check)
     _completed(_FILES, file, checked, script)
     _language(check)
 

@@ -83,8 +83,8 @@ def _request(options: argparse.Namespace) -> Request:
     if options.hosts is None:
         if options.ground == "hosts":
             raise UsageError(
-                "--ground hosts needs --hosts FILE",
-                remedy="docs/hosts.md tells what is in the file.",
+                "--ground hosts needs --hosts",
+                remedy="Name them, or a file of them: --hosts host1,host2. See docs/hosts.md.",
             )
     elif options.ground not in {None, "hosts"} or options.kernel is not None:
         raise UsageError(
@@ -99,7 +99,7 @@ def _request(options: argparse.Namespace) -> Request:
     aliases = parse_map(options.map)
     hosts: Inventory | None = None
     if options.hosts is not None:
-        hosts = load(options.hosts, aliases=aliases)
+        hosts = load(options.hosts, aliases=aliases, insecure=options.insecure)
     _check_plan(options, is_part=bool(options.run))
     return Request(
         script=options.script,

@@ -24,7 +24,9 @@ _STANDARD_INPUT = Path("-")
 
 def check(options: argparse.Namespace) -> int:
     """Every error and warning that can be found without running."""
-    hosts = list(load(options.hosts).endpoints) if options.hosts else None
+    hosts = (
+        list(load(options.hosts, insecure=options.insecure).endpoints) if options.hosts else None
+    )
     findings = checking.check(
         options.scripts,
         library_path=settings.library_path(options.libraries),

@@ -1,5 +1,6 @@
 """The controller: has agents do what a script asks for, and turns data into results."""
 
+import functools
 import math
 import threading
 import time
@@ -115,7 +116,7 @@ class Controller:
         WorldError tells all of it at once. The hosts of a lab are as the lab has made them.
         """
         if self._ground.kind == "hosts":
-            peers = readiness.peers(self._inventory, commands, family=self._family)
+            peers = functools.partial(readiness.peers, commands=commands, family=self._family)
             opened = self._background.call(self._run.open_and_examine(peers))
         else:
             self._background.call(self._run.open_all())

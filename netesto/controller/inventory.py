@@ -1,8 +1,10 @@
 """The hosts that a run may use, and the names that scripts give them."""
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -10,13 +12,13 @@ from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint
 from netesto.nearest import hint, nearest
-from netesto.transport.addresses import TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import AgentAddress, SshAddress, TcpAddress, parse
 
 KEYS = ("agent", "addresses")
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 _EXAMPLE = """Write a host like this:
     [host1]
-    agent = "192.0.2.1:12870"
+    agent = "ssh://root@host1"
     addresses = ["192.0.2.1", "2001:db8::1"]"""
 
 
@@ -46,6 +48,18 @@ class Inventory:
         hosts = list(self.endpoints.values())
         return Inventory(hosts, aliases=self._aliases, suffixes=suffixes)
 
+    def learn(self, host: str, reported: Sequence[str]) -> Endpoint:
+        """The host, which has addresses from now on: if none were given, the first of each IP
+        version among those that its agent has `reported`."""
+        endpoint = self.endpoints[host]
+        if not endpoint.addresses:
+            found: dict[int, Address] = {}
+            for text in reported:
+                with contextlib.suppress(ValueError):
+                    found.setdefault((address := ip_address(text)).version, address)
+            endpoint = self.endpoints[host] = replace(endpoint, addresses=found)
+        return endpoint
+
     def find(self, name: str) -> Endpoint:
         """The host that a script calls `name`. WorldError, with the nearest name, if there is
         none."""
@@ -64,11 +78,55 @@ class Inventory:
         )
 
 
-def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
-    """Read a hosts file (TOML): a table per host, with its `agent` and its `addresses`.
+def load(
+    text: str, *, aliases: Mapping[str, str] | None = None, insecure: bool = False
+) -> Inventory:
+    """The hosts of a hosts file (TOML): a table per host, with its `agent` and its `addresses`; or
+    those of a list, [USER@]HOST,…, which ssh reaches. What exists or ends in .toml is a file.
 
-    UsageError says what is wrong and where; docs/hosts.md documents the keys.
+    UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
+    unless `insecure`. docs/hosts.md documents the keys.
     """
+    path = Path(text)
+    is_file = path.suffix == ".toml" or (path.exists() and not path.is_dir())
+    endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
+    names = [endpoint.host for endpoint in endpoints]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
+    by_agent: dict[str, str] = {}
+    for endpoint in endpoints:
+        if not insecure and isinstance(parse(endpoint.agent), TcpAddress):
+            raise UsageError(
+                f"{text}: host {endpoint.host}: agent: everybody who reaches {endpoint.agent} could"
+                " use the agent, and pose as it",
+                remedy=f'Write agent = "ssh://{endpoint.host}". --insecure uses the port all the'
+                " same: for networks where nobody else is, on either machine.",
+            )
+        first = by_agent.setdefault(endpoint.agent, endpoint.host)
+        if first != endpoint.host:
+            raise UsageError(
+                f"{text}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
+                remedy="Each host has its own agent; --map gives a host a second name.",
+            )
+    return Inventory(endpoints, aliases=aliases)
+
+
+def _named(word: str) -> Endpoint:
+    """A host that ssh reaches under this name."""
+    address: AgentAddress | None = None
+    # With a slash it is the path of a file that is not there.
+    if "/" not in word:
+        with contextlib.suppress(UsageError):
+            address = parse(f"ssh://{word}")
+    if not isinstance(address, SshAddress):
+        raise UsageError(
+            f"{word!r} is neither a hosts file nor a host",
+            remedy="Write a file as in docs/hosts.md, or hosts that ssh reaches: host1,root@host2",
+        )
+    return Endpoint(host=address.host, agent=str(address))
+
+
+def _read(path: Path) -> list[Endpoint]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -82,16 +140,7 @@ def load(path: Path, *, aliases: Mapping[str, str] | None = None) -> Inventory:
         raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
     if not document:
         raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)
-    endpoints = [_endpoint(path, name, table) for name, table in document.items()]
-    by_agent: dict[str, str] = {}
-    for endpoint in endpoints:
-        first = by_agent.setdefault(endpoint.agent, endpoint.host)
-        if first != endpoint.host:
-            raise UsageError(
-                f"{path}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
-                remedy="Each host has its own agent; --map gives a host a second name.",
-            )
-    return Inventory(endpoints, aliases=aliases)
+    return [_endpoint(path, name, table) for name, table in document.items()]
 
 
 def _endpoint(path: Path, name: str, table: object) -> Endpoint:
@@ -114,7 +163,7 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
     if unknown:
         remedy = hint(unknown[0], KEYS, otherwise=_EXAMPLE)
         raise UsageError(f"{where}: unknown key {unknown[0]}", remedy=remedy)
-    agent = _agent(where, table.get("agent"))
+    agent = _agent(where, table.get("agent", str(SshAddress(name))))
     texts = table.get("addresses", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{where}: addresses: not a list of texts", remedy=_EXAMPLE)
@@ -123,10 +172,9 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
     return Endpoint(host=name, agent=str(agent), addresses=_addresses(where, texts))
 
 
-def _agent(where: str, text: object) -> UnixAddress | TcpAddress:
+def _agent(where: str, text: object) -> AgentAddress:
     if not isinstance(text, str):
-        fault = "missing" if text is None else "not a text"
-        raise UsageError(f"{where}: agent: {fault}", remedy=_EXAMPLE)
+        raise UsageError(f"{where}: agent: not a text", remedy=_EXAMPLE)
     try:
         address = parse(text)
     except UsageError as error:

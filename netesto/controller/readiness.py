@@ -4,10 +4,10 @@
 warning does not.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import netesto
 from netesto.controller import preflight
@@ -49,6 +49,10 @@ _PACKAGES = {
     "ethtool": "ethtool", "ip": "iproute2", "ping": "iputils-ping", "tc": "iproute2",
     "tcpdump": "tcpdump",
 }  # fmt: skip
+
+
+# The addresses to which each host tries the path, when the addresses of all hosts are known.
+Peers: TypeAlias = Callable[[Inventory], Mapping[str, Sequence[Address]]]
 
 
 @dataclass(frozen=True, slots=True)

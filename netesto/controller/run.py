@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from netesto import traffic, units
@@ -13,11 +13,11 @@ from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.controller.readiness import Visited
+from netesto.controller.readiness import Peers, Visited
 from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError, NetestoError
 from netesto.language import ports
-from netesto.model import Address, CaptureRequest, Endpoint, Event, FileEntry
+from netesto.model import CaptureRequest, Event, FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -77,20 +77,32 @@ class Run:
         """Hold all hosts of the inventory at once. AgentError names the first that fails."""
         await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
 
-    async def open_and_examine(self, peers: Mapping[str, Sequence[Address]]) -> list[Visited]:
+    async def open_and_examine(self, peers: Peers) -> list[Visited]:
         """Hold all hosts of the inventory at once, and ask each what may be wrong there and on the
         paths to its `peers`. Errors are among what is told."""
 
-        async def examined(endpoint: Endpoint) -> Visited:
+        async def opened(name: str) -> NetestoError | None:
             try:
-                host = await self.host(endpoint.host)
-                state = await host.agent.examine(peers[endpoint.host])
+                await self.host(name)
             except NetestoError as error:
-                return Visited(endpoint=endpoint, error=error)
+                return error
+            return None
+
+        async def examined(name: str, error: NetestoError | None) -> Visited:
+            endpoint = self.inventory.endpoints[name]
+            try:
+                if error is not None:
+                    raise error
+                host = await self.host(name)
+                state = await host.agent.examine(wanted[name])
+            except NetestoError as reason:
+                return Visited(endpoint=endpoint, error=reason)
             return Visited(endpoint=endpoint, info=host.info, clock=host.offset, state=state)
 
-        endpoints = self.inventory.endpoints.values()
-        return list(await asyncio.gather(*map(examined, endpoints)))
+        names = [*self.inventory.endpoints]
+        errors = await asyncio.gather(*map(opened, names))
+        wanted = peers(self.inventory)
+        return list(await asyncio.gather(*map(examined, names, errors)))
 
     async def host(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`; opened when first needed."""
@@ -112,6 +124,7 @@ class Run:
                 del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
                 await connection.close()
                 raise
+            connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
         return connection
 
     async def close(self, name: str) -> None:

@@ -1,14 +1,14 @@
 """Ask agents what they and their hosts are, all at once and without holding them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
 
 from netesto.collectors.clock import Clock
 from netesto.controller.host import Connect, clock_offset
 from netesto.controller.inventory import Inventory
-from netesto.controller.readiness import Visited
+from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentError, NetestoError
-from netesto.model import Address, Endpoint
 
 # A dead host costs no more; one that is only slow is not measured well either.
 VISIT_S = 3.0
@@ -17,35 +17,49 @@ VISIT_S = 3.0
 CLOCKS_AT_ONCE = 8
 
 
-async def visit(
-    inventory: Inventory, peers: Mapping[str, Sequence[Address]], *, connect: Connect
-) -> list[Visited]:
-    """What every host of the inventory is now, within VISIT_S; each tries the paths to its `peers`.
-    Errors are among what is told."""
-    clock, turns = Clock(), asyncio.Semaphore(CLOCKS_AT_ONCE)
-    return list(
-        await asyncio.gather(
-            *(
-                _visit(endpoint, peers[endpoint.host], connect, clock, turns)
-                for endpoint in inventory.endpoints.values()
-            )
-        )
+async def visit(inventory: Inventory, peers: Peers, *, connect: Connect) -> list[Visited]:
+    """What every host of the inventory is now; each tries the paths to its `peers`. Errors are
+    among what is told. A host has VISIT_S until it is known, and as long to answer the rest."""
+    names = [*inventory.endpoints]
+    one = functools.partial(
+        _visit,
+        inventory=inventory,
+        peers=peers,
+        connect=connect,
+        known=asyncio.Barrier(len(names)),
+        clock=Clock(),
+        turns=asyncio.Semaphore(CLOCKS_AT_ONCE),
     )
+    return list(await asyncio.gather(*map(one, names)))
 
 
 async def _visit(
-    endpoint: Endpoint,
-    peers: Sequence[Address],
+    name: str,
+    *,
+    inventory: Inventory,
+    peers: Peers,
     connect: Connect,
+    known: asyncio.Barrier,
     clock: Clock,
     turns: asyncio.Semaphore,
 ) -> Visited:
+    endpoint = inventory.endpoints[name]
     try:
-        async with asyncio.timeout(VISIT_S), await connect(endpoint) as agent:
-            info = await agent.info()
-            state = await agent.examine(peers)
-            async with turns:
-                offset = await clock_offset(agent, clock)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(VISIT_S):
+                    agent = await stack.enter_async_context(await connect(endpoint))
+                    info = await agent.info()
+                    endpoint = inventory.learn(name, info.addresses)
+            except Exception:
+                await known.wait()
+                raise
+            # Where traffic goes is known when all hosts are.
+            await known.wait()
+            async with asyncio.timeout(VISIT_S):
+                state = await agent.examine(peers(inventory)[name])
+                async with turns:
+                    offset = await clock_offset(agent, clock)
     except TimeoutError:
         reason = f"agent unreachable at {endpoint.agent}: no answer within {VISIT_S:g} s"
         remedy = "Is the host up, and its agent running?"

@@ -187,8 +187,7 @@ def command(
         # Losses and jitter: see repeatable.h.
         f"netesto.chance={seed}",
     )
-    return [
-        *("setpriv", "--pdeathsig", "TERM", "--"),
+    argv = [
         *launcher,
         str(kernel.path),
         f"mem={memory_mb}M",
@@ -202,6 +201,7 @@ def command(
         f"init={Path(sys.executable).resolve()}",
         *("--", "-I", "-S", inside.__file__),
     ]
+    return process.tethered(argv)
 
 
 # --- the guest as a process ----------------------------------------------------------------------

@@ -277,8 +277,7 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
     The kernel's release ends with the beginning of the key: what names the release (uname, hosts in
     a manifest) names the build. make ends with its starter, also after kill -9.
     """
-    return [
-        *("setpriv", "--pdeathsig", "TERM", "--"),
+    argv = [
         "nice",
         "make",
         "--directory",
@@ -291,6 +290,7 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
         *kernelconfig.SEED_FLAGS,
         *kernelconfig.BUILD_NAMES,
     ]
+    return process.tethered(argv)
 
 
 def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress) -> Path:

@@ -196,11 +196,7 @@ class SideBySide:
     async def _carry_out(self, task: Task, lock: int, cpu: int) -> int:
         durable.make_folder(task.folder)
         job = await process.start(
-            [
-                *("setpriv", "--pdeathsig", "TERM", "--"),
-                *("taskset", "--cpu-list", str(cpu)),
-                *self._guests.command(task),
-            ],
+            process.tethered(["taskset", "--cpu-list", str(cpu), *self._guests.command(task)]),
             stdout=task.folder / "stdout",
             stderr=task.folder / "stderr",
             pass_fds=[lock],

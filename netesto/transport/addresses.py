@@ -1,9 +1,10 @@
-"""The address of an agent as text: `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`."""
+"""The address of an agent as text: `ssh://[USER@]HOST`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`."""
 
 import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.model import Address
@@ -17,6 +18,19 @@ _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 # Without a zone, or with one that can be the name of an interface.
 _ZONE = re.compile(r"[^%]*(?:%[^\s%/\[\]]{1,15})?")
 _IPV6_EXAMPLE = "[2001:db8::1]:12870"
+
+# Where an agent listens, unless it is told otherwise.
+AGENT_SOCKET = Path("/run/netesto/agent.sock")
+
+_SSH = re.compile(
+    r"ssh://(?:(?P<user>[^@/]*)@)?(?P<host>\[[^]/]*\]|[^:/]*)(?::(?P<port>[^/]*))?(?P<path>/.*)?"
+)
+_SSH_EXAMPLE = "ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]"
+
+# Neither may be taken for an option of ssh, nor may it mean anything to a shell or to ssh_config.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
+_SSH_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SOCKET = re.compile(r"/[A-Za-z0-9_./+,@=-]+")
 
 # sun_path holds 108 bytes with its NUL; a longer path fails only at bind(), without the reason.
 SOCKET_PATH_MAX_BYTES = 107
@@ -41,9 +55,34 @@ class TcpAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse(text: str) -> UnixAddress | TcpAddress:
-    """Read `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`, or a HOST alone (port 12870), which may be an
-    IPv6 address without brackets. UsageError for anything else."""
+@dataclass(frozen=True, slots=True)
+class SshAddress:
+    """The Unix socket `path` on a host that the user's ssh reaches: `host` is what ssh is asked
+    for, a name in ssh_config included, without the brackets of an IPv6 address. "" and None: what
+    ssh_config says."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    path: Path = AGENT_SOCKET
+
+    def __str__(self) -> str:
+        user = f"{self.user}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = f":{self.port}" if self.port is not None else ""
+        path = str(self.path) if self.path != AGENT_SOCKET else ""
+        return f"ssh://{user}{host}{port}{path}"
+
+
+AgentAddress: TypeAlias = SshAddress | UnixAddress | TcpAddress
+
+
+def parse(text: str) -> AgentAddress:
+    """Read `ssh://[USER@]HOST[:PORT][/PATH]`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`, or a HOST
+    alone (port 12870), which may be an IPv6 address without brackets. UsageError for anything
+    else."""
+    if text.startswith("ssh:"):
+        return _parse_ssh(text)
     if text.startswith("unix:"):
         return _parse_unix(text)
     if text.startswith("["):
@@ -87,12 +126,38 @@ def _is_ipv6(text: str) -> bool:
     return _is_address(text, IPv6Address) and _ZONE.fullmatch(text) is not None
 
 
+def _parse_ssh(text: str) -> SshAddress:
+    match = _SSH.fullmatch(text)
+    if match is None:
+        raise _invalid(text, _SSH_EXAMPLE)
+    user, host, port, path = match["user"], match["host"], match["port"], match["path"]
+    if user is not None and _USER.fullmatch(user) is None:
+        raise UsageError(f"{text!r}: invalid user name {user!r}", remedy=f"Write {_SSH_EXAMPLE}.")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not (_is_ipv6(bare) if bare != host else _SSH_HOST.fullmatch(host)):
+        raise UsageError(f"{text!r}: invalid host {host!r}", remedy=f"Write {_SSH_EXAMPLE}.")
+    number = None if port is None else _port(port, text)
+    if number == 0:
+        raise UsageError(f"{text!r}: invalid port '0'", remedy="A port is 1 to 65535.")
+    if path in {None, "/"}:
+        return SshAddress(bare, user or "", number)
+    if _SOCKET.fullmatch(path) is None or path.endswith("/"):
+        raise UsageError(
+            f"{text!r}: invalid path of a socket {path!r}",
+            remedy="It is an absolute path of letters, digits and -_./+,@=.",
+        )
+    return SshAddress(bare, user or "", number, socket_path(path))
+
+
 def _parse_unix(text: str) -> UnixAddress:
     path = text.removeprefix("unix:")
     if not path:
-        raise UsageError(
-            f"{text!r}: no path of a socket", remedy="Write unix:/run/netesto/agent.sock."
-        )
+        raise UsageError(f"{text!r}: no path of a socket", remedy=f"Write unix:{AGENT_SOCKET}.")
+    return UnixAddress(socket_path(path))
+
+
+def socket_path(path: str) -> Path:
+    """The absolute path. UsageError if no socket can have it."""
     absolute = Path(path).absolute()
     length = len(str(absolute).encode())
     if length > SOCKET_PATH_MAX_BYTES:
@@ -101,4 +166,4 @@ def _parse_unix(text: str) -> UnixAddress:
             f" {SOCKET_PATH_MAX_BYTES}",
             remedy="Use a shorter folder, such as /run/netesto.",
         )
-    return UnixAddress(absolute)
+    return absolute

@@ -26,7 +26,8 @@ from netesto.model import (
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import addresses, channel, codec, faults, versions
-from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.addresses import SshAddress, TcpAddress, UnixAddress
+from netesto.transport.ssh import Tunnel
 
 Message = TypeVar("Message")
 
@@ -50,12 +51,19 @@ _HOLD_S = 60.0
 
 
 async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
-    """Reach the agent of `host` at `unix:PATH` or `HOST:PORT`.
+    """Reach the agent of `host` at its address (transport.addresses), through a tunnel of its own
+    if that is one of ssh.
 
     Returns when the agent has answered. AgentError at once if none listens there, or after
-    `timeout` seconds without an answer; UsageError if the address is invalid.
+    `timeout` seconds without an answer, or without a tunnel; UsageError if the address is invalid.
     """
-    client = AgentClient(addresses.parse(address), host=host)
+    found = addresses.parse(address)
+    tunnel: Tunnel | None = None
+    if isinstance(found, SshAddress):
+        tunnel = Tunnel(found, host=host)
+        await tunnel.open(timeout=timeout)
+        found = tunnel.local
+    client = AgentClient(found, host=host, tunnel=tunnel)
     try:
         await client.reach(timeout=timeout)
     except BaseException:
@@ -65,11 +73,15 @@ async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
 
 
 class AgentClient:
-    """An agent at the other end of a connection. Close it, or use it with `async with`."""
+    """An agent at the other end of a connection, which may lead through a tunnel. Close it, or use
+    it with `async with`."""
 
-    def __init__(self, address: UnixAddress | TcpAddress, *, host: str) -> None:
+    def __init__(
+        self, address: UnixAddress | TcpAddress, *, host: str, tunnel: Tunnel | None = None
+    ) -> None:
         self.host = host
         self._address = address
+        self._tunnel = tunnel
         target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
         self._channel = grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS)
         self._stub: Any = pb_grpc.AgentStub(self._channel)  # type: ignore[no-untyped-call]  # generated code has no types
@@ -84,6 +96,8 @@ class AgentClient:
     async def close(self) -> None:
         """Close the connection, which ends the hold, if there is one."""
         await self._channel.close()
+        if self._tunnel is not None:
+            await self._tunnel.close()
 
     async def reach(self, *, timeout: float) -> HostInfo:
         """`info`, with errors that say why no agent answers at the address, or that it is of
@@ -94,12 +108,15 @@ class AgentClient:
             match error.code():
                 case grpc.StatusCode.DEADLINE_EXCEEDED:
                     reason = f"no answer within {timeout:g} s"
+                case grpc.StatusCode.UNAVAILABLE if self._tunnel is not None:
+                    raise await self._tunnel.unreachable() from None
                 case grpc.StatusCode.UNAVAILABLE:
                     reason = _cause(error.details() or "")
                 case _:
                     self._raise(error)
             raise AgentError(
-                f"agent unreachable at {self._address}: {reason}",
+                f"agent unreachable at {self._tunnel.address if self._tunnel else self._address}:"
+                f" {reason}",
                 host=self.host,
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
@@ -238,7 +255,8 @@ class AgentClient:
                 faults.throw(codec.decode_fault(value), host=self.host)
         match error.code():
             case grpc.StatusCode.UNAVAILABLE:
-                message = f"connection lost: {_cause(error.details() or '')}"
+                words = self._tunnel.last_words() if self._tunnel is not None else ""
+                message = f"connection lost: {words or _cause(error.details() or '')}"
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 message = "no answer in time"
             case code:

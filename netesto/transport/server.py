@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable
@@ -48,17 +49,25 @@ class AgentServer:
         pb_grpc.add_AgentServicer_to_server(_Servicer(gate, admits), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
         self._sockets: list[Path] = []
 
-    def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
-        """Add an address before `start`; TCP port 0 is replaced by a free one. UsageError if the
-        address cannot be used."""
+    def listen(
+        self, address: UnixAddress | TcpAddress, *, group: int | None = None
+    ) -> UnixAddress | TcpAddress:
+        """Add an address before `start`; TCP port 0 is replaced by a free one. A Unix socket is for
+        our user, and for `group`. UsageError if the address cannot be used."""
         if isinstance(address, UnixAddress):
             _remove_dead_socket(address.path)
+        # The socket is nobody else's from the start, not only after chmod.
+        mask = os.umask(0o177)
         try:
             port = self._server.add_insecure_port(str(address))
         except RuntimeError:
             raise UsageError(f"cannot listen on {address}: {_why_not(address)}") from None
+        finally:
+            os.umask(mask)
         if isinstance(address, UnixAddress):
-            address.path.chmod(0o600)
+            if group is not None:
+                os.chown(address.path, -1, group)
+            address.path.chmod(0o600 if group is None else 0o660)
             self._sockets.append(address.path)
             return address
         return TcpAddress(address.host, port)

@@ -1,45 +1,97 @@
+import os
+import stat
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
 
-from netesto.agent.access import Clients, listen_address, parse_clients, read_clients
+from netesto.agent.access import (
+    Clients,
+    listen_address,
+    parse_clients,
+    prepare_folder,
+    read_clients,
+)
 from netesto.errors import UsageError
 from netesto.transport.addresses import TcpAddress, UnixAddress
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+def test_an_agent_listens_on_a_unix_socket():
+    address = listen_address("unix:/run/a.sock", insecure=False)
+    assert address == UnixAddress(Path("/run/a.sock"))
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:99", "[::1]:99", "0.0.0.0:99", "192.0.2.1:99"])
+def test_an_agent_listens_on_no_port_loopback_included(text: str):
+    with pytest.raises(UsageError) as caught:
+        listen_address(text, insecure=False)
+    assert str(caught.value) == (
+        f"cannot listen on {text}: everybody who reaches a port could use the agent\n"
+        "Listen on unix:/run/netesto/agent.sock; controllers reach it through ssh. --insecure"
+        " listens on the port all the same."
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("127.0.0.1:99", TcpAddress("127.0.0.1", 99)),
-        ("127.8.8.8:99", TcpAddress("127.8.8.8", 99)),
-        ("[::1]:99", TcpAddress("::1", 99)),
+        ("[::]:99", TcpAddress("::", 99)),
         ("localhost", TcpAddress("127.0.0.1", 12870)),
-        ("unix:/tmp/a.sock", UnixAddress(Path("/tmp/a.sock"))),
     ],
 )
-def test_agent_listens_where_only_this_host_comes(text: str, address):
-    assert listen_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["0.0.0.0:99", "[::]:99", "192.0.2.1:99", "[2001:db8::1]:99"])
-def test_agent_does_not_listen_to_the_network(text: str):
-    with pytest.raises(UsageError) as caught:
-        listen_address(text)
-    assert str(caught.value) == (
-        f"cannot listen on {text}: until enrolment and TLS exist, an agent listens on loopback or"
-        " a Unix socket\nReach it through ssh: ssh -L 12870:127.0.0.1:12870 HOST"
-    )
+def test_an_insecure_agent_listens_on_a_port(text: str, address):
+    assert listen_address(text, insecure=True) == address
 
 
 def test_name_is_no_address_to_listen_on():
     with pytest.raises(UsageError) as caught:
-        listen_address("h1.example.net:99")
+        listen_address("h1.example.net:99", insecure=True)
     assert str(caught.value) == (
         "cannot listen on h1.example.net:99: invalid address 'h1.example.net'\n"
         "Write an address of this host, such as 127.0.0.1."
+    )
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+@pytest.mark.parametrize("mask", [0, 0o077, 0o777])
+def test_the_folder_of_a_socket_is_made_for_its_user_alone(tmp_path: Path, mask: int):
+    before = os.umask(mask)
+    try:
+        prepare_folder(tmp_path / "run", None)
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "run") == 0o700
+
+
+def test_the_folder_of_a_socket_is_opened_to_a_group_and_closed_again(tmp_path: Path):
+    folder, group = tmp_path / "run", os.getgid()
+    modes = []
+    for each in (None, group, None):
+        prepare_folder(folder, each)
+        modes.append(mode(folder))
+    assert modes == [0o700, 0o750, 0o700]
+
+
+def test_a_folder_that_everybody_may_pass_stays_so(tmp_path: Path):
+    tmp_path.chmod(0o755)
+    prepare_folder(tmp_path, os.getgid())
+    assert mode(tmp_path) == 0o755
+
+
+@pytest.mark.parametrize("writable", [0o770, 0o1777, 0o702])
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, writable: int):
+    tmp_path.chmod(writable)
+    with pytest.raises(UsageError) as caught:
+        prepare_folder(tmp_path, None)
+    tmp_path.chmod(0o700)
+    assert str(caught.value) == (
+        f"{tmp_path}: others can write to this folder, and replace a socket in it\nListen in a"
+        f" folder that only you can write to, such as /run/netesto, or: chmod go-w {tmp_path}"
     )
 
 

@@ -388,10 +388,15 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "no address to listen on"),
-        (["--listen", "192.0.2.1:0"], "cannot listen on 192.0.2.1:0: until enrolment and TLS"),
-        (["--listen", "h1:0"], "cannot listen on h1:0: invalid address 'h1'"),
-        (["--listen", "unix:/no/such/folder/s"], "unix:/no/such/folder/s: no folder"),
+        (["--listen", "127.0.0.1:0"], "cannot listen on 127.0.0.1:0: everybody who reaches a port"),
+        (["--listen", "h1:0", "--insecure"], "cannot listen on h1:0: invalid address 'h1'"),
+        (["--listen", "ssh://h1"], "cannot listen on ssh://h1: ssh is how a controller"),
+        (
+            ["--listen", "unix:/no/such/folder/s"],
+            "cannot listen in /no/such/folder: No such file or directory",
+        ),
+        (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
+        (["--group", "no-such"], "group = 'no-such': no such group here"),
         (["--config", "/no/agent.toml"], "/no/agent.toml: No such file or directory"),
     ],
 )

@@ -187,9 +187,7 @@ def test_what_no_host_could_do(folder, capsys, command, line, column, message):
 
 @EVERY_COMMAND
 def test_host_outside_of_the_inventory(folder, capsys, command):
-    (folder / "hosts.toml").write_text(
-        '[h1]\nagent = "192.0.2.1:12870"\naddresses = ["192.0.2.1"]\n'
-    )
+    (folder / "hosts.toml").write_text('[h1]\nagent = "ssh://h1"\naddresses = ["192.0.2.1"]\n')
     (folder / "a.nts").write_text("DO_SERVER host=h1\nDO_SERVER host=h2\n")
     status = cli.main([*command, "--hosts", "hosts.toml", "a.nts"])
     assert (status, said(capsys, "a.nts:2:11")) == (2, ["a.nts:2:11: unknown host h2"])

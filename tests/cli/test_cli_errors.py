@@ -189,7 +189,9 @@ def test_an_argument_that_is_missing_shows_the_usage(capsys):
     "words",
     [
         ("--lab", "nosuch"),
-        ("--hosts", "nosuch"),
+        ("--hosts", "no/such"),
+        ("--hosts", "nosuch.toml"),
+        ("--hosts=-v",),
         ("--map", "a="),
         ("--lib", "nosuch"),
         ("--fields", "nosuch"),

@@ -81,7 +81,7 @@ def test_list_shows_agents_and_addresses(tmp_path, capsys):
 def test_check_names_every_host_that_cannot_be_used(tmp_path, capsys, agent, closed_port):
     first = tmp_path / "none"
     file = hosts_file(tmp_path, f"127.0.0.1:{closed_port}", agent, f"unix:{first}")
-    status = cli.main(["hosts", "check", "-f", "json", file])
+    status = cli.main(["hosts", "check", "--insecure", "-f", "json", file])
     document = json.loads(capsys.readouterr().out)
     wrong = [(each["host"], each["message"]) for each in document["problems"]]
     assert (status, [entry for entry in wrong if "unreachable" in entry[1]]) == (

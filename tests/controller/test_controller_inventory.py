@@ -53,10 +53,55 @@ def test_a_map_to_a_host_that_is_not_there_is_refused():
 
 def test_a_hosts_file_names_agents_and_addresses(tmp_path: Path):
     path = tmp_path / "hosts.toml"
-    path.write_text('[h1]\nagent = "127.0.0.1:7"\naddresses = ["127.0.0.1", "::1"]\n')
+    path.write_text('[h1]\nagent = "ssh://ann@h1:7/s"\naddresses = ["127.0.0.1", "::1"]\n')
     addresses = {4: ip_address("127.0.0.1"), 6: ip_address("::1")}
-    expected = {"h1": Endpoint(host="h1", agent="127.0.0.1:7", addresses=addresses)}
-    assert load(path).endpoints == expected
+    expected = {"h1": Endpoint(host="h1", agent="ssh://ann@h1:7/s", addresses=addresses)}
+    assert load(str(path)).endpoints == expected
+
+
+def test_ssh_reaches_the_agent_of_a_host_by_the_name_of_its_table(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_text('["h1.net"]\n["2001:db8::1"]\n')
+    expected = {"h1.net": "ssh://h1.net", "2001:db8::1": "ssh://[2001:db8::1]"}
+    assert {name: each.agent for name, each in load(str(path)).endpoints.items()} == expected
+
+
+def test_hosts_are_named_without_a_file():
+    expected = {
+        "h1": Endpoint(host="h1", agent="ssh://h1"),
+        "h2": Endpoint(host="h2", agent="ssh://root@h2:2222"),
+        "::1": Endpoint(host="::1", agent="ssh://[::1]"),
+    }
+    assert load("h1, root@h2:2222,[::1]").endpoints == expected
+
+
+def test_what_exists_is_a_file_and_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("h1").write_text("[h2]\n")
+    assert [*load("h1").endpoints] == ["h2"]
+
+
+@pytest.mark.parametrize("text", ["", "h1,", "-v", "h1,-oProxyCommand=x", "no/such", "h 1", "h1:0"])
+def test_a_list_of_hosts_with_something_else_is_refused(text: str):
+    with pytest.raises(UsageError, match="is neither a hosts file nor a host"):
+        load(text)
+
+
+def test_a_host_that_is_named_twice_is_refused():
+    with pytest.raises(UsageError, match="h1,root@h1: host h1 is named twice"):
+        load("h1,root@h1")
+
+
+def test_an_agent_on_a_port_is_refused_loopback_included(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_text('[h1]\nagent = "127.0.0.1:7"\n')
+    with pytest.raises(UsageError) as caught:
+        load(str(path))
+    assert str(caught.value) == (
+        f"{path}: host h1: agent: everybody who reaches 127.0.0.1:7 could use the agent, and pose"
+        ' as it\nWrite agent = "ssh://h1". --insecure uses the port all the same: for networks'
+        " where nobody else is, on either machine."
+    )
 
 
 def test_an_agent_without_a_port_has_the_default_port(tmp_path: Path):
@@ -64,14 +109,14 @@ def test_an_agent_without_a_port_has_the_default_port(tmp_path: Path):
     path.write_text('[h1]\nagent = "127.0.0.1"\n')
     addresses = {4: ip_address("127.0.0.1")}
     expected = {"h1": Endpoint(host="h1", agent="127.0.0.1:12870", addresses=addresses)}
-    assert load(path).endpoints == expected
+    assert load(str(path), insecure=True).endpoints == expected
 
 
 def refused(tmp_path: Path, text: str) -> str:
     path = tmp_path / "hosts.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
-        load(path)
+        load(str(path), insecure=True)
     return str(caught.value).splitlines()[0].removeprefix(f"{path}: ")
 
 
@@ -79,7 +124,7 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
     path = tmp_path / "hosts.toml"
     path.write_text('[h1]\nagent = "2001:db8::1"\n[h2]\nagent = "[2001:db8::2]:7"\n')
     one, two = (ip_address(f"2001:db8::{number}") for number in (1, 2))
-    assert load(path).endpoints == {
+    assert load(str(path), insecure=True).endpoints == {
         "h1": Endpoint(host="h1", agent="[2001:db8::1]:12870", addresses={6: one}),
         "h2": Endpoint(host="h2", agent="[2001:db8::2]:7", addresses={6: two}),
     }
@@ -90,7 +135,7 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
     [
         ("", "names no host"),
         ("h1 = 7\n", "h1 is not a table"),
-        ("[h1]\n", "host h1: agent: missing"),
+        ("[-v]\n", "host -v: agent: 'ssh://-v': invalid host '-v'"),
         ("[h1]\nagent = 7\n", "host h1: agent: not a text"),
         ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': invalid port 'b'"),
         ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: invalid port '0'"),
@@ -117,18 +162,18 @@ def test_a_hosts_file_in_another_encoding_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
     path.write_bytes(b'[h1]\nagent = "\xe4"\n')
     with pytest.raises(UsageError, match="not UTF-8 text"):
-        load(path)
+        load(str(path))
 
 
 def test_a_hosts_file_with_an_unknown_key_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
     path.write_text('[h1]\nagent = "127.0.0.1"\nadress = "127.0.0.1"\n')
     with pytest.raises(UsageError, match="host h1: unknown key adress"):
-        load(path)
+        load(str(path))
 
 
 def test_a_hosts_file_that_is_no_toml_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
     path.write_text("h1: 127.0.0.1\n")
     with pytest.raises(UsageError, match="not TOML"):
-        load(path)
+        load(str(path))

@@ -17,9 +17,9 @@ TEXT = (FOLDER / "docs" / "hosts.md").read_text(encoding="utf-8")
 EXAMPLE = found(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[1]
 
 
-def endpoint(name, number):
+def endpoint(name, number, agent):
     addresses = {4: ip_address(f"192.0.2.{number}"), 6: ip_address(f"2001:db8::{number}")}
-    return Endpoint(host=name, agent=f"127.0.0.1:{12869 + number}", addresses=addresses)
+    return Endpoint(host=name, agent=agent, addresses=addresses)
 
 
 @pytest.fixture
@@ -30,18 +30,21 @@ def example(tmp_path):
 
 
 def test_the_hosts_file_of_the_page_is_read_as_it_says(example):
-    hosts = [endpoint("host1", 1), endpoint("host2.example.net", 2)]
-    assert inventory.load(example).endpoints == {each.host: each for each in hosts}
+    hosts = [
+        endpoint("host1", 1, "ssh://root@host1"),
+        endpoint("host2.example.net", 2, "ssh://host2.example.net"),
+    ]
+    assert inventory.load(str(example)).endpoints == {each.host: each for each in hosts}
 
 
 def test_the_hosts_file_to_copy_is_sound():
-    hosts = [endpoint("host1", 1), endpoint("host2", 2)]
-    found = inventory.load(FOLDER / "local" / "hosts.toml").endpoints
+    hosts = [endpoint(name, n, f"ssh://root@{name}") for n, name in ((1, "host1"), (2, "host2"))]
+    found = inventory.load(str(FOLDER / "local" / "hosts.toml")).endpoints
     assert found == {each.host: each for each in hosts}
 
 
 def test_a_script_with_a_suffix_finds_the_hosts_of_the_page_with_it_and_without(example):
-    found = inventory.load(example).with_suffixes({"example.net"})
+    found = inventory.load(str(example)).with_suffixes({"example.net"})
     hosts = [found.find(name).host for name in ("host1.example.net", "host2.example.net")]
     assert hosts == ["host1", "host2.example.net"]
 
@@ -54,5 +57,5 @@ def test_the_command_that_lists_the_file_shows_it(example, capsys):
     status = main(["hosts", "list", str(example)])
     assert (status, capsys.readouterr().out.split()[-4:]) == (
         OK,
-        ["host2.example.net", "127.0.0.1:12871", "192.0.2.2", "2001:db8::2"],
+        ["host2.example.net", "ssh://host2.example.net", "192.0.2.2", "2001:db8::2"],
     )

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.transport.addresses import TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import SshAddress, TcpAddress, UnixAddress, parse
+
+A = Path("/run/n/a")
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,11 @@ from netesto.transport.addresses import TcpAddress, UnixAddress, parse
         ("fe80::1%eth0", TcpAddress("fe80::1%eth0", 12870)),
         ("[fe80::1%eth0]:99", TcpAddress("fe80::1%eth0", 99)),
         ("::ffff:192.0.2.1", TcpAddress("::ffff:192.0.2.1", 12870)),
+        ("ssh://h1", SshAddress("h1")),
+        ("ssh://h1/", SshAddress("h1")),
+        ("ssh://ann@h1.example.net:2222/run/n/a", SshAddress("h1.example.net", "ann", 2222, A)),
+        ("ssh://[2001:db8::1]:22", SshAddress("2001:db8::1", "", 22)),
+        ("ssh://root@[fe80::1%eth0]", SshAddress("fe80::1%eth0", "root")),
     ],
 )
 def test_address_is_read(text, address):
@@ -31,6 +38,10 @@ def test_address_is_read(text, address):
 
 def test_relative_socket_is_below_the_working_directory():
     assert parse("unix:a.sock") == UnixAddress(Path.cwd() / "a.sock")
+
+
+WRITE_SSH = "Write ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]."
+WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
 
 
 @pytest.mark.parametrize(
@@ -47,6 +58,26 @@ def test_relative_socket_is_below_the_working_directory():
         ("[::1", "invalid agent address '[::1'\nWrite [2001:db8::1]:12870."),
         ("[::1]99", "invalid agent address '[::1]99'\nWrite [2001:db8::1]:12870."),
         ("[h1]:99", "invalid agent address '[h1]:99'\nWrite [2001:db8::1]:12870."),
+        ("ssh:h1", "invalid agent address 'ssh:h1'\n" + WRITE_SSH),
+        ("ssh://", "'ssh://': invalid host ''\n" + WRITE_SSH),
+        (
+            "ssh://-oProxyCommand=x",
+            "'ssh://-oProxyCommand=x': invalid host '-oProxyCommand=x'\n" + WRITE_SSH,
+        ),
+        ("ssh://-v@h1", "'ssh://-v@h1': invalid user name '-v'\n" + WRITE_SSH),
+        ("ssh://@h1", "'ssh://@h1': invalid user name ''\n" + WRITE_SSH),
+        ("ssh://a b@h1", "'ssh://a b@h1': invalid user name 'a b'\n" + WRITE_SSH),
+        ("ssh://h$x", "'ssh://h$x': invalid host 'h$x'\n" + WRITE_SSH),
+        ("ssh://2001:db8::1", "'ssh://2001:db8::1': invalid port 'db8::1'\nA port is 1 to 65535."),
+        ("ssh://[-v]", "'ssh://[-v]': invalid host '[-v]'\n" + WRITE_SSH),
+        ("ssh://h1:0", "'ssh://h1:0': invalid port '0'\nA port is 1 to 65535."),
+        ("ssh://h1:", "'ssh://h1:': invalid port ''\nA port is 1 to 65535."),
+        ("ssh://h1/a:b", "'ssh://h1/a:b': invalid path of a socket '/a:b'\n" + WRITE_PATH),
+        (
+            "ssh://h1/$HOME/a",
+            "'ssh://h1/$HOME/a': invalid path of a socket '/$HOME/a'\n" + WRITE_PATH,
+        ),
+        ("ssh://h1/a/", "'ssh://h1/a/': invalid path of a socket '/a/'\n" + WRITE_PATH),
         (
             "2001:db8::1:12870",
             "invalid agent address '2001:db8::1:12870'\nWrite [2001:db8::1]:12870.",
@@ -78,4 +109,15 @@ def test_socket_path_of_108_bytes_is_refused():
 @given(st.sampled_from(["h1", "192.0.2.1", "2001:db8::1", "fe80::1%eth0"]), st.integers(0, 65535))
 def test_address_reads_what_it_prints(host, port):
     address = TcpAddress(host, port)
+    assert parse(str(address)) == address
+
+
+@given(
+    st.sampled_from(["h1", "192.0.2.1", "2001:db8::1", "fe80::1%eth0"]),
+    st.sampled_from(["", "ann"]),
+    st.none() | st.integers(1, 65535),
+    st.sampled_from([A, Path("/run/netesto/agent.sock")]),
+)
+def test_address_of_ssh_reads_what_it_prints(host, user, port, path):
+    address = SshAddress(host, user, port, path)
     assert parse(str(address)) == address

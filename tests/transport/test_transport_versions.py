@@ -14,7 +14,8 @@ import netesto
 from netesto.errors import AgentError
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import addresses, channel, codec, versions
+from netesto.transport import channel, codec, versions
+from netesto.transport.addresses import UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
@@ -44,7 +45,7 @@ async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
 async def ours(folder: Path, service: RecordingService):
     """Our agent, and a stub that calls it as another program would."""
     server = AgentServer(Gate(service))
-    address = server.listen(addresses.parse(f"unix:{folder}/agent.sock"))
+    address = server.listen(UnixAddress(folder / "agent.sock"))
     await server.start()
     async with grpc.aio.insecure_channel(str(address)) as wire:
         stub: Any = pb_grpc.AgentStub(wire)

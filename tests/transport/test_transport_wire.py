@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from recording_service import HELD, INFO, RecordingService
 
+from netesto.agent.access import listen_address
 from netesto.errors import AgentError, UsageError
-from netesto.transport import addresses
-from netesto.transport.addresses import UnixAddress
+from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer, peer_address
@@ -20,7 +20,7 @@ DEADLINE_S = 20
 def server_at(address: str, service: RecordingService | None = None):
     """A server that is not started yet, and the address it got."""
     server = AgentServer(Gate(service or RecordingService()))
-    return server, server.listen(addresses.parse(address))
+    return server, server.listen(listen_address(address, insecure=True))
 
 
 def names_in(folder: Path) -> list[str]:
@@ -153,7 +153,7 @@ async def test_folder_that_is_not_there_is_told(tmp_path: Path):
 
 async def test_peer_that_is_not_admitted_is_refused():
     server = AgentServer(Gate(RecordingService()), admits=lambda address: address.version == 6)
-    address = server.listen(addresses.parse("127.0.0.1:0"))
+    address = server.listen(TcpAddress("127.0.0.1", 0))
     await server.start()
     with pytest.raises(AgentError) as caught:
         await connect(str(address), host="h1", timeout=DEADLINE_S)

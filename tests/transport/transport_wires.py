@@ -7,7 +7,7 @@ from typing import TypeAlias
 from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
-from netesto.transport import addresses
+from netesto.agent.access import listen_address
 from netesto.transport.base import Agent
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
@@ -30,7 +30,7 @@ async def in_memory(service: RecordingService) -> AsyncIterator[Connect]:
 @contextlib.asynccontextmanager
 async def serving(service: RecordingService, address: str) -> AsyncIterator[Connect]:
     server = AgentServer(Gate(service))
-    reached = server.listen(addresses.parse(address))
+    reached = server.listen(listen_address(address, insecure=True))
     await server.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(server.stop)

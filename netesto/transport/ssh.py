@@ -1,0 +1,249 @@
+"""Tunnels to the Unix sockets of agents: one process of the user's own ssh for each host.
+
+    tunnel = Tunnel(SshAddress("h1"), host="h1")
+    await tunnel.open(timeout=5)     # AgentError with cause and remedy
+    connect to tunnel.local …        # a socket that this user alone can open
+    tunnel.last_words()              # why ssh has ended, if it has
+    await tunnel.close()
+
+ssh_config, keys, ssh-agent, jump hosts and known_hosts are the user's, and mean what they mean to
+ssh. Only questions are not asked: nobody may be there to answer. When ssh ends, connections through
+the tunnel end, so that whoever uses one notices; ssh itself gives up on a silent host. A tunnel
+ends with the thread that opened it, also after kill -9.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from netesto import process
+from netesto.errors import AgentError, ProcessError
+from netesto.process import Job
+from netesto.transport.addresses import SshAddress, UnixAddress
+
+# gRPC's own pings find a silent peer after 10 s (transport.channel); ssh goes soon after.
+_OPTIONS = (
+    *("-T", "-a", "-x"),
+    *("-o", "BatchMode=yes", "-o", "LogLevel=INFO"),
+    # A shared connection of the user would outlive the run, or end within it.
+    *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
+    *("-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=2"),
+)
+
+# Runs when the socket is listened on; what it prints comes out of ssh.
+_READY = "ready"
+_FORWARDING = (
+    *("-N", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177"),
+    *("-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_READY}"),
+)
+
+_FOLDER = "netesto-ssh-"
+_SOCKET, _LOG = "agent", "log"
+_PLAIN = re.compile(r"/[A-Za-z0-9_./-]{1,60}")
+
+# A folder without an owner is removed when it is older: its owner may not have claimed it yet.
+_CLAIMED_AFTER_S = 60.0
+
+# To ask the host why its agent cannot be reached.
+_INQUIRY_S = 5.0
+
+# Prints what is wrong with the socket $1 of an agent.
+_INQUIRY = (
+    'if test -w "$1"; then echo deaf; elif test -e "$1"; then echo denied;'
+    ' elif test -e "${1%/*}" && ! test -x "${1%/*}"; then echo denied; else echo missing; fi'
+)
+
+
+def argv(address: SshAddress, *words: str) -> list[str]:
+    """The command that runs the command line `words` on a host, as a tunnel would reach it."""
+    return [*_ssh(address), "--", address.host, *words]
+
+
+def _ssh(address: SshAddress) -> list[str]:
+    port = ["-p", str(address.port)] if address.port is not None else []
+    user = ["-l", address.user] if address.user else []
+    return ["ssh", *_OPTIONS, *port, *user]
+
+
+class Tunnel:
+    """A way to the agent at `address`, the agent of `host`, for one connection after another."""
+
+    def __init__(self, address: SshAddress, *, host: str) -> None:
+        self.address = address
+        self.host = host
+        self._job: Job | None = None
+        self._stack = contextlib.ExitStack()
+        self._folder = Path()
+
+    @property
+    def local(self) -> UnixAddress:
+        """The socket here that leads to the agent's, once the tunnel is open."""
+        return UnixAddress(self._folder / _SOCKET)
+
+    async def open(self, *, timeout: float) -> None:
+        """Returns when connections to `local` arrive at the host. AgentError says why they do not,
+        at the latest after `timeout` seconds."""
+        if shutil.which("ssh") is None:
+            raise self._failure(
+                "ssh is not installed here", "Install it: apt install openssh-client"
+            )
+        self._folder = self._stack.enter_context(_private_folder())
+        forward = f"{self.local.path}:{self.address.path}"
+        words = [*_ssh(self.address), *_FORWARDING, "-L", forward, "--", self.address.host]
+        try:
+            self._job = await process.start(process.tethered(words), stderr=self._folder / _LOG)
+            async with asyncio.timeout(timeout):
+                await self._ready(self._job)
+        except TimeoutError:
+            await self.close()
+            raise self._failure(f"no answer within {timeout:g} s") from None
+        except ProcessError as error:
+            await self.close()
+            raise self._failure(str(error)) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _ready(self, job: Job) -> None:
+        async for line in job.lines():
+            if line == _READY:
+                return
+        await job.wait()
+        raise self._failure(*explained(self._said(), self.address))
+
+    async def close(self) -> None:
+        """End ssh and remove its socket."""
+        if self._job is not None:
+            await self._job.end()
+            self._job = None
+        self._stack.close()
+
+    def last_words(self) -> str:
+        """What ssh said last; "" if it said nothing."""
+        said = self._said()
+        return explained(said, self.address)[0] if said else ""
+
+    async def unreachable(self) -> AgentError:
+        """Why nothing answers behind an open tunnel."""
+        cause, remedy = explained(self._said(), self.address)
+        if "connect failed" in cause:
+            cause, remedy = await self._inquire()
+        return self._failure(cause, remedy)
+
+    async def _inquire(self) -> tuple[str, str]:
+        """Look at the agent's socket on the host: sshd does not tell what is wrong with it."""
+        path = self.address.path
+        try:
+            words = f"exec sh -c '{_INQUIRY}' sh {path}"
+            found = await process.run_async(
+                argv(self.address, words), timeout=_INQUIRY_S, check=False
+            )
+            answer = found.stdout.strip()
+        except ProcessError:
+            answer = ""
+        start = f"Start it there: netesto-agent --listen unix:{path}"
+        match answer:
+            case "missing":
+                return f"no agent runs there: no socket {path}", start
+            case "deaf":
+                return f"no agent runs there: nobody listens on {path}", start
+            case "denied":
+                return f"no permission to open {path} there", (
+                    "Name the user of the agent, such as ssh://root@HOST, or let a group in:"
+                    " `group` in its agent.toml."
+                )
+        return f"its sshd cannot connect to {path}", start
+
+    def _said(self) -> str:
+        """Standard error of ssh, so far."""
+        with contextlib.suppress(OSError):
+            return (self._folder / _LOG).read_text(encoding="utf-8", errors="replace").strip()
+        return ""
+
+    def _failure(self, cause: str, remedy: str = "") -> AgentError:
+        remedy = remedy or f"This must work, and ask nothing: {_typed(self.address)} true"
+        return AgentError(
+            f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy
+        )
+
+
+def explained(said: str, address: SshAddress) -> tuple[str, str]:
+    """The cause and the remedy in what ssh said; "" where the usual remedy is right."""
+    if "HOST IDENTIFICATION HAS CHANGED" in said:
+        name = address.host if address.port is None else f"'[{address.host}]:{address.port}'"
+        return "its host key has changed", (
+            "Somebody else may answer there. If the change is known and right, forget the old key:"
+            f" ssh-keygen -R {name}"
+        )
+    if "Host key verification failed" in said:
+        return "its host key is unknown", (
+            f"Connect once by hand, and compare the key before you accept it: {_typed(address)}"
+        )
+    batch = "-o BatchMode=yes "
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for line in lines:
+        if "Permission denied (" in line:
+            return line, (
+                "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a"
+                f" passphrase, ssh-agent (ssh-add). This must work: {_typed(address, batch)} true"
+            )
+        if "administratively prohibited" in line:
+            return "its sshd forwards no Unix sockets", (
+                "Allow it in its sshd_config: AllowStreamLocalForwarding yes"
+            )
+    # A jump host that fails says why first; what follows is about the connection through it.
+    causes = [line for line in lines if line.startswith(("ssh: ", "channel "))]
+    cause = (causes or lines[-1:] or ["ssh ended"])[0]
+    return cause.removeprefix("ssh: "), ""
+
+
+def _typed(address: SshAddress, options: str = "") -> str:
+    """What a person types to reach the host."""
+    port = f"-p {address.port} " if address.port is not None else ""
+    user = f"{address.user}@" if address.user else ""
+    return f"ssh {options}{port}{user}{address.host}"
+
+
+@contextlib.contextmanager
+def _private_folder() -> Iterator[Path]:
+    """A folder for the body that this user alone can enter, with a short path. A process that was
+    killed leaves its own, which the next one removes: the lock of a folder ends with its owner."""
+    base = Path(tempfile.gettempdir())
+    if _PLAIN.fullmatch(str(base)) is None:
+        base = Path("/tmp")  # noqa: S108 - the folder in it is made by mkdtemp
+    _sweep(base)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=base))
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of processes that were killed."""
+    for folder in base.glob(f"{_FOLDER}*"):
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            # Another user's, or just removed.
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(descriptor)
+            is_old = time.time() - found.st_mtime > _CLAIMED_AFTER_S
+            if found.st_uid == os.geteuid() and is_old:
+                shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(descriptor)
