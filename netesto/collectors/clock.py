@@ -6,6 +6,17 @@ from dataclasses import dataclass
 
 from netesto.model import ClockOffset, ClockReading
 
+# The year 5138: no clock is so far ahead, and what is computed with such an instant is exact.
+LATEST_S = 1e11
+
+
+def instant(seconds: float | str) -> float:
+    """A time of a host, which may claim anything. ValueError if no clock shows it."""
+    value = float(seconds)
+    if not 0 <= value < LATEST_S:
+        raise ValueError(f"{value} is not a time in seconds since 1970")
+    return value
+
 
 class Clock:
     """UTC in seconds since 1970, without steps: read once, then counted by the monotonic clock.

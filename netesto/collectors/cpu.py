@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from netesto.collectors import clock
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
@@ -66,6 +67,12 @@ def _passed(before: CoreTimes, after: CoreTimes, states: Sequence[str]) -> float
     return sum(max(0.0, after.get(state, 0.0) - before.get(state, 0.0)) for state in states)
 
 
+def _percent(value: float) -> float:
+    if not 0 <= value <= 100:
+        raise ValueError(f"{value} %")
+    return float(value)
+
+
 def format_sample(sample: CpuSample) -> str:
     """A line of the file."""
     shares = [round(share, 2) for share in sample.busy_percent]
@@ -83,8 +90,8 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
-            time_s = float(entry["time_s"]) - ahead_s
-            samples.append(CpuSample(time_s, tuple(map(float, entry["busy_percent"]))))
-        except (ValueError, KeyError, TypeError) as error:
+            time_s = clock.instant(entry["time_s"]) - ahead_s
+            samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
+        except (ValueError, OverflowError, KeyError, TypeError, RecursionError) as error:
             raise OutputError(f"{path}:{number}: not a sample of CPU load: {error}") from None
     return samples

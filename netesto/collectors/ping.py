@@ -19,9 +19,10 @@ from netesto.model import Address, PingSample
 STEP_S = 0.005
 
 _REPLY = re.compile(
-    r"^\[(\d+\.\d+)\] \d+ bytes from .*time=([\d.]+) ms(?! \(DUP!\)).*\n", re.MULTILINE
+    r"^\[(\d{1,10}\.\d+)\] \d+ bytes from .*time=(\d{1,9}(?:\.\d+)?) ms(?! \(DUP!\)).*\n",
+    re.MULTILINE | re.ASCII,
 )
-_AHEAD = re.compile(r"@system-ahead (-?\d+\.\d+)\n")
+_AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
 
 
 class PingCollector(Collector):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto.collectors import sockdiag, sstext
+from netesto.collectors.clock import instant
 from netesto.errors import OutputError
 from netesto.model import SocketSample
 
@@ -58,6 +59,13 @@ _READ: Mapping[str, str] = {
     "tcpi_total_retrans": "I", "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
     "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
 }  # fmt: skip
+
+# A host may send what it likes. Its samples become values that take ten times as much memory.
+CONTENT_BYTES_MAX = 2**30
+_INVALID = (
+    *(zlib.error, struct.error, ValueError, OverflowError, LookupError, TypeError, AttributeError),
+    *(ZeroDivisionError, RecursionError, MemoryError),
+)
 
 # A minimum RTT that is not known yet.
 _NO_RTT = 0xFFFFFFFF
@@ -130,13 +138,15 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
         return sstext.read(path, ahead_s=ahead_s)
     try:
         # Unlike gzip.open, this reads all that a killed agent has written.
-        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
+        if len(content) > CONTENT_BYTES_MAX:
+            raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
         begin = content.find(b"\n") + 1
         if not begin:
             return []
         dtype = json.loads(content[:begin])["dtype"]
         return list(_samples(memoryview(content)[begin:], dtype, ahead_s))
-    except (zlib.error, struct.error, ValueError, KeyError, TypeError) as error:
+    except _INVALID as error:
         raise OutputError(f"{path}: not a file of socket samples: {error}") from None
 
 
@@ -157,7 +167,7 @@ def _samples(
         mss, rtt_us, min_rtt_us, unacked, lost, retrans, total_retrans, *counters = info
         segs_out, data_segs_out, bytes_sent, bytes_acked, bytes_received = counters
         yield SocketSample(
-            time_s=before_s + (after_s - before_s) / 2 - ahead_s,
+            time_s=instant(before_s) + (instant(after_s) - before_s) / 2 - ahead_s,
             local_port=int.from_bytes(local),
             peer_port=int.from_bytes(peer),
             state=sockdiag.STATES.get(state, str(state)),

@@ -6,11 +6,15 @@ and had answered, then a line for each socket in the form of `ss -tiOHn`.
 
 from pathlib import Path
 
+from netesto.collectors.clock import instant
 from netesto.errors import OutputError
 from netesto.model import SocketSample
 
 # State, two queues, two addresses: what precedes tcp_info in a line.
 _COLUMNS = 5
+
+# The kernel has counters of 64 bits, and times of 32 bits in microseconds.
+_MOST, _MOST_MS = 2**64, 2**32 / 1000
 
 # Words without a value that precede the name of the congestion control.
 _FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
@@ -28,7 +32,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             if line.startswith("@"):
-                before_s, after_s = map(float, line[1:].split())
+                before_s, after_s = map(instant, line[1:].split())
                 time_s = before_s + (after_s - before_s) / 2 - ahead_s
             elif line.strip() and time_s is not None:
                 samples.append(parse(line, time_s))
@@ -91,8 +95,14 @@ def _port(address: str) -> int:
 
 
 def _integer(text: str | None) -> int | None:
-    return int(text) if text else None
+    value = int(text) if text else None
+    if value is not None and not 0 <= value < _MOST:
+        raise ValueError(text)
+    return value
 
 
 def _decimal(text: str | None) -> float | None:
-    return float(text) if text else None
+    value = float(text) if text else None
+    if value is not None and not 0 <= value < _MOST_MS:
+        raise ValueError(text)
+    return value

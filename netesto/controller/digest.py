@@ -4,9 +4,11 @@ import errno
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, ping, socketfile
@@ -35,6 +37,14 @@ from netesto.traffic.base import Tool
 WINDOW_SLACK_S = 0.5
 
 
+# Hosts are not trusted: what is read of a file takes a multiple of its size of memory. The largest
+# that we know, of 24 h with a sample every 0.1 s, are a tenth of it.
+READ_BYTES_MAX = 2**30
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
 @dataclass(frozen=True, slots=True)
 class _Host:
     """The samples in one host's files, on the controller's clock."""
@@ -47,24 +57,48 @@ class _Host:
 @dataclass(frozen=True, slots=True)
 class _Files:
     """The files of an experiment in `folder` that its manifest lists, as `known`. Those that are
-    `damaged` are treated as missing."""
+    `damaged` are treated as missing, and so are those that cannot be read: `faults` says why."""
 
     folder: Path
     known: Collection[str]
     damaged: Collection[str]
+    faults: dict[str, str] = field(default_factory=dict)
 
     def find(self, path: str) -> Path | None:
         """The path of a file; None if it is missing or damaged."""
-        if path not in self.known or path in self.damaged:
+        if path not in self.known or path in self.damaged or path in self.faults:
             return None
-        return self.folder / path
+        found = self.folder / path
+        try:
+            size = found.stat().st_size if found.is_file() else None
+        except OSError as error:
+            self.faults[path] = error.strerror or str(error)
+            return None
+        if size is None or size > READ_BYTES_MAX:
+            self.faults[path] = "not a file" if size is None else f"too large: {size} bytes"
+            return None
+        return found
+
+    def read(self, path: str, read: Callable[[Path], T], otherwise: U) -> T | U:
+        """What `read` finds in a file; `otherwise` if it is missing, damaged or unreadable."""
+        found = self.find(path)
+        if found is None:
+            return otherwise
+        try:
+            return read(found)
+        except OutputError as error:
+            self.faults[path] = error.message.removeprefix(f"{found}").removeprefix(": ")
+        except OSError as error:
+            self.faults[path] = error.strerror or str(error)
+        return otherwise
 
     def sockets(self, host: str) -> list[str]:
         """One file for each sampling interval that groups requested."""
         return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
-        return any(path in self.damaged for path in paths if path in self.known)
+        bad = {*self.damaged, *self.faults}
+        return any(path in bad for path in paths if path in self.known)
 
 
 def evidence(
@@ -73,7 +107,7 @@ def evidence(
     """The evidence in the files of the experiment in `folder`; values of missing files are unknown.
 
     Files that are `damaged` (see results.integrity) are not read. ResultsError if the manifest
-    names an unknown traffic tool.
+    names an unknown traffic tool; what is wrong with files is no error.
     """
     files = _Files(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
@@ -84,19 +118,19 @@ def evidence(
         started_s=manifest.started_s,
         ended_s=manifest.ended_s,
         groups=without_silent(groups),
+        unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
 
 
 def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     offset_s = manifest.hosts[name].clock.offset_s
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
-    for path in filter(None, map(files.find, files.sockets(name))):
-        for sample in socketfile.read(path, ahead_s=offset_s):
+    for path in files.sockets(name):
+        for sample in files.read(path, partial(socketfile.read, ahead_s=offset_s), ()):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
-    busy = files.find(f"raw/{name}/cpu.jsonl")
-    samples = () if busy is None else tuple(cpu.read(busy, ahead_s=offset_s))
-    return _Host(sockets_by_port=by_port, cpu=samples, offset_s=offset_s)
+    samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, ahead_s=offset_s), ())
+    return _Host(sockets_by_port=by_port, cpu=tuple(samples), offset_s=offset_s)
 
 
 def _group(
@@ -105,7 +139,6 @@ def _group(
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
-    counters = files.find(f"raw/{request.client}/group.{request.group}.json")
     return GroupEvidence(
         request=request,
         full_host=record.full_host,
@@ -119,7 +152,7 @@ def _group(
         pings=_pings(files, request, client),
         client_cpu=_during(record, client.cpu),
         server_cpu=_during(record, server.cpu),
-        counters=None if counters is None else _counters(counters),
+        counters=files.read(f"raw/{request.client}/group.{request.group}.json", _counters, None),
         features=_features(files, request.client),
         damaged=frozenset(_damaged(files, request)),
     )
@@ -303,8 +336,8 @@ def _result(
 
 
 def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
-    path = files.find(f"raw/{request.client}/ping.{request.group}.out")
-    return () if path is None else tuple(ping.read(path, ahead_s=client.offset_s))
+    path = f"raw/{request.client}/ping.{request.group}.out"
+    return tuple(files.read(path, partial(ping.read, ahead_s=client.offset_s), ()))
 
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
@@ -321,19 +354,24 @@ def _counters(path: Path) -> dict[str, int] | None:
     try:
         group = json.loads(path.read_text(encoding="utf-8"))
         before, after = group["counters_before"], group["counters_after"]
-        return {name: after[name] - before[name] for name in before}
-    except (OSError, ValueError, KeyError, TypeError):
+        found = {name: after[name] - before[name] for name in before}
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
+    # The kernel's counters have 64 bits.
+    are_counts = all(type(each) is int and abs(each) < 2**64 for each in found.values())
+    return found if are_counts else None
 
 
 def _features(files: _Files, host: str) -> dict[str, str]:
     folder = _statistics_folder(files, host)
-    facts = {
-        kind: path.read_text(errors="replace")
-        for kind in ("ethtool-k", "ethtool-c", "sysctl")
-        if (path := files.find(f"{folder}/{host}.{kind}")) is not None
-    }
-    return hostfacts.features(facts)
+    kinds = ("ethtool-k", "ethtool-c", "sysctl")
+    return hostfacts.features(
+        {kind: files.read(f"{folder}/{host}.{kind}", _text, "") for kind in kinds}
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _statistics_folder(files: _Files, host: str) -> str:

@@ -111,7 +111,7 @@ def _launch(path: Path) -> dict[str, object]:
     """The agent's record of how it started a flow; empty if it did not start it."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -129,8 +129,9 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
         for record, group in zip(asked.groups, evidence.groups, strict=True)
     )
     statuses = [flow.status for group in groups for flow in group.instances]
-    status = overall_status(statuses, asked.reasons)
-    found = replace(asked, groups=groups, status=status)
+    reasons = (*asked.reasons, *evidence.unreadable)
+    status = overall_status(statuses, reasons)
+    found = replace(asked, groups=groups, status=status, reasons=reasons)
     warnings = (*asked.warnings, *_flow_warnings(found), *doubts(evidence))
     warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))

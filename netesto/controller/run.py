@@ -40,6 +40,12 @@ ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.5, 1.0
 OVERDUE_GRACE_S = 30.0
 
 
+# Hosts are not trusted. An event is later than it happened by the longest cut of a connection, and
+# a run that has given so many warnings has said enough.
+ABSURD_S = 3600.0
+WARNINGS_MAX = 10_000
+
+
 class Run:
     """All that is asynchronous about one run. Every method runs in one event loop."""
 
@@ -66,6 +72,7 @@ class Run:
         self._observer = observer
         self._family = family
         self._ground = ground
+        self._warnings = 0
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         # After `abort`, the instants until which the end of flows, and data, are waited for.
@@ -236,6 +243,10 @@ class Run:
                 f" {requests.OFFERED_SHARE:g} times the rate of its first shaped link"
             )
         ports_ = await server.agent.expect(request)
+        if not len(ports_.control) == len(ports_.data) == request.instances:
+            raise AgentError(
+                f"reserved {len(ports_.data)} ports for {request.instances} flows", host=server.name
+            )
         group = Group(
             request=request,
             ports=ports_,
@@ -287,7 +298,7 @@ class Run:
         group = experiment.groups.get(event.group) if experiment else None
         if experiment is None or group is None or group.request.client != host.name:
             return
-        group.observe(event, host.from_agent_clock(event.time_s))
+        group.observe(event, self._possible_time(experiment, group, host, event))
         if event.kind == "progress":
             self._observer.flow_progress(event.exp, group.label(event.instance), event.rate_bps)
         elif event.kind in {"ended", "failed"}:
@@ -296,6 +307,20 @@ class Run:
         elif event.kind == "complete":
             self._release(experiment, group)
         self._changed.set()
+
+    def _possible_time(
+        self, experiment: Experiment, group: Group, host: HostConnection, event: Event
+    ) -> float:
+        """When an event happened. If it cannot have been then, its flows fail: nothing else of what
+        this host reports of them can be believed."""
+        time_s, now_s = host.from_agent_clock(event.time_s), self.clock.now()
+        if abs(time_s - now_s) < ABSURD_S:
+            return time_s
+        reason = f"{host.name}: reports an event at an impossible time"
+        if reason not in experiment.reasons:
+            experiment.reasons.append(reason)
+        group.fail(reason, now_s)
+        return now_s
 
     def _on_lost(self, host: HostConnection, reason: str) -> None:
         text = f"{host.name}: {reason}"
@@ -320,6 +345,11 @@ class Run:
         self._release(experiment, group)
 
     def _warn(self, experiment: Experiment | None, text: str) -> None:
+        self._warnings += 1
+        if self._warnings > WARNINGS_MAX:
+            return
+        if self._warnings == WARNINGS_MAX:
+            text = f"{text} (further warnings of hosts are left out)"
         if experiment is not None:
             experiment.warnings.append(text)
         self._observer.warn(text)
@@ -393,7 +423,11 @@ class Run:
         if experiment is None:
             return
         host = await self.host(command.host)
-        await self.fetch(experiment, host.name)
+        try:
+            await self.fetch(experiment, host.name)
+        except AgentError as error:
+            # It is tried once more before the experiment is processed, which is partial without it.
+            self._warn(experiment, error.message)
 
     async def fetch(self, experiment: Experiment, name: str) -> None:
         """Fetch the experiment's files from a host, when its flows there are over."""

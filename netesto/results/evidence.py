@@ -66,10 +66,14 @@ class GroupEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentEvidence:
-    """One experiment: its groups in order, and when it began (first command) and ended."""
+    """One experiment: its groups in order, and when it began (first command) and ended.
+
+    `unreadable`: what is wrong with raw files that hosts sent and nothing was read from.
+    """
 
     exp: int
     exp_name: str
     started_s: float
     ended_s: float
     groups: tuple[GroupEvidence, ...]
+    unreadable: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic
-from netesto.errors import ResultsError
+from netesto.errors import AgentError, ResultsError
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
 from netesto.results.evidence import DAMAGED
@@ -104,18 +104,18 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """The place of a host's file `path` in the experiment; its folder is created.
 
         0/… and 1/… hold the statistics of all hosts, as HOST.KIND; the rest is under raw/HOST. HOST
-        is `host`, the name in the script, whatever the agent calls its machine. A path outside of
-        the experiment is refused.
+        is `host`, the name in the script, whatever the agent calls its machine. AgentError if the
+        path is outside of the experiment.
         """
         parts = PurePosixPath(path).parts
-        if not parts or path.startswith("/") or {"..", "."} & {*parts, host} or "\0" in path:
-            raise ResultsError(f"{host}: {path!r} is not a path within an experiment")
-        if "/" in host or not host:
+        if "/" in host or host in {"", ".", ".."}:
             raise ResultsError(f"{host!r} is not the name of a host")
+        if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+            raise AgentError(f"{path!r} is not a path within an experiment", host=host)
         if parts[0] in _FACTS:
             kind = parts[-1].rpartition(".")[2]
             if len(parts) != 2 or not kind or kind == parts[1]:
-                raise ResultsError(f"{host}: {path!r} is not a file of host statistics")
+                raise AgentError(f"{path!r} is not a file of host statistics", host=host)
             found = self.partial(exp) / parts[0] / f"{host}.{kind}"
         else:
             found = self.partial(exp).joinpath("raw", host, *parts)

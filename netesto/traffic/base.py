@@ -4,6 +4,10 @@ from typing import Protocol, Self
 
 from netesto.model import GroupRequest, Ports, TransferResult
 
+# No rate in bit/s, no time and no count of a flow is as large. A host may claim anything, and sums
+# of larger numbers would be infinite.
+LARGEST = 1e18
+
 
 class Tool(Protocol):
     """A program that makes traffic. `choice.OPTIONS` says which options it can do."""

@@ -27,6 +27,7 @@ from typing import ClassVar, Self
 from netesto.errors import OutputError
 from netesto.model import GroupRequest, Interval, Ports, TransferResult
 from netesto.traffic import ports as traffic_ports
+from netesto.traffic.base import LARGEST
 
 JSON_STREAM_SINCE = (3, 17)
 
@@ -97,7 +98,7 @@ class Iperf3:
             return None
         try:
             return _Node(json.loads(line), "").number("data.sum.bits_per_second")
-        except (ValueError, OutputError):
+        except (ValueError, RecursionError, OutputError):
             return None
 
     def failure(self, output: str) -> str:
@@ -159,6 +160,9 @@ class _Node:
         value = self.find(path)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise OutputError(f"iperf3 printed no number for {self.place}{path}")
+        # Also of NaN, which Python reads as JSON.
+        if not abs(value) < LARGEST:
+            raise OutputError(f"iperf3 printed an impossible {self.place}{path}")
         return float(value)
 
     def text(self, path: str) -> str:
@@ -217,7 +221,7 @@ def _document(output: str) -> _Node:
         # Standard error follows the object.
         is_stream = text.startswith('{"event"')
         value = _joined(text) if is_stream else json.JSONDecoder().raw_decode(text)[0]
-    except ValueError:
+    except (ValueError, RecursionError):
         first = output.strip().splitlines()[:1]
         found = f", but: {first[0][:80]}" if first else ""
         raise OutputError(f"iperf3 printed no complete JSON{found}") from None
@@ -243,14 +247,14 @@ def _joined(text: str) -> dict[str, object]:
 
 def _sender_retransmits(document: _Node) -> int | None:
     value = document.find("end.sum_sent.retransmits")
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and 0 <= value < LARGEST else None
 
 
 def _mss_bytes(document: _Node) -> int | None:
     """The MSS that was set, else that of the control connection to the same server."""
     for key in ("start.tcp_mss", "start.tcp_mss_default"):
         value = document.find(key)
-        if isinstance(value, int) and value > 0:
+        if isinstance(value, int) and 0 < value < LARGEST:
             return value
     return None
 

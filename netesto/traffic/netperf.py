@@ -25,6 +25,7 @@ from typing import Self
 from netesto.errors import OutputError
 from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
 from netesto.traffic import ports as traffic_ports
+from netesto.traffic.base import LARGEST
 
 # At the end of a stream netperf waits for data in flight, and in TCP_CRR netserver waits for
 # connections, 4 s each; the rest is to connect over a slow path.
@@ -60,7 +61,7 @@ REQUEST_SELECTORS = ("TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE")
 
 _VERSION = re.compile(r"^Netperf version (\S+)", re.MULTILINE)
 _PAIR = re.compile(r"^([A-Z][A-Z0-9_]*)=(.*)$")
-_INTERIM = re.compile(r"^NETPERF_(INTERIM_RESULT|UNITS|INTERVAL|ENDING)\[(\d+)\]=(.*)$")
+_INTERIM = re.compile(r"^NETPERF_(INTERIM_RESULT|UNITS|INTERVAL|ENDING)\[(\d{1,18})\]=(.*)$")
 _HEADER = "MIGRATED "
 
 
@@ -206,7 +207,7 @@ class _Values:
             value = float(text)
         except ValueError:
             raise OutputError(f"netperf printed {key}={text!r}, not a number") from None
-        if not math.isfinite(value):
+        if not abs(value) < LARGEST:
             raise OutputError(f"netperf printed {key}={text!r}")
         return None if value < 0 else value
 

@@ -121,10 +121,11 @@ class AgentClient:
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
         versions.check("agent", message.protocol, message.version, host=self.host)
-        return codec.decode(HostInfo, message)
+        return codec.decode_reply(HostInfo, message, host=self.host)
 
     async def info(self) -> HostInfo:
-        return codec.decode(HostInfo, await self._call(self._stub.Info, pb.Nothing(), _QUICK_S))
+        message = await self._call(self._stub.Info, pb.Nothing(), _QUICK_S)
+        return codec.decode_reply(HostInfo, message, host=self.host)
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         request = pb.HoldRequest(
@@ -158,15 +159,16 @@ class AgentClient:
 
     async def probe_clock(self) -> ClockReading:
         message = await self._call(self._stub.ProbeClock, pb.Nothing(), _QUICK_S)
-        return codec.decode(ClockReading, message)
+        return codec.decode_reply(ClockReading, message, host=self.host)
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
         request = pb.ExamineRequest(peers=map(str, peers))
-        return codec.decode(HostState, await self._call(self._stub.Examine, request, _QUICK_S))
+        message = await self._call(self._stub.Examine, request, _QUICK_S)
+        return codec.decode_reply(HostState, message, host=self.host)
 
     async def configure(self, setting: Setting) -> Applied:
         message = await self._call(self._stub.Configure, codec.from_setting(setting), _WORK_S)
-        return codec.decode(Applied, message)
+        return codec.decode_reply(Applied, message, host=self.host)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         request = pb.StartServersRequest(tests=tests, tools=tools)

@@ -5,11 +5,12 @@ needs no code here. What a newer peer adds is left out of its replies, and refus
 something requested and silently not done would make wrong data.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -27,11 +28,15 @@ from netesto.model import (
     Setting,
     Sysctl,
 )
+from netesto.printable import printable
 from netesto.proto import agent_pb2 as pb
 from netesto.transport.faults import Fault, FaultKind
 
 M = TypeVar("M", bound=Message)
 V = TypeVar("V")
+
+# What an agent may say at once: the last lines of a tool are longer than any other text.
+TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 
 # The settings there are, by their names in the message.
 _SETTINGS: Mapping[str, type[Setting]] = {
@@ -56,6 +61,33 @@ def decode(kind: type[V], message: Message) -> V:
         if not is_optional or message.HasField(name)
     }
     return kind(**values)
+
+
+def decode_reply(kind: type[V], message: Message, *, host: str = "") -> V:
+    """`decode` of what the agent of `host` says, which is not trusted: its texts act on no terminal
+    and have an end. AgentError if a number is not finite."""
+    try:
+        return cast("V", _shown(decode(kind, message)))
+    except ValueError as error:
+        raise AgentError(f"{kind.__name__}: {error}", host=host) from None
+
+
+def _shown(value: Any) -> Any:
+    """A value that a person may be shown. ValueError if there is a number that is none."""
+    match value:
+        case str():
+            return printable(value[:TEXT_MAX])
+        case float() if not math.isfinite(value):
+            raise ValueError(f"the agent reports {value} instead of a number")
+        case tuple():
+            return tuple(map(_shown, value[:ITEMS_MAX]))
+        case dict():
+            return {_shown(key): _shown(value[key]) for key in list(value)[:ITEMS_MAX]}
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            plain = {each.name: getattr(value, each.name) for each in fields(value)}
+            return replace(value, **{name: _shown(each) for name, each in plain.items()})
+        case _:
+            return value
 
 
 def decode_request(kind: type[V], message: Message) -> V:
@@ -151,7 +183,7 @@ def to_setting(message: pb.Setting) -> Setting:
 
 def to_event(message: pb.Event) -> Event | None:
     """The event; None if it is of a kind that only a newer agent knows."""
-    return decode(Event, message) if message.kind in get_args(EventKind) else None
+    return decode_reply(Event, message) if message.kind in get_args(EventKind) else None
 
 
 def encode_fault(fault: Fault) -> bytes:
@@ -159,6 +191,6 @@ def encode_fault(fault: Fault) -> bytes:
 
 
 def decode_fault(content: bytes) -> Fault:
-    fault = decode(Fault, pb.Fault.FromString(content))
+    fault = decode_reply(Fault, pb.Fault.FromString(content))
     # A kind that only a newer agent knows is an agent's error still, with its text.
     return fault if fault.kind in get_args(FaultKind) else replace(fault, kind="agent")

@@ -1,14 +1,32 @@
-"""Fetch an experiment's files from a host: each arrives whole, or not at all."""
+"""Fetch an experiment's files from a host: each arrives whole, or not at all.
 
+Hosts are not trusted: what one announces and sends has limits, far above those of any experiment.
+"""
+
+import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
 from netesto.transport.base import Agent
+
+# An instance has four files, and a group at most 1000 instances.
+FILES_MAX = 100_000
+PATH_BYTES_MAX, DEPTH_MAX = 400, 4
+
+# Of file systems.
+NAME_BYTES_MAX = 255
+
+# What is left of the disk for the results of everything else.
+DISK_RESERVE_BYTES = 100_000_000
+
+# A host that sends less on average is given up: the slowest path that anybody waits for.
+LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 300.0
 
 
 async def ship(
@@ -24,27 +42,39 @@ async def ship(
     `destination` gives the path of each; its folder is made. A file is written as `NAME.part`,
     compared in size and SHA-256 with what the agent announced, and renamed: a file with its name is
     whole. Then `on_arrival` is called. The caller confirms to the agent. AgentError names a file
-    that differs; ResultsError if it cannot be written.
+    that differs, or that no agent of ours would have; ResultsError if it cannot be written.
     """
     entries = await agent.files(exp)
-    for entry in entries:
-        _check_path(entry, host)
+    _check(entries, host)
+    places = [destination(entry) for entry in entries]
+    if len(set(places)) < len(places):
+        raise AgentError("announces two files for one place", host=host)
+    total = sum(entry.size for entry in entries)
+    if entries:
+        _check_room(total, places[0], host)
     # One call for all: most files are so small that a call for each would take longer.
     pieces = agent.fetch(exp, [entry.path for entry in entries])
-    async with contextlib.aclosing(pieces):
-        arriving = _Arriving(pieces)
-        for entry in entries:
-            await _write(arriving, entry, destination(entry), host)
-            if on_arrival is not None:
-                on_arrival(entry)
+    try:
+        async with (
+            contextlib.aclosing(pieces),
+            asyncio.timeout(PATIENCE_S + total / LEAST_BYTES_PER_S),
+        ):
+            arriving = _Arriving(pieces, host)
+            for entry, place in zip(entries, places, strict=True):
+                await _write(arriving, entry, place, host)
+                if on_arrival is not None:
+                    on_arrival(entry)
+    except TimeoutError:
+        raise AgentError("sends its files too slowly", host=host) from None
     return {entry.path: entry.sha256 for entry in entries}
 
 
 class _Arriving:
     """The pieces of many files, one file after the other."""
 
-    def __init__(self, pieces: AsyncIterator[FilePiece]) -> None:
+    def __init__(self, pieces: AsyncIterator[FilePiece], host: str) -> None:
         self._pieces = pieces
+        self._host = host
         self._next: FilePiece | None = None
 
     async def of(self, path: str) -> AsyncIterator[bytes]:
@@ -52,6 +82,8 @@ class _Arriving:
         if self._next is None:
             self._next = await anext(self._pieces, None)
         while self._next is not None and self._next.path == path:
+            if not self._next.content:
+                raise AgentError(f"{path}: sends a piece without content", host=self._host)
             yield self._next.content
             self._next = await anext(self._pieces, None)
 
@@ -62,9 +94,13 @@ async def _write(arriving: _Arriving, entry: FileEntry, place: Path, host: str) 
         place.parent.mkdir(parents=True, exist_ok=True)
         with atomic.replaced(place) as file:
             async for piece in arriving.of(entry.path):
+                size += len(piece)
+                if size > entry.size:
+                    raise AgentError(
+                        f"{entry.path}: more than its {entry.size} bytes arrived", host=host
+                    )
                 file.write(piece)
                 digest.update(piece)
-                size += len(piece)
             if size != entry.size:
                 raise AgentError(f"{entry.path}: {size} of {entry.size} bytes arrived", host=host)
             if digest.hexdigest() != entry.sha256:
@@ -73,11 +109,49 @@ async def _write(arriving: _Arriving, entry: FileEntry, place: Path, host: str) 
                 )
 
 
-def _check_path(entry: FileEntry, host: str) -> None:
-    """An agent may not choose where on this machine its files go."""
-    path = PurePosixPath(entry.path)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise AgentError(f"announces a file outside the experiment: {entry.path!r}", host=host)
+def _check(entries: Sequence[FileEntry], host: str) -> None:
+    """An agent may not choose where on this machine its files go, nor fill it with them."""
+    if len(entries) > FILES_MAX:
+        raise AgentError(
+            f"announces {len(entries)} files; an experiment has at most {FILES_MAX}", host=host
+        )
+    paths: set[PurePosixPath] = set()
+    folders: set[PurePosixPath] = set()
+    for entry in entries:
+        path = PurePosixPath(entry.path)
+        # The name as Python writes it: without control characters, and not endless.
+        shown = f"{entry.path[:NAME_BYTES_MAX]!r}"
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise AgentError(f"announces a file outside the experiment: {shown}", host=host)
+        if not _is_proper(entry.path, path):
+            raise AgentError(f"announces a file with an invalid name: {shown}", host=host)
+        if path in paths:
+            raise AgentError(f"announces a file twice: {shown}", host=host)
+        paths.add(path)
+        folders.update(path.parents)
+    for path in sorted(paths & folders):
+        raise AgentError(f"announces a file that is also a folder: {str(path)!r}", host=host)
+
+
+def _is_proper(text: str, path: PurePosixPath) -> bool:
+    return (
+        text.isprintable()
+        and len(text.encode(errors="replace")) <= PATH_BYTES_MAX
+        and len(path.parts) <= DEPTH_MAX
+        and all(len(part.encode(errors="replace")) <= NAME_BYTES_MAX for part in path.parts)
+    )
+
+
+def _check_room(total: int, place: Path, host: str) -> None:
+    with _writing(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(place.parent).free
+    if total + DISK_RESERVE_BYTES > free:
+        raise AgentError(
+            f"has {total} bytes of data, and {free} are free in {place.parent}",
+            host=host,
+            remedy="Make room there; the host keeps the data until it is fetched.",
+        )
 
 
 @contextlib.contextmanager

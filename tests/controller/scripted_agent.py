@@ -51,6 +51,7 @@ class ScriptedAgent:
     deaf: bool = False
     frozen: bool = False
     later_tools: Sequence[str] = ()
+    announced: str = "log"
     calls: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
@@ -134,10 +135,18 @@ class ScriptedAgent:
                 self.tell(kind, request.exp, request.group, instance, text=self.fails)
         self.tell("complete", request.exp, request.group)
 
-    def tell(self, kind: str, exp: int, group: int, instance: int = 0, text: str = "") -> None:
+    def tell(
+        self,
+        kind: str,
+        exp: int,
+        group: int,
+        instance: int = 0,
+        text: str = "",
+        time_s: float | None = None,
+    ) -> None:
         event = Event(
             sequence=2,
-            time_s=time.time(),
+            time_s=time.time() if time_s is None else time_s,
             kind=kind,  # type: ignore[arg-type]
             exp=exp,
             group=group,
@@ -159,7 +168,7 @@ class ScriptedAgent:
 
     async def files(self, exp: int) -> list[FileEntry]:
         del exp
-        return [FileEntry("log", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())]
+        return [FileEntry(self.announced, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())]
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp

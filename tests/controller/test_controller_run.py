@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, world
 
+from netesto.controller.run import WARNINGS_MAX
 from netesto.errors import AgentError
 
 
@@ -209,4 +210,72 @@ def test_in_haste_a_host_that_does_not_answer_is_left_and_all_others_are_not(tmp
             "a: does not say that it ended its flows",
             "a: does not say that it put its settings back",
         ],
+    )
+
+
+# ---- hosts are not trusted ---------------------------------------------------------------------
+
+
+def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.carry_out(do_client(group=2))
+        here.agents["a"].tell("started", 1, 1, 1, time_s=4e9)
+        for group in (1, 2):
+            here.agents["a"].tell("ended", 1, group, 1)
+            here.agents["a"].tell("complete", 1, group)
+        await here.run.wait_flows(1, None)
+        return statuses(here.run), here.run.experiments[1].reasons
+
+    reason = "a: reports an event at an impossible time"
+    assert asyncio.run(scenario()) == ([reason, "ok"], [reason])
+
+
+def test_events_of_what_does_not_exist_change_nothing(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        for exp, group, instance in ((2**32 - 1, 1, 1), (1, 2**32 - 1, 1), (1, 1, 2**32 - 1)):
+            here.agents["a"].tell("failed", exp, group, instance, text="a lie")
+            here.agents["b"].tell("failed", exp, group, instance, text="a lie")
+        await here.run.wait_flows(1, None)
+        return here.run.experiments[1].status, statuses(here.run)
+
+    assert asyncio.run(scenario()) == ("ok", ["ok"])
+
+
+def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        for _ in range(WARNINGS_MAX + 5):
+            here.agents["a"].tell("warning", 1, 1, text="w")
+        here.agents["a"].tell("complete", 1, 1)
+        await here.run.wait_flows(1, None)
+        found = here.watcher.warnings
+        return len(found), found[0], found[-1]
+
+    assert asyncio.run(scenario()) == (
+        WARNINGS_MAX,
+        "a: w",
+        "a: w (further warnings of hosts are left out)",
+    )
+
+
+def test_a_file_that_get_data_cannot_fetch_ends_no_run(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["a"].announced = "../outside"
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(get_data("a"))
+        await here.run.fetch_rest(here.run.experiments[1])
+        experiment = here.run.experiments[1]
+        return experiment.status, experiment.reasons, sorted(experiment.files)
+
+    assert asyncio.run(scenario()) == (
+        "partial",
+        ["a: announces a file outside the experiment: '../outside'"],
+        ["raw/b/log"],
     )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from netesto.errors import ResultsError
+from netesto.errors import AgentError, ResultsError
 from netesto.results import durable, fields, manifest
 from netesto.results.runs import RunRecord, name_at
 from netesto.results.store import FinishedCell, Store
@@ -192,7 +192,7 @@ def test_statistics_have_the_name_of_the_host_in_the_script(store, folder):
 )
 def test_path_that_leads_elsewhere_is_refused(store, path):
     store.begin(12)
-    with pytest.raises(ResultsError, match="is not a"):
+    with pytest.raises(AgentError, match="is not a"):
         store.place(12, "h1", path)
 
 

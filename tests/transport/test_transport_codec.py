@@ -1,4 +1,4 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ from netesto.model import (
     Qdisc,
     Sysctl,
 )
+from netesto.printable import printable
 from netesto.proto import agent_pb2 as pb
 from netesto.transport import codec
 from netesto.transport.faults import Fault
@@ -72,7 +73,20 @@ def test_setting_survives(setting):
 
 @given(any_of(Fault))
 def test_fault_survives(fault):
-    assert codec.decode_fault(codec.encode_fault(fault)) == fault
+    texts = {name: printable(getattr(fault, name)) for name in ("message", "remedy", "holder")}
+    assert codec.decode_fault(codec.encode_fault(fault)) == replace(fault, **texts)
+
+
+def test_what_an_agent_says_acts_on_no_terminal_and_has_an_end():
+    said = codec.encode(pb.Applied, Applied("\x1b[31ma", "b\rc", "d" * 100_000))
+    assert codec.decode_reply(Applied, said) == Applied("␛[31ma", "b␍c", "d" * codec.TEXT_MAX)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_none_is_told_with_its_host(number):
+    message = pb.ClockReading(received_s=number)
+    with pytest.raises(AgentError, match=r"^h1: ClockReading: the agent reports .* instead of a n"):
+        codec.decode_reply(ClockReading, message, host="h1")
 
 
 def test_fault_of_a_newer_agent_is_still_told():

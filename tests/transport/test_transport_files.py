@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from recording_service import RecordingService
-from transport_wires import Wire
+from transport_wires import Wire, in_memory
 
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
+from netesto.transport import files
 from netesto.transport.files import ship
 
 FILES = {"flow.1.1.out": b"MIGRATED", "0/h1.snmp": b"Ip: 1\n", "empty": b""}
@@ -128,3 +129,76 @@ async def test_place_that_cannot_be_written_is_the_results_fault(wire: Wire, tmp
         with pytest.raises(ResultsError) as caught:
             await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
     assert str(caught.value) == f"{tmp_path}/raw/a: File exists"
+
+
+def names(*paths: str) -> list[FileEntry]:
+    return [entry(path, b"") for path in paths]
+
+
+# What an agent announces that no agent of ours would, and what is told.
+ANNOUNCED = {
+    "a file that is a folder": (names("a", "a/b"), "announces a file that is also a folder: 'a'"),
+    "a file twice": (names("a/b", "a//b"), "announces a file twice: 'a//b'"),
+    "an escape": (names("a\x1b[2J"), r"announces a file with an invalid name: 'a\x1b[2J'"),
+    "a line end": (names("a\nb"), r"announces a file with an invalid name: 'a\nb'"),
+    "a long name": (
+        names("a" * 300),
+        f"announces a file with an invalid name: {'a' * 255!r}",
+    ),
+    "deep folders": (names("a/b/c/d/e"), "announces a file with an invalid name: 'a/b/c/d/e'"),
+    "too many files": (
+        names(*map(str, range(files.FILES_MAX + 1))),
+        "announces 100001 files; an experiment has at most 100000",
+    ),
+}
+
+
+@pytest.mark.parametrize("trick", ANNOUNCED)
+async def test_what_no_agent_of_ours_announces_is_refused(trick: str, tmp_path: Path):
+    announced, told = ANNOUNCED[trick]
+    liar = RecordingService(announced=announced)
+    async with held_agent(in_memory, liar) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    assert (str(caught.value), everything_below(tmp_path)) == (f"h1: {told}", {})
+
+
+async def test_more_than_the_disk_has_room_for_is_not_begun(wire: Wire, tmp_path: Path):
+    liar = RecordingService(announced=[FileEntry("a", 10**18, "")])
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError, match=r"^h1: has 1000000000000000000 bytes of data, and "):
+            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+
+
+async def test_two_files_do_not_share_a_place(wire: Wire, tmp_path: Path):
+    liar = RecordingService(announced=names("0/h1.sysctl", "0/other.sysctl"))
+    async with held_agent(wire, liar) as agent:
+        with pytest.raises(AgentError, match=r"^h1: announces two files for one place$"):
+            await ship(agent, 3, lambda _: tmp_path / "0" / "h1.sysctl", host="h1")
+
+
+class Endless(RecordingService):
+    """Announces a small file, and never stops sending it."""
+
+    def __init__(self, piece: bytes) -> None:
+        super().__init__(announced=[entry("a", b"content")])
+        self.piece = piece
+
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        del exp, paths
+        while True:
+            yield FilePiece("a", self.piece)
+
+
+async def test_fetching_stops_at_the_announced_size(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, Endless(b"x" * 1000)) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+    told = "h1: a: more than its 7 bytes arrived"
+    assert (str(caught.value), everything_below(tmp_path)) == (told, {})
+
+
+async def test_pieces_without_content_are_refused(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, Endless(b"")) as agent:
+        with pytest.raises(AgentError, match=r"^h1: a: sends a piece without content$"):
+            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
