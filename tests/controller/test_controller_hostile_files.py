@@ -1,0 +1,319 @@
+"""Whatever is in the files that hosts send: the experiment becomes results, and each file that
+cannot be read is named. Real files of every kind are cut off, mutated, and replaced by noise."""
+
+import gzip
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netesto.collectors import cpu, hostfacts, ping, socketfile
+from netesto.controller import digest, record
+from netesto.errors import NetestoError, OutputError
+from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
+from netesto.results import derive, fields, manifest
+from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
+from netesto.traffic import TOOLS
+
+TESTS = Path(__file__).parents[1]
+TRAFFIC, COLLECTED = TESTS / "traffic" / "fixtures", TESTS / "collectors" / "fixtures"
+FIELDS = fields.load(TESTS.parent / "fields.txt")
+
+# Some thousands in all, in seconds; each is drawn by a fixed seed.
+fuzzed = settings(max_examples=150, derandomize=True, deadline=None)
+
+# What a mutation puts in the place of something.
+EVIL = [
+    *(b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 5000, b"18446744073709551616", b"null", b'""'),
+    *(b"[" * 100_000, b'{"a":' * 50_000, b"\0", b"\xff\xfe", b"\x1b[2J", b"\n", b"{}", b"[]", b""),
+    *("\N{ARABIC-INDIC DIGIT THREE}".encode(), b"-0.0", b"1e17", b"true"),
+]
+
+REQUEST = GroupRequest(
+    exp=1,
+    group=1,
+    exp_name="Exp",
+    test="TCP_STREAM",
+    tool="iperf3",
+    client="a",
+    server="b",
+    client_address=ip_address("10.0.0.1"),
+    server_address=ip_address("10.0.0.2"),
+    duration_s=2.0,
+)
+
+CPU = b"".join(
+    json.dumps({"time_s": 1000.0 + second, "busy_percent": [10.0, 20.5]}).encode() + b"\n"
+    for second in range(4)
+)
+COUNTERS = json.dumps(
+    {
+        "counters_before": {"rx_packets": 1, "tx_packets": 2, "rx_bytes": 3, "tx_bytes": 4},
+        "counters_after": {"rx_packets": 5, "tx_packets": 6, "rx_bytes": 7, "tx_bytes": 8},
+    }
+).encode()
+LAUNCH = json.dumps({"argv": ["iperf3", "-c", "10.0.0.2"], "version": "3.12"}).encode()
+
+SOCKETS = (COLLECTED / "sockets-linux-6.18.bin.gz").read_bytes()
+RECORDS = gzip.decompress(SOCKETS)
+
+# Every file of an experiment that something is read from.
+FILES = {
+    "raw/a/flow.1.1.out": (TRAFFIC / "iperf3-3.12-tcp-stream.json").read_bytes(),
+    "raw/a/flow.1.1.json": LAUNCH,
+    "raw/a/group.1.json": COUNTERS,
+    "raw/a/ping.1.out": (COLLECTED / "ping-20221126-loss.txt").read_bytes(),
+    "raw/a/cpu.jsonl": CPU,
+    "raw/b/cpu.jsonl": CPU,
+    "raw/a/sockets.bin.gz": SOCKETS,
+    "raw/b/sockets.ss": (COLLECTED / "ss-6.1.0-senders-reno-cubic-bbr-lossy.txt").read_bytes(),
+    "0/a.sysctl": b"net.ipv4.tcp_rmem = 4096\t131072\t6291456\n",
+    "0/a.ethtool-k": (COLLECTED / "ethtool-6.1-k-veth.txt").read_bytes(),
+    "0/a.ethtool-c": (COLLECTED / "ethtool-6.1-c-virtio.txt").read_bytes(),
+}
+
+
+def mutated(content: bytes) -> st.SearchStrategy[bytes]:
+    """The content cut off, with some of it replaced or repeated, or noise."""
+
+    def change(seed: int) -> bytes:
+        chance = random.Random(seed)
+        changed = content
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(changed) + 1)
+            until = min(len(changed), at + chance.choice([0, 1, 4, 30]))
+            changed = changed[:at] + chance.choice([*EVIL, chance.randbytes(8)]) + changed[until:]
+        return changed if chance.random() < 0.8 else changed[: chance.randrange(len(changed) + 1)]
+
+    return st.one_of(
+        st.integers(0, 2**32).map(change),
+        st.integers(0, len(content)).map(lambda size: content[:size]),
+        st.binary(max_size=200),
+        st.sampled_from(EVIL),
+    )
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("experiment")
+    for name, content in FILES.items():
+        written(found, name, content)
+    return found
+
+
+# ---- each reader -------------------------------------------------------------------------------
+
+
+def read_or_told(read: Callable[[Path], object], path: Path) -> bool:
+    """Whether what is wrong with a file is told as an OutputError that names it, if anything is."""
+    try:
+        read(path)
+    except OutputError as error:
+        return str(path) in error.message
+    return True
+
+
+@fuzzed
+@given(mutated(CPU))
+def test_samples_of_cpus_are_read_or_told(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "cpu.jsonl", content)
+    assert read_or_told(cpu.read, path)
+
+
+@fuzzed
+@given(mutated(FILES["raw/a/ping.1.out"]))
+def test_echoes_are_read_or_told(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "ping.out", content)
+    assert read_or_told(ping.read, path)
+
+
+@fuzzed
+@given(mutated(FILES["raw/b/sockets.ss"]))
+def test_samples_of_ss_are_read_or_told(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "sockets.ss", content)
+    assert read_or_told(socketfile.read, path)
+
+
+@fuzzed
+@given(mutated(SOCKETS) | mutated(RECORDS[:20_000]).map(gzip.compress))
+def test_samples_of_sockets_are_read_or_told(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "sockets.bin.gz", content)
+    assert read_or_told(socketfile.read, path)
+
+
+def dtypes() -> st.SearchStrategy[object]:
+    """Descriptions of records that no agent of ours would give."""
+    texts = st.sampled_from(["<u4", "<f8", "V0", "V99999999999", "x", "", "<", "S-4", ">u2"])
+    formats = st.lists(texts | st.none() | st.integers(), max_size=5)
+    names = st.lists(st.sampled_from(["before_s", "tcpi_rtt", "x"]) | st.none(), max_size=5)
+    form = st.fixed_dictionaries({"names": names, "formats": formats})
+    return form | st.none() | st.integers() | st.text() | st.lists(st.integers())
+
+
+@fuzzed
+@given(dtypes(), st.binary(max_size=300))
+def test_records_that_no_agent_of_ours_describes_are_told(tmp_path_factory, dtype, records):
+    header = json.dumps({"dtype": dtype}).encode() + b"\n"
+    content = gzip.compress(header + records)
+    path = written(tmp_path_factory.getbasetemp(), "sockets.bin.gz", content)
+    assert read_or_told(socketfile.read, path)
+
+
+OUTPUTS = sorted(
+    path for path in TRAFFIC.iterdir() if path.suffix != ".md" and "version" not in path.name
+)
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda path: path.name)
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(data=st.data())
+def test_what_tools_print_is_understood_or_told(output, data):
+    text = data.draw(mutated(output.read_bytes())).decode(errors="replace")
+    test = next(
+        (each for each in ("UDP", "RR", "CRR", "MAERTS") if each in output.name.upper()), ""
+    )
+    name = {"UDP": "UDP_STREAM", "RR": "TCP_RR", "CRR": "TCP_CRR", "MAERTS": "TCP_MAERTS"}.get(test)
+    request = replace(REQUEST, test=name or "TCP_STREAM")
+    tool = TOOLS[output.name.partition("-")[0]]
+    tool.failure(text)
+    for line in text.splitlines():
+        tool.progress(line, request)
+    try:
+        tool.parse(text, request, started_s=1000.0)
+    except OutputError as error:
+        assert error.message
+
+
+@fuzzed
+@given(mutated(FILES["0/a.ethtool-k"] + FILES["0/a.ethtool-c"] + FILES["0/a.sysctl"]))
+def test_statistics_of_hosts_have_features_or_not(content):
+    text = content.decode(errors="replace")
+    hostfacts.features(dict.fromkeys(("ethtool-k", "ethtool-c", "sysctl"), text))
+
+
+# ---- the experiment ----------------------------------------------------------------------------
+
+
+def asked() -> Manifest:
+    info = HostInfo(
+        host="a",
+        version="0.1.0",
+        kernel="6.1",
+        cpus=2,
+        memory_bytes=1 << 30,
+        device="eth0",
+        addresses=(),
+        tools={"iperf3": "3.12"},
+        congestion_controls=("cubic",),
+        qdiscs=(),
+    )
+    host = HostRecord(info=info, clock=ClockOffset(0.0, 0.0))
+    instance = InstanceRecord(
+        instance=1, status="ok", asked_start_s=1000.0, started_s=1000.0, ended_s=1003.0
+    )
+    group = GroupRecord(
+        request=REQUEST,
+        ports=Ports(control=(12900,), data=(12900,)),
+        full_host="a",
+        full_server="b",
+        instances=(instance,),
+    )
+    return Manifest(
+        exp=1,
+        exp_name="Exp",
+        description="",
+        status="ok",
+        run="run",
+        started="",
+        ended="",
+        started_s=1000.0,
+        ended_s=1004.0,
+        started_monotonic_s=0.0,
+        ended_monotonic_s=4.0,
+        ground="hosts",
+        groups=(group,),
+        hosts={"a": host, "b": host},
+        files=dict.fromkeys(FILES, ""),
+    )
+
+
+def results_of(folder: Path) -> Manifest:
+    """What the controller makes of an experiment's files; its manifest is readable again."""
+    evidence = digest.evidence(folder, asked())
+    found = record.with_evidence(asked(), evidence)
+    manifest.write(found, folder / manifest.NAME)
+    derive.derive(folder, evidence, found, FIELDS)
+    return manifest.read(folder / manifest.NAME)
+
+
+def test_unharmed_files_make_an_experiment_that_is_whole(folder: Path):
+    found = results_of(folder)
+    assert (found.status, found.reasons) == ("ok", ())
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(data=st.data())
+def test_any_file_makes_results(name: str, data: st.DataObject, folder: Path):
+    path = written(folder, name, data.draw(mutated(FILES[name])))
+    try:
+        found = results_of(folder)
+    finally:
+        path.write_bytes(FILES[name])
+    assert {reason.partition(":")[0] for reason in found.reasons} <= {name}
+
+
+@pytest.mark.parametrize("name", ["raw/a/cpu.jsonl", "raw/a/sockets.bin.gz", "raw/b/sockets.ss"])
+def test_a_file_that_cannot_be_read_makes_the_experiment_partial_and_is_named(
+    name: str, folder: Path
+):
+    path = written(folder, name, b"@@@\n@@@\n")
+    try:
+        found = results_of(folder)
+    finally:
+        path.write_bytes(FILES[name])
+    assert (found.status, [reason.partition(":")[0] for reason in found.reasons]) == (
+        "partial",
+        [name],
+    )
+
+
+def test_a_file_that_is_too_large_is_not_read(folder: Path, tmp_path: Path):
+    del tmp_path
+    path = folder / "raw/a/cpu.jsonl"
+    with path.open("wb") as file:
+        file.truncate(digest.READ_BYTES_MAX + 1)
+    try:
+        reasons = results_of(folder).reasons
+    finally:
+        path.write_bytes(CPU)
+    assert reasons == (f"raw/a/cpu.jsonl: too large: {digest.READ_BYTES_MAX + 1} bytes",)
+
+
+def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(socketfile, "CONTENT_BYTES_MAX", 10**6)
+    path = written(tmp_path, "sockets.bin.gz", gzip.compress(bytes(10**8)))
+    tracemalloc.start()
+    with pytest.raises(OutputError, match="more than 1000000 bytes"):
+        socketfile.read(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10**7
+
+
+def test_every_reason_to_refuse_a_file_is_an_error_of_ours():
+    assert issubclass(OutputError, NetestoError)
