@@ -1,6 +1,7 @@
 """Whatever is in the files that hosts send: the experiment becomes results, and each file that
 cannot be read is named. Real files of every kind are cut off, mutated, and replaced by noise."""
 
+import contextlib
 import gzip
 import json
 import random
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from netesto.collectors import cpu, hostfacts, ping, socketfile
 from netesto.controller import digest, record
-from netesto.errors import NetestoError, OutputError
+from netesto.errors import OutputError
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import derive, fields, manifest
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
@@ -183,19 +184,15 @@ OUTPUTS = sorted(
 @given(data=st.data())
 def test_what_tools_print_is_understood_or_told(output, data):
     text = data.draw(mutated(output.read_bytes())).decode(errors="replace")
-    test = next(
-        (each for each in ("UDP", "RR", "CRR", "MAERTS") if each in output.name.upper()), ""
-    )
-    name = {"UDP": "UDP_STREAM", "RR": "TCP_RR", "CRR": "TCP_CRR", "MAERTS": "TCP_MAERTS"}.get(test)
-    request = replace(REQUEST, test=name or "TCP_STREAM")
+    tests = {"udp": "UDP_STREAM", "-rr": "TCP_RR", "crr": "TCP_CRR", "maerts": "TCP_MAERTS"}
+    name = next((tests[word] for word in tests if word in output.name), "TCP_STREAM")
+    request = replace(REQUEST, test=name)
     tool = TOOLS[output.name.partition("-")[0]]
     tool.failure(text)
     for line in text.splitlines():
         tool.progress(line, request)
-    try:
+    with contextlib.suppress(OutputError):
         tool.parse(text, request, started_s=1000.0)
-    except OutputError as error:
-        assert error.message
 
 
 @fuzzed
@@ -292,8 +289,7 @@ def test_a_file_that_cannot_be_read_makes_the_experiment_partial_and_is_named(
     )
 
 
-def test_a_file_that_is_too_large_is_not_read(folder: Path, tmp_path: Path):
-    del tmp_path
+def test_a_file_that_is_too_large_is_not_read(folder: Path):
     path = folder / "raw/a/cpu.jsonl"
     with path.open("wb") as file:
         file.truncate(digest.READ_BYTES_MAX + 1)
@@ -313,7 +309,3 @@ def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path: Path,
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 10**7
-
-
-def test_every_reason_to_refuse_a_file_is_an_error_of_ours():
-    assert issubclass(OutputError, NetestoError)
