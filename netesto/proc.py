@@ -23,6 +23,16 @@ def numbers() -> list[int]:
     return sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal, or traced (proc_pid_stat(5)); False without one."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    # Its name, in parentheses, may contain anything.
+    return text.rpartition(")")[2].split()[0] in "Tt"
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """Process numbers: those that were there to be ended, and those of them that still run."""

@@ -2,18 +2,21 @@
 
 One JSON object a line, only ever appended, so that a kill at any instant leaves it readable:
 
-    {"change": 3, "what": "sysctl …", "boot": "…", "namespace": 4026531840, "undo": [[…], …]}
-    {"undone": 3}
+    {"change": 3, "what": "sysctl …", "boot": "…", "namespace": 4026531840, "undo": [[…], …],
+     "thing": "/proc/sys/…"}
+    {"made": 3, "shows": "2"}         what the kernel shows of the thing since; with another value,
+                                      somebody else changed it
+    {"undone": 3}                     or left to somebody else, or not made at all
     {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (leftovers)
 
 Changes of another boot are gone with it, and those in another network namespace cannot be undone
-from here: both are ignored.
+from here: both are ignored. A change with a step of a kind that only another version knows stays.
 """
 
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -52,11 +55,14 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to be undone by these steps."""
+    """A change of a `thing` (settings.shown), to be undone by these steps; None if another version
+    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before."""
 
     number: int
     what: str
-    undo: tuple[Step, ...]
+    undo: tuple[Step, ...] | None
+    thing: str = ""
+    shows: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class Journal:
             self._file.truncate(0)
         self._file.close()
 
-    def begin(self, what: str, undo: Sequence[Step]) -> int:
+    def begin(self, what: str, undo: Sequence[Step], *, thing: str = "") -> int:
         """Note a change before it is made; its number. On return it is on disk."""
         self._number += 1
         entry = {
@@ -96,12 +102,17 @@ class Journal:
             "boot": self._ground.boot,
             "namespace": self._ground.namespace,
             "undo": [_as_json(step) for step in undo],
+            "thing": thing,
         }
         self._append(entry)
         return self._number
 
+    def made(self, number: int, shows: str) -> None:
+        """Note what the kernel shows after a change."""
+        self._append({"made": number, "shows": shows})
+
     def undone(self, number: int) -> None:
-        """Note that a change is undone, or was not made."""
+        """Note that a change is undone, was not made, or is no longer ours to undo."""
         self._append({"undone": number})
 
     def live(self, life: str) -> None:
@@ -139,7 +150,10 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
             case {"change": int(number), "what": str(what), "undo": list(undo)}:
                 highest = max(highest, number)
                 if Ground(entry.get("boot", ""), entry.get("namespace", 0)) == ground:
-                    changes[number] = Change(number, what, tuple(map(_as_step, undo)))
+                    thing = str(entry.get("thing", ""))
+                    changes[number] = Change(number, what, _as_steps(undo), thing)
+            case {"made": int(number), "shows": str(shows)} if number in changes:
+                changes[number] = replace(changes[number], shows=shows)
             case {"undone": int(number)}:
                 changes.pop(number, None)
             case {"life": str(life), "boot": str(boot)} if boot == ground.boot:
@@ -157,11 +171,15 @@ def _as_json(step: Step) -> list[str]:
             return ["run", *argv]
 
 
-def _as_step(words: list[str]) -> Step:
-    match words:
-        case ["write", path, text]:
-            return Write(path, text)
-        case ["run", *argv]:
-            return Run(tuple(argv))
-        case _:
-            raise ValueError(f"unknown step in a journal: {words}")
+def _as_steps(entries: Sequence[object]) -> tuple[Step, ...] | None:
+    """The steps; None if one is of a kind that this version does not know."""
+    steps: list[Step] = []
+    for entry in entries:
+        match entry:
+            case ["write", str(path), str(text)]:
+                steps.append(Write(path, text))
+            case ["run", *argv]:
+                steps.append(Run(tuple(map(str, argv))))
+            case _:
+                return None
+    return tuple(steps)

@@ -8,18 +8,19 @@ from pathlib import Path
 # State 0A is LISTEN (include/net/tcp_states.h).
 _LISTEN = "0A"
 
-# Columns of the table.
-_LOCAL, _STATE, _INODE = 1, 3, 9
+# Columns of the table. Of a listening socket the second queue is that of connections to accept.
+_LOCAL, _STATE, _QUEUES, _INODE = 1, 3, 4, 9
 
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket: its port and its inode."""
+    """A listening socket: its port, its inode, and how many connections wait to be accepted."""
 
     port: int
     inode: str
+    waiting: int = 0
 
 
 def listeners() -> frozenset[Listener]:
@@ -37,7 +38,8 @@ def parse(lines: Iterable[str]) -> Iterator[Listener]:
     for line in lines:
         words = line.split()
         if len(words) > _INODE and words[_STATE] == _LISTEN:
-            yield Listener(int(words[_LOCAL].rpartition(":")[2], 16), words[_INODE])
+            port = int(words[_LOCAL].rpartition(":")[2], 16)
+            yield Listener(port, words[_INODE], int(words[_QUEUES].rpartition(":")[2], 16))
 
 
 def ports() -> frozenset[int]:
@@ -49,6 +51,11 @@ def listens(pid: int, port: int) -> bool:
     """Whether the process `pid` itself listens on `port`."""
     wanted = {listener.inode for listener in listeners() if listener.port == port}
     return bool(wanted) and not wanted.isdisjoint(_sockets_of(pid))
+
+
+def waiting(port: int) -> int:
+    """How many connections wait to be accepted at `port`."""
+    return sum(listener.waiting for listener in listeners() if listener.port == port)
 
 
 def _sockets_of(pid: int) -> set[str]:

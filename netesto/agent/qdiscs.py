@@ -37,6 +37,13 @@ def parse(text: str) -> RootQdisc | None:
         raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
 
 
+def described(root: RootQdisc | None) -> str:
+    """What tells this root from any other, in a line; "" for the kernel's own."""
+    if root is None:
+        return ""
+    return f"{root.kind} {root.handle} {json.dumps(root.options, sort_keys=True)}"
+
+
 def recreate(root: RootQdisc) -> tuple[str, ...] | None:
     """The words after `root` with which tc creates this qdisc again; None if they are unknown.
 

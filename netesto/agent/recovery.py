@@ -49,6 +49,6 @@ async def recover(journal: Journal) -> None:
         journal.ended(life)
         if ended:
             log.warning("processes of a killed agent ended", extra={"count": len(ended)})
-    undone = await settings.restore(journal)
-    if undone:
-        log.warning("settings of a killed agent put back", extra={"count": undone})
+    restored = await settings.restore(journal)
+    if restored.undone:
+        log.warning("settings of a killed agent put back", extra={"count": restored.undone})

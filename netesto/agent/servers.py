@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import process
+from netesto import proc, process
 from netesto.agent import listening
 from netesto.agent.jobs import last_lines
 from netesto.errors import AgentError, MissingError, ProcessError
@@ -41,11 +41,13 @@ class Servers:
         """Start the lasting server of `tool` unless it runs; its port. It stays until `close`."""
         async with self._turn:
             lasting = self._lasting.get(tool.name)
-            if lasting is None or lasting.job.status is not None:
-                if lasting is not None:
-                    log.warning("server had ended", extra={"tool": tool.name})
-                lasting = await self._start_lasting(tool)
-                self._lasting[tool.name] = lasting
+            if lasting is not None and not await _serves(lasting):
+                log.warning("server replaced: it had ended, or hung", extra={"tool": tool.name})
+                await lasting.job.end()
+                self._ports.give_back([lasting.port])
+                lasting = None
+            if lasting is None:
+                lasting = self._lasting[tool.name] = await self._start_lasting(tool)
             return lasting.port
 
     async def expect(self, request: GroupRequest, tool: Tool, *, folder: Path) -> Ports:
@@ -137,6 +139,15 @@ async def start(tool: Tool, port: int, out: Path) -> process.Job:
         await job.end()
         raise
     return job
+
+
+async def _serves(lasting: _Lasting) -> bool:
+    """Whether a server runs, and accepts connections within the time that it had to begin to."""
+    if lasting.job.status is not None or proc.is_stopped(lasting.job.pid):
+        return False
+    return await process.wait_until_async(
+        lambda: not listening.waiting(lasting.port), timeout=_READY_TIMEOUT_S
+    )
 
 
 async def _end(jobs: list[process.Job]) -> None:

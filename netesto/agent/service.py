@@ -137,6 +137,10 @@ class Service:
         with self._acting() as session:
             await session.abort("aborted by the controller")
 
+    async def put_back(self) -> list[str]:
+        with self._acting() as session:
+            return await session.put_back()
+
     async def shut_down(self) -> None:
         self._on_shut_down()
 

@@ -134,6 +134,11 @@ class Session:
             )
         )
 
+    async def put_back(self) -> list[str]:
+        """End all flows and put everything back; a sentence for each setting that is not."""
+        await self.abort("the controller let the agent go")
+        return await self.settings.restore()
+
     async def close(self, reason: str) -> None:
         """End everything and put everything back.
 

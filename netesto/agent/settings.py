@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from netesto import allowed, process
 from netesto.agent import qdiscs
-from netesto.agent.journal import Journal, Run, Step, Write
+from netesto.agent.journal import Change, Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Setting, Sysctl
@@ -28,15 +28,23 @@ log = logging.getLogger(__name__)
 # tc answers in milliseconds.
 _TC_TIMEOUT_S = 5.0
 
+# A thing that is no file of the kernel is the root qdisc of an interface.
+_QDISC = "qdisc "
+
 # What tc says if there is nothing left to undo.
 _ALREADY_GONE = ("handle of zero", "No such file", "Cannot find device", "Invalid handle")
 
 
+_ALLOWED = Sysctl("net.ipv4.tcp_allowed_congestion_control", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to make a setting, and how to undo it. `warning` says what cannot be put back."""
+    """How to make a setting of a `thing` (shown), and how to undo it. `warning` says what cannot be
+    put back."""
 
     what: str
+    thing: str
     steps: tuple[Step, ...]
     undo: tuple[Step, ...]
     warning: str = ""
@@ -51,7 +59,7 @@ def plan_value(setting: Value, before: str) -> Plan:
         case ModuleParameter(module, name):
             allowed.check_module_parameter(module, name, value)
     path = str(path_of(setting))
-    return Plan(f"{_name(setting)}={value}", (Write(path, value),), (Write(path, before),))
+    return Plan(f"{_name(setting)}={value}", path, (Write(path, value),), (Write(path, before),))
 
 
 def path_of(setting: Value) -> Path:
@@ -95,7 +103,8 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
         )
     words = (setting.action, setting.kind, *setting.options)
     what = f"qdisc {setting.device}: {' '.join(word for word in words if word)}"
-    return Plan(what, tuple(steps), (undo,) if steps else (), warning)
+    thing = f"{_QDISC}{setting.device}"
+    return Plan(what, thing, tuple(steps), (undo,) if steps else (), warning)
 
 
 def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
@@ -103,7 +112,7 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
     allowed.check_netem(setting.delay_ms, setting.limit_packets, setting.loss_percent)
     if setting.delay_ms == 0 and setting.loss_percent == 0:
         if before is None or before.kind != "netem":
-            return Plan(f"qdisc {setting.device}: no netem", (), ())
+            return Plan(f"qdisc {setting.device}: no netem", f"{_QDISC}{setting.device}", (), ())
         return plan_qdisc(Qdisc("netem", (), "delete", setting.device), before)
     options = ["limit", str(setting.limit_packets)]
     if setting.delay_ms:
@@ -131,10 +140,10 @@ class Settings:
                 case Qdisc() | Netem():
                     return await self._apply_qdisc(setting)
 
-    async def restore(self) -> None:
-        """Undo everything, the last first."""
+    async def restore(self) -> list[str]:
+        """Undo everything, the last first; a sentence for each thing that is not as it was."""
         async with self._turn:
-            await restore(self._journal)
+            return (await restore(self._journal)).left
 
     async def _apply_value(self, setting: Value) -> Applied:
         # What is not allowed is not read either.
@@ -143,7 +152,7 @@ class Settings:
         before = _read(setting, path)
         plan = plan_value(setting, before)
         try:
-            await self._carry_out(plan)
+            number = await self._carry_out(plan, before)
         except OSError as error:
             kind = allowed.NAMING_SYSCTLS.get(setting.name)
             if kind is not None and error.errno in (errno.ENOENT, errno.EINVAL):
@@ -151,7 +160,10 @@ class Settings:
                     f"{kind} {setting.value}: not in this kernel ({platform.release()})"
                 ) from None
             raise AgentError(f"{plan.what}: {error.strerror}") from None
-        return Applied(plan.what, before, _fields(path))
+        after = _fields(path)
+        if number:
+            self._journal.made(number, after)
+        return Applied(plan.what, before, after)
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
@@ -163,19 +175,28 @@ class Settings:
             case Netem(delay_ms, limit, loss):
                 plan = plan_netem(Netem(delay_ms, limit, loss, device), before)
         try:
-            await self._carry_out(plan)
+            number = await self._carry_out(plan, qdiscs.described(before))
         except ProcessError as error:
             raise _tc_error(plan.what, error) from None
         if plan.warning:
             self._on_warning(plan.warning)
-        _, shown_after = await _read_root(device)
+        after, shown_after = await _read_root(device)
+        if number:
+            self._journal.made(number, qdiscs.described(after))
         return Applied(plan.what, shown_before, shown_after)
 
-    async def _carry_out(self, plan: Plan) -> None:
-        """Journal, then do; if a step fails, undo and let the error pass."""
+    async def _carry_out(self, plan: Plan, before: str) -> int:
+        """Journal, then do; if a step fails, undo and let the error pass. The change's number, 0
+        of none."""
         if not plan.steps:
-            return
-        number = self._journal.begin(plan.what, plan.undo)
+            return 0
+        earlier = [each for each in self._journal.remains().changes if each.thing == plan.thing]
+        if earlier and not is_ours(earlier[0], before):
+            # What was there before them is over; `before` is what is put back now.
+            for change in earlier:
+                self._journal.undone(change.number)
+            self._on_warning(_left(earlier[0], before, "put back at the end"))
+        number = self._journal.begin(plan.what, plan.undo, thing=plan.thing)
         try:
             for step in plan.steps:
                 await _do(step)
@@ -184,19 +205,71 @@ class Settings:
                 self._journal.undone(number)
             raise
         log.info("setting made", extra={"setting": plan.what})
+        return number
 
 
-async def restore(journal: Journal) -> int:
-    """Undo what the journal still holds, the last first; how many changes are undone.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How many changes are undone, and a sentence for each thing that is not as it was."""
 
-    What cannot be undone is logged and stays in the journal, for the next start.
+    undone: int
+    left: list[str]
+
+
+async def restore(journal: Journal) -> Restored:
+    """Undo what the journal still holds, the last first.
+
+    What somebody else has changed since is left as it is, whatever we did to it before. What cannot
+    be undone stays in the journal, for the next start. Both are logged.
     """
-    count = 0
+    undone, left = 0, list[str]()
+    is_foreign: dict[str, bool] = {}
     for change in journal.remains().changes:
-        if await _undo(change.what, change.undo):
+        if change.undo is None:
+            left.append(f"{change.what}: not put back: another version of netesto changed it")
+            log.error("setting not put back", extra={"setting": change.what, "reason": left[-1]})
+            continue
+        if change.thing not in is_foreign:
+            now = await shown(change.thing)
+            is_foreign[change.thing] = now is not None and not is_ours(change, now)
+            if now is not None and is_foreign[change.thing]:
+                left.append(_left(change, now, "left as it is"))
+                log.warning("setting left", extra={"setting": change.what, "now": now})
+        if is_foreign[change.thing]:
             journal.undone(change.number)
-            count += 1
-    return count
+        elif await _undo(change.what, change.undo):
+            journal.undone(change.number)
+            undone += 1
+        else:
+            left.append(f"{change.what}: not put back; the log of the agent has the reason")
+    return Restored(undone, left)
+
+
+async def shown(thing: str) -> str | None:
+    """What the kernel shows of a thing, which is the path of its file, or `qdisc DEVICE`; None if
+    there is no such thing."""
+    try:
+        if thing.startswith(_QDISC):
+            root, _ = await _read_root(thing.removeprefix(_QDISC))
+            return qdiscs.described(root)
+        return _fields(Path(thing)) if thing else None
+    except (OSError, NetestoError):
+        return None
+
+
+def is_ours(change: Change, now: str) -> bool:
+    """Whether a thing is still as this change, the last one of it, has made it."""
+    if change.thing == str(path_of(_ALLOWED)) and change.shows is not None:
+        # The kernel adds to it what becomes the default congestion control.
+        return set(change.shows.split()) <= set(now.split())
+    return change.shows is None or now == change.shows
+
+
+def _left(change: Change, now: str, what_happens: str) -> str:
+    """That somebody else has changed a thing; of a qdisc its kind."""
+    is_qdisc = change.thing.startswith(_QDISC)
+    value = (now.partition(" ")[0] or "the kernel's own qdisc") if is_qdisc else now
+    return f"{change.what}: somebody else changed it since, to {value}, which is {what_happens}"
 
 
 async def _undo(what: str, steps: Iterable[Step]) -> bool:

@@ -98,11 +98,21 @@ class HostConnection:
     async def close(self) -> None:
         """Release the agent; it puts its settings back."""
         if self._reader is not None:
+            await self._put_back()
             self._reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reader
         self._agent = None
         await self._stack.aclose()
+
+    async def _put_back(self) -> None:
+        """Have the agent put its settings back while it can say which it does not."""
+        with contextlib.suppress(AgentError):
+            for text in await self.agent.put_back():
+                event = Event(
+                    time_s=self.to_agent_clock(self._clock.now()), kind="warning", text=text
+                )
+                self._on_event(self, event)
 
     async def _read(self, events: AsyncGenerator[Event, None]) -> None:
         try:

@@ -225,6 +225,12 @@ class Applied(_message.Message):
     after: str
     def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
 
+class Left(_message.Message):
+    __slots__ = ("sentences",)
+    SENTENCES_FIELD_NUMBER: _ClassVar[int]
+    sentences: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sentences: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class StartServersRequest(_message.Message):
     __slots__ = ("tests", "tools")
     TESTS_FIELD_NUMBER: _ClassVar[int]

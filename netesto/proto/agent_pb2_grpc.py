@@ -119,6 +119,11 @@ class AgentStub:
                 request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
                 response_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
                 _registered_method=True)
+        self.PutBack = channel.unary_unary(
+                '/netesto.v1.Agent/PutBack',
+                request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.Left.FromString,
+                _registered_method=True)
         self.ShutDown = channel.unary_unary(
                 '/netesto.v1.Agent/ShutDown',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
@@ -232,6 +237,12 @@ class AgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutBack(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ShutDown(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -325,6 +336,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Abort,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
                     response_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+            ),
+            'PutBack': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutBack,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.Left.SerializeToString,
             ),
             'ShutDown': grpc.unary_unary_rpc_method_handler(
                     servicer.ShutDown,
@@ -791,6 +807,33 @@ class Agent:
             '/netesto.v1.Agent/Abort',
             netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
             netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutBack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netesto.v1.Agent/PutBack',
+            netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.Left.FromString,
             options,
             channel_credentials,
             insecure,

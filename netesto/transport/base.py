@@ -85,5 +85,9 @@ class Agent(Protocol):
     async def abort(self) -> None:
         """End all flows and captures now, and keep what was measured."""
 
+    async def put_back(self) -> list[str]:
+        """End all flows and put every setting back before the hold ends, which would do the same: a
+        sentence for each that is not as it was, such as one that somebody else has changed."""
+
     async def shut_down(self) -> None:
         """End the agent, as after a termination signal."""

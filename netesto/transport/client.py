@@ -224,6 +224,9 @@ class AgentClient:
     async def abort(self) -> None:
         await self._call(self._stub.Abort, pb.Nothing(), _WORK_S)
 
+    async def put_back(self) -> list[str]:
+        return list((await self._call(self._stub.PutBack, pb.Nothing(), _WORK_S)).sentences)
+
     async def shut_down(self) -> None:
         await self._call(self._stub.ShutDown, pb.Nothing(), _WORK_S)
 

@@ -216,6 +216,9 @@ class _Servicer(pb_grpc.AgentServicer):
     async def Abort(self, _: pb.Nothing, context: Context) -> pb.Nothing:
         return await self._done(context, self._service.abort)
 
+    async def PutBack(self, _: pb.Nothing, context: Context) -> pb.Left:
+        return pb.Left(sentences=await self._held(context, self._service.put_back))
+
     async def ShutDown(self, _: pb.Nothing, context: Context) -> pb.Nothing:
         return await self._done(context, self._service.shut_down)
 

@@ -211,6 +211,18 @@ async def test_flow_without_a_server_fails_with_what_the_tool_says(start_daemon:
     assert events[2].text.startswith("netperf exited 255: establish control")
 
 
+@pytest.mark.usefixtures("netperf")
+async def test_frozen_server_is_replaced(start_daemon: StartDaemon):
+    server = start_daemon("b")
+    async with server.held() as b:
+        await b.start_servers(("TCP_STREAM",), ("netperf",))
+        frozen = await pid_of(life_of(server), "netserver")
+        os.kill(frozen, signal.SIGSTOP)
+        assert process.wait_until(lambda: proc.is_stopped(frozen), timeout=DEADLINE_S)
+        await b.start_servers(("TCP_STREAM",), ("netperf",))
+        assert await pid_of(life_of(server), "netserver") != frozen
+
+
 async def test_missing_tool_is_a_failed_flow(start_daemon: StartDaemon, tmp_path: Path):
     async with start_daemon("a", env={**os.environ, "PATH": str(tmp_path)}).held() as a:
         assert "netperf" not in (await a.info()).tools

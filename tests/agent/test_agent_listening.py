@@ -35,6 +35,16 @@ def test_process_does_not_listen_on_the_port_of_another():
         assert not listening.listens(os.getppid(), server.getsockname()[1])
 
 
+def test_connections_that_nobody_accepts_are_counted():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        with closing(socket.create_connection(("127.0.0.1", port))):
+            before = listening.waiting(port)
+            accepted, _ = server.accept()
+            accepted.close()
+            assert (before, listening.waiting(port)) == (1, 0)
+
+
 def test_port_is_free_when_its_server_is_closed():
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]

@@ -1,10 +1,12 @@
 """Settings on a real kernel, in a network namespace of the test's own."""
 
+import asyncio
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from agent_daemons import Daemon, StartDaemon
@@ -18,7 +20,15 @@ pytestmark = pytest.mark.lab
 TIMEOUT_S = 30
 
 ECN = Sysctl("net.ipv4.tcp_ecn", "1")
+ECN_SET = "sysctl net.ipv4.tcp_ecn=1"
 TBF = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "latency", "50ms"), "", "v0")
+
+
+GROUND = """
+import dataclasses, json
+from netesto.agent.journal import Ground
+print(json.dumps(dataclasses.asdict(Ground.here())))
+"""
 
 
 @pytest.fixture
@@ -102,7 +112,7 @@ async def test_setting_that_failed_leaves_nothing_to_undo(agent: Daemon):
             await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
     changes = [json.loads(line) for line in (agent.state / "journal").read_text().splitlines()]
     assert [sorted(change) for change in changes[1:]] == [
-        ["boot", "change", "namespace", "undo", "what"],
+        ["boot", "change", "namespace", "thing", "undo", "what"],
         ["undone"],
     ]
 
@@ -230,3 +240,92 @@ print([path.name for path in nursery.CPU_FOLDER.iterdir()], Path("/sys/class/net
 """
     said = process.run([sys.executable, "-c", script], timeout=TIMEOUT_S).stdout
     assert said == "['fact'] True\n"
+
+
+def set_ecn(namespace: str, value: str) -> None:
+    inside(namespace, "sysctl", "-qw", f"net.ipv4.tcp_ecn={value}")
+
+
+async def test_sysctl_that_somebody_else_changed_is_left_and_told(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        set_ecn(namespace, "0")
+        left = await a.put_back()
+    assert (left, ecn(namespace)) == (
+        [f"{ECN_SET}: somebody else changed it since, to 0, which is left as it is"],
+        "0",
+    )
+
+
+async def test_change_of_somebody_else_between_two_settings_is_what_is_put_back(
+    agent: Daemon, namespace: str
+):
+    async with agent.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        set_ecn(namespace, "2")
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
+        warning = await anext(a.events)
+    assert (warning.text, ecn(namespace)) == (
+        f"{ECN_SET}: somebody else changed it since, to 2, which is put back at the end",
+        "2",
+    )
+
+
+async def test_qdisc_that_somebody_else_replaced_is_left_and_told(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(Qdisc("pfifo", ("limit", "5"), "", "v0"))
+        await a.configure(TBF)
+        inside(namespace, "tc", "qdisc", "replace", "dev", "v0", "root", "pfifo", "limit", "7")
+        left = await a.put_back()
+    what = "qdisc v0: tbf rate 10mbit burst 15000 latency 50ms"
+    assert left == [f"{what}: somebody else changed it since, to pfifo, which is left as it is"]
+    assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 7})]
+
+
+async def test_the_same_qdisc_made_by_somebody_else_is_not_ours(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(Qdisc("pfifo", ("limit", "9"), "", "v0"))
+        inside(namespace, "tc", "qdisc", "del", "dev", "v0", "root")
+        add = ("tc", "qdisc", "add", "dev", "v0", "root", "handle", "9:", "pfifo", "limit", "9")
+        inside(namespace, *add)
+    assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 9})]
+
+
+async def test_nothing_is_left_of_what_nobody_else_changed(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        for setting in (
+            ECN,
+            Qdisc("pfifo", ("limit", "5"), "", "v0"),
+            TBF,
+            Sysctl("net.ipv4.tcp_ecn", "0"),
+        ):
+            await a.configure(setting)
+        assert await a.put_back() == []
+        assert qdiscs(namespace) == []
+
+
+async def test_next_agent_leaves_what_somebody_else_changed_after_the_kill(
+    agent: Daemon, namespace: str, start_daemon: StartDaemon
+):
+    async with agent.held() as a:
+        await a.configure(ECN)
+        agent.child.kill()
+        await asyncio.to_thread(agent.child.wait, TIMEOUT_S)
+    set_ecn(namespace, "0")
+    again = start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    assert (ecn(namespace), "setting left" in again.log.read_text()) == ("0", True)
+
+
+def test_change_of_another_version_keeps_no_agent_from_starting(
+    namespace: str, start_daemon: StartDaemon, tmp_path: Path
+):
+    here = json.loads(inside(namespace, sys.executable, "-c", GROUND))
+    change = {"change": 1, "what": "later", **here, "undo": [["later", "x"]]}
+    (tmp_path / "a").mkdir()
+    journal = tmp_path / "a" / "journal"
+    journal.write_text(json.dumps(change) + "\n")
+    agent = start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    assert "later: not put back: another version" in agent.log.read_text()
+    agent.child.terminate()
+    agent.child.wait(TIMEOUT_S)
+    assert json.loads(journal.read_text().splitlines()[0]) == change

@@ -33,6 +33,7 @@ def test_sysctl_is_written_and_put_back():
         Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432"), "4096 16384 9"
     ) == Plan(
         "sysctl net.ipv4.tcp_wmem=10000 262144 33554432",
+        "/proc/sys/net/ipv4/tcp_wmem",
         (Write("/proc/sys/net/ipv4/tcp_wmem", "10000 262144 33554432"),),
         (Write("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 9"),),
     )
@@ -93,6 +94,7 @@ def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
 def test_module_parameter_is_written_and_put_back():
     assert plan_value(ModuleParameter("tcp_cubic", "hystart", "0"), "1") == Plan(
         "module parameter tcp_cubic hystart=0",
+        "/sys/module/tcp_cubic/parameters/hystart",
         (Write("/sys/module/tcp_cubic/parameters/hystart", "0"),),
         (Write("/sys/module/tcp_cubic/parameters/hystart", "1"),),
     )
@@ -131,6 +133,7 @@ def test_first_qdisc_covers_the_kernels_own():
     setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "limit", "9000"), "", "eth0")
     assert plan_qdisc(setting, None) == Plan(
         "qdisc eth0: tbf rate 10mbit burst 15000 limit 9000",
+        "qdisc eth0",
         (added("tbf", "rate", "10mbit", "burst", "15000", "limit", "9000"),),
         (DELETE,),
     )
@@ -139,6 +142,7 @@ def test_first_qdisc_covers_the_kernels_own():
 def test_qdisc_without_action_deletes_the_old_one_first():
     assert plan_qdisc(Qdisc("fq", (), "", "eth0"), PFIFO) == Plan(
         "qdisc eth0: fq",
+        "qdisc eth0",
         (DELETE, added("fq")),
         (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
     )
@@ -147,13 +151,16 @@ def test_qdisc_without_action_deletes_the_old_one_first():
 def test_action_is_passed_on():
     assert plan_qdisc(Qdisc("fq", ("limit", "9"), "replace", "eth0"), PFIFO) == Plan(
         "qdisc eth0: replace fq limit 9",
+        "qdisc eth0",
         (added("fq", "limit", "9", action="replace"),),
         (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
     )
 
 
 def test_deleting_the_kernels_own_qdisc_is_nothing():
-    assert plan_qdisc(Qdisc("", (), "delete", "eth0"), None) == Plan("qdisc eth0: delete", (), ())
+    assert plan_qdisc(Qdisc("", (), "delete", "eth0"), None) == Plan(
+        "qdisc eth0: delete", "qdisc eth0", (), ()
+    )
 
 
 def test_qdisc_that_cannot_be_made_again_is_told():
@@ -188,6 +195,7 @@ def test_words_that_could_mean_anything_else_are_refused(setting: Qdisc, text: s
 def test_netem_is_a_root_qdisc():
     assert plan_netem(Netem(20.5, 2000, 0.01, "eth0"), None) == Plan(
         "qdisc eth0: netem limit 2000 delay 20.5ms loss 0.01%",
+        "qdisc eth0",
         (added("netem", "limit", "2000", "delay", "20.5ms", "loss", "0.01%"),),
         (DELETE,),
     )
@@ -196,6 +204,7 @@ def test_netem_is_a_root_qdisc():
 def test_netem_of_nothing_removes_netem():
     assert plan_netem(Netem(0, device="eth0"), NETEM) == Plan(
         "qdisc eth0: delete netem",
+        "qdisc eth0",
         (DELETE,),
         (
             added(
@@ -208,7 +217,9 @@ def test_netem_of_nothing_removes_netem():
 
 @pytest.mark.parametrize("before", [None, PFIFO])
 def test_netem_of_nothing_removes_nothing_else(before: RootQdisc | None):
-    assert plan_netem(Netem(0, device="eth0"), before) == Plan("qdisc eth0: no netem", (), ())
+    assert plan_netem(Netem(0, device="eth0"), before) == Plan(
+        "qdisc eth0: no netem", "qdisc eth0", (), ()
+    )
 
 
 @given(st.decimals("0.000001", "100", places=6))

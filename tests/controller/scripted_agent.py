@@ -53,6 +53,7 @@ class ScriptedAgent:
     later_tools: Sequence[str] = ()
     announced: str = "log"
     calls: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -181,6 +182,9 @@ class ScriptedAgent:
     async def abort(self) -> None:
         await self._answers()
         self.calls.append("abort")
+
+    async def put_back(self) -> list[str]:
+        return self.left
 
     async def shut_down(self) -> None:
         self.calls.append("shut_down")

@@ -130,6 +130,17 @@ def test_processing_brings_what_get_data_has_not(tmp_path: Path):
     assert asyncio.run(scenario()) == ["raw/a/log", "raw/b/log"]
 
 
+def test_settings_that_a_host_does_not_put_back_are_warned_of(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        here.agents["a"].left.append("sysctl net.ipv4.tcp_ecn=1: not put back")
+        await here.run.close_all()
+        return here.watcher.warnings
+
+    assert asyncio.run(scenario()) == ["a: sysctl net.ipv4.tcp_ecn=1: not put back"]
+
+
 def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)

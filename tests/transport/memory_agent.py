@@ -94,6 +94,9 @@ class MemoryAgent:
     async def abort(self) -> None:
         await self._held(self._service.abort)
 
+    async def put_back(self) -> list[str]:
+        return await self._held(self._service.put_back)
+
     async def shut_down(self) -> None:
         await self._held(self._service.shut_down)
 

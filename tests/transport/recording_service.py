@@ -162,5 +162,8 @@ class RecordingService:
     async def abort(self) -> None:
         self.asked.append("abort")
 
+    async def put_back(self) -> list[str]:
+        return ["sysctl net.ipv4.tcp_ecn=1: not put back"]
+
     async def shut_down(self) -> None:
         self.asked.append("shut_down")

@@ -214,8 +214,10 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
             await agent.finish(3)
             await agent.confirm(3)
             await agent.abort()
+            left = await agent.put_back()
             await agent.shut_down()
             asked = list(service.asked)
+    assert left == ["sysctl net.ipv4.tcp_ecn=1: not put back"]
     assert (ports, asked) == (
         PORTS,
         [
