@@ -256,14 +256,16 @@ class Machine:
         return self.run(["test", "-e", str(path)], check=False).status == 0
 
     @contextlib.contextmanager
-    def agent(self, *options: str, user: str = "root") -> Iterator[Child]:
-        """An agent of the checkout, called as the machine is, that listens on AGENT_SOCKET."""
+    def agent(
+        self, *options: str, user: str = "root", socket: Path = AGENT_SOCKET
+    ) -> Iterator[Child]:
+        """An agent of the checkout, called as the machine is, that listens on `socket`."""
         log = self.folder / f"{self.name}-agent.log"
-        self.run(["install", "-d", "-m", "700", "-o", user, str(AGENT_SOCKET.parent)])
-        argv = ["netesto-agent", "--listen", f"unix:{AGENT_SOCKET}", "--host", self.name, *options]
+        self.run(["install", "-d", "-m", "700", "-o", user, str(socket.parent)])
+        argv = ["netesto-agent", "--listen", f"unix:{socket}", "--host", self.name, *options]
         child = self.start(argv, stdout=log, user=user)
         try:
-            self.await_socket(AGENT_SOCKET, child, log)
+            self.await_socket(socket, child, log)
             yield child
         finally:
             process.end(child)

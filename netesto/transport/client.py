@@ -81,7 +81,7 @@ class AgentClient:
     ) -> None:
         self.host = host
         self._address = address
-        self._tunnel = tunnel
+        self.tunnel = tunnel
         target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
         self._channel = grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS)
         self._stub: Any = pb_grpc.AgentStub(self._channel)  # type: ignore[no-untyped-call]  # generated code has no types
@@ -96,8 +96,8 @@ class AgentClient:
     async def close(self) -> None:
         """Close the connection, which ends the hold, if there is one."""
         await self._channel.close()
-        if self._tunnel is not None:
-            await self._tunnel.close()
+        if self.tunnel is not None:
+            await self.tunnel.close()
 
     async def reach(self, *, timeout: float) -> HostInfo:
         """`info`, with errors that say why no agent answers at the address, or that it is of
@@ -108,14 +108,14 @@ class AgentClient:
             match error.code():
                 case grpc.StatusCode.DEADLINE_EXCEEDED:
                     reason = f"no answer within {timeout:g} s"
-                case grpc.StatusCode.UNAVAILABLE if self._tunnel is not None:
-                    raise await self._tunnel.unreachable() from None
+                case grpc.StatusCode.UNAVAILABLE if self.tunnel is not None:
+                    raise await self.tunnel.unreachable() from None
                 case grpc.StatusCode.UNAVAILABLE:
                     reason = _cause(error.details() or "")
                 case _:
                     self._raise(error)
             raise AgentError(
-                f"agent unreachable at {self._tunnel.address if self._tunnel else self._address}:"
+                f"agent unreachable at {self.tunnel.address if self.tunnel else self._address}:"
                 f" {reason}",
                 host=self.host,
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
@@ -260,7 +260,7 @@ class AgentClient:
                 faults.throw(codec.decode_fault(value), host=self.host)
         match error.code():
             case grpc.StatusCode.UNAVAILABLE:
-                words = self._tunnel.last_words() if self._tunnel is not None else ""
+                words = self.tunnel.last_words() if self.tunnel is not None else ""
                 message = f"connection lost: {words or _cause(error.details() or '')}"
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 message = "no answer in time"

@@ -56,7 +56,8 @@ _INQUIRY_S = 5.0
 
 # Prints what is wrong with the socket $1 of an agent.
 _INQUIRY = (
-    'if test -w "$1"; then echo deaf; elif test -e "$1"; then echo denied;'
+    'if test -w "$1"; then if grep -qF " $1" /proc/net/unix; then echo closed; else echo deaf; fi;'
+    ' elif test -e "$1"; then echo denied;'
     ' elif test -e "${1%/*}" && ! test -x "${1%/*}"; then echo denied; else echo missing; fi'
 )
 
@@ -126,14 +127,15 @@ class Tunnel:
         self._stack.close()
 
     def last_words(self) -> str:
-        """What ssh said last; "" if it said nothing."""
-        said = self._said()
-        return explained(said, self.address)[0] if said else ""
+        """Why ssh has ended; "" if it goes on."""
+        if self._job is None or (self._job.status is None and not self._said()):
+            return ""
+        return explained(self._said(), self.address)[0]
 
     async def unreachable(self) -> AgentError:
         """Why nothing answers behind an open tunnel."""
         cause, remedy = explained(self._said(), self.address)
-        if "connect failed" in cause:
+        if "open failed" in cause:
             cause, remedy = await self._inquire()
         return self._failure(cause, remedy)
 
@@ -154,6 +156,10 @@ class Tunnel:
                 return f"no agent runs there: no socket {path}", start
             case "deaf":
                 return f"no agent runs there: nobody listens on {path}", start
+            case "closed":
+                return "its sshd forwards no Unix sockets", (
+                    "Allow it in its sshd_config: AllowStreamLocalForwarding yes"
+                )
             case "denied":
                 return f"no permission to open {path} there", (
                     "Name the user of the agent, such as ssh://root@HOST, or let a group in:"
@@ -193,10 +199,6 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
             return line, (
                 "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a"
                 f" passphrase, ssh-agent (ssh-add). This must work: {_typed(address, batch)} true"
-            )
-        if "administratively prohibited" in line:
-            return "its sshd forwards no Unix sockets", (
-                "Allow it in its sshd_config: AllowStreamLocalForwarding yes"
             )
     # A jump host that fails says why first; what follows is about the connection through it.
     causes = [line for line in lines if line.startswith(("ssh: ", "channel "))]

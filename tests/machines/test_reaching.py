@@ -1,25 +1,44 @@
 """Agents are reached by ssh, and by nothing else, from machine to machine."""
 
 import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from worlds import USER
+from worlds import AGENT_SOCKET, OTHER, USER
+
+from netesto import process
 
 PATIENCE_S = 30
 
-# A flow of a second from h1 to h2, on the network for data.
+ORDERS = "/root/orders"
+SSH = "^ssh .* -L "
+TUNNELLED = str(Path(__file__).with_name("tunnelled.py"))
+
+# Connects to the Unix socket that it is given, and says what comes of it.
+CALL = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as caller:
+    try:
+        caller.connect(sys.argv[1])
+        print("connected")
+    except OSError as error:
+        print(error.strerror)
+"""
+
 FLOW = """\
-EXP name=one
+DO_SERVER host=h1
 DO_SERVER host=h2
 DO_CLIENT host=h1 server=h2 dur=1
+PROCESS_EXP
 """
 
 
-def hosts_toml(world, user="root", names=("h1", "h2")):
-    return "".join(
-        f'[{name}]\nagent = "ssh://{user}@{name}"\naddresses = ["{world[name].address("data")}"]\n'
-        for name in names
-    )
+@pytest.fixture(scope="module")
+def agents(world):
+    with world["h1"].agent("--device", "eth1"), world["h2"].agent("--device", "eth1"):
+        yield world
 
 
 def check(world, *words, user="root"):
@@ -29,42 +48,310 @@ def check(world, *words, user="root"):
     document = json.loads(done.stdout)
     reached = [each["host"] for each in document["hosts"] if each["info"] is not None]
     errors = [each for each in document["problems"] if each["severity"] == "error"]
-    return done.status, reached, [(each["message"], each["remedy"]) for each in errors]
+    return (
+        done.status,
+        reached,
+        {each["host"]: (each["message"], each["remedy"]) for each in errors},
+    )
 
 
-@pytest.fixture(scope="module")
-def agents(world):
-    with world["h1"].agent(), world["h2"].agent():
-        yield world
+def call(machine, path, user):
+    """What comes of a connection to a Unix socket of a machine."""
+    return machine.run(["python3", "-c", CALL, str(path)], user=user).stdout.strip()
+
+
+@contextmanager
+def written(machine, path, text, user="root"):
+    machine.write(path, text, user=user)
+    try:
+        yield
+    finally:
+        machine.run(["rm", path])
 
 
 def test_host_names_are_enough_to_reach_agents(agents):
-    assert check(agents, "h1,h2") == (0, ["h1", "h2"], [])
+    assert check(agents, "h1,h2") == (0, ["h1", "h2"], {})
 
 
 def test_ssh_config_says_what_a_name_means(agents):
-    agents.controller.write(
-        f"/home/{USER}/.ssh/config", "Host lab1\nHostName h1\nUser root\nHostKeyAlias h1\n"
-    )
-    found = check(agents, "lab1", user=USER)
-    agents.controller.run(["rm", f"/home/{USER}/.ssh/config"])
-    assert found == (0, ["lab1"], [])
+    config = "Host lab1\nHostName h1\nUser root\n"
+    with written(agents.controller, f"/home/{USER}/.ssh/config", config, user=USER):
+        assert check(agents, "lab1", user=USER) == (0, ["lab1"], {})
 
 
 def test_an_agent_is_reached_through_a_jump_host(agents):
-    agents.controller.write("/root/.ssh/config", "Host h2\nProxyJump h1\n")
-    found = check(agents, "h2")
-    agents.controller.run(["rm", "/root/.ssh/config"])
-    assert found == (0, ["h2"], [])
+    with written(agents.controller, "/root/.ssh/config", "Host h2\nProxyJump h1\n"):
+        assert check(agents, "h2") == (0, ["h2"], {})
 
 
 def test_an_agent_is_reached_over_ipv6(agents):
-    address = f"[{agents['h1'].address6()}]"
-    assert check(agents, f"root@{address}") == (0, [str(agents["h1"].address6())], [])
+    address = agents["h1"].address6()
+    assert check(agents, f"root@[{address}]") == (0, [str(address)], {})
 
 
-def test_a_host_without_an_agent_is_told(agents):
-    agents.controller.write("/root/hosts.toml", '[h1]\nagent = "ssh://h1/run/none"\n')
-    message = "agent unreachable at ssh://h1/run/none: no agent runs there: no socket /run/none"
-    remedy = "Start it there: netesto-agent --listen unix:/run/none"
-    assert check(agents, "hosts.toml") == (3, [], [(message, remedy)])
+def test_a_run_goes_from_two_names_to_a_page(agents):
+    """Its flows are between the test interfaces of the agents."""
+    controller = agents.controller
+    with written(controller, "/root/flow.nts", FLOW):
+        argv = ["netesto", "run", "--plain", "--yes", "--hosts", "h1,h2", "--out", "/root/out"]
+        controller.run([*argv, "flow.nts"], timeout=60)
+        page = controller.exists("/root/out/exp.html")
+        manifest = json.loads(controller.read("/root/out/1/manifest.json"))
+        controller.run(["rm", "-r", "/root/out"])
+    ends = [str(agents[name].address("data")) for name in ("h1", "h2")]
+    request = manifest["groups"][0]["request"]
+    found = [request["client_address"], request["server_address"]]
+    assert (page, manifest["status"], found) == (True, "ok", ends)
+
+
+CONFIG = """\
+Host unknown
+    HostName h1
+    HostKeyAlias unknown
+Host changed
+    HostName h1
+    HostKeyAlias h1
+    GlobalKnownHostsFile none
+    UserKnownHostsFile /root/changed
+Host behind
+    HostName h1
+    ProxyJump nowhere
+"""
+
+NAME_THE_USER = (
+    "Name the user of the agent, such as ssh://root@HOST, or let a group in: `group` in its"
+    " agent.toml."
+)
+USE_A_KEY = (
+    "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a passphrase,"
+    f" ssh-agent (ssh-add). This must work: ssh -o BatchMode=yes {OTHER}@h1 true"
+)
+FORGET_THE_KEY = (
+    "Somebody else may answer there. If the change is known and right, forget the old key:"
+    " ssh-keygen -R changed"
+)
+
+# What is wrong: the agent's address, the cause, the remedy.
+UNREACHABLE = {
+    "missing": (
+        "ssh://h1/run/missing",
+        "no agent runs there: no socket /run/missing",
+        "Start it there: netesto-agent --listen unix:/run/missing",
+    ),
+    "deaf": (
+        "ssh://h1/run/deaf",
+        "no agent runs there: nobody listens on /run/deaf",
+        "Start it there: netesto-agent --listen unix:/run/deaf",
+    ),
+    "denied": (
+        f"ssh://{USER}@h1",
+        f"no permission to open {AGENT_SOCKET} there",
+        NAME_THE_USER,
+    ),
+    "keyless": (
+        f"ssh://{OTHER}@h1",
+        f"{OTHER}@h1: Permission denied (publickey).",
+        USE_A_KEY,
+    ),
+    "unknown": (
+        "ssh://unknown",
+        "its host key is unknown",
+        "Connect once by hand, and compare the key before you accept it: ssh unknown",
+    ),
+    "changed": (
+        "ssh://changed",
+        "its host key has changed",
+        FORGET_THE_KEY,
+    ),
+    "refused": (
+        "ssh://h1:99",
+        "connect to host h1 port 99: Connection refused",
+        "This must work, and ask nothing: ssh -p 99 h1 true",
+    ),
+    "nowhere": (
+        "ssh://nowhere",
+        "Could not resolve hostname nowhere: Name or service not known",
+        "This must work, and ask nothing: ssh nowhere true",
+    ),
+    "behind": (
+        "ssh://behind",
+        "Could not resolve hostname nowhere: Name or service not known",
+        "This must work, and ask nothing: ssh behind true",
+    ),
+    "closed": (
+        "ssh://h1:2222",
+        "its sshd forwards no Unix sockets",
+        "Allow it in its sshd_config: AllowStreamLocalForwarding yes",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def failures(agents):
+    """What one `hosts check` tells of hosts that cannot be reached, each for another reason, and of
+    one that can."""
+    controller, h1 = agents.controller, agents["h1"]
+    hosts = {name: address for name, (address, _, _) in UNREACHABLE.items()} | {"h2": "ssh://h2"}
+    tables = "".join(f'[{name}]\nagent = "{address}"\n' for name, address in hosts.items())
+    known = dict(
+        line.split(",", 1) for line in controller.read("/etc/ssh/ssh_known_hosts").splitlines()
+    )
+    changed = "h1 " + known["h2"].partition(" ")[2] + "\n"
+    bind = "import socket; socket.socket(socket.AF_UNIX).bind('/run/deaf')"
+    h1.run(["python3", "-c", bind])
+    strict = ["/usr/sbin/sshd", "-D", "-p", "2222", "-o", "AllowStreamLocalForwarding=no"]
+    server = h1.start([*strict, "-o", "PidFile=none"])
+    listens = [*("ss", "-H", "-l", "-t", "-n"), "sport = :2222"]
+    assert process.wait_until(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
+    with (
+        written(controller, "/root/failing.toml", tables),
+        written(controller, "/root/.ssh/config", CONFIG),
+        written(controller, "/root/changed", changed),
+    ):
+        found = check(agents, "failing.toml")
+    yield found
+    process.end(server)
+    h1.run(["rm", "/run/deaf"])
+
+
+@pytest.mark.parametrize("name", UNREACHABLE)
+def test_why_an_agent_cannot_be_reached_is_told_with_the_remedy(failures, name):
+    address, cause, remedy = UNREACHABLE[name]
+    _, _, told = failures
+    assert told[name] == (f"agent unreachable at {address}: {cause}", remedy)
+
+
+def test_hosts_that_cannot_be_reached_make_status_3_and_hide_no_other(failures):
+    status, reached, told = failures
+    assert (status, reached, told.keys()) == (3, ["h2"], UNREACHABLE.keys())
+
+
+def test_another_user_of_a_host_cannot_open_its_agent(agents):
+    found = [call(agents["h1"], AGENT_SOCKET, user) for user in ("root", USER, OTHER)]
+    assert found == ["connected", "Permission denied", "Permission denied"]
+
+
+def test_members_of_its_group_use_an_agent_and_nobody_else(world):
+    h2, controller, socket = world["h2"], world.controller, Path("/run/group/agent.sock")
+    tables = f'[h2]\nagent = "ssh://{USER}@h2{socket}"\n'
+    with (
+        h2.agent("--group", USER, "--state", "/run/group/state", socket=socket),
+        written(controller, f"/home/{USER}/hosts.toml", tables, user=USER),
+    ):
+        modes = h2.run(["stat", "-c", "%a %G", str(socket.parent), str(socket)])
+        called = call(h2, socket, OTHER)
+        found = check(world, "hosts.toml", user=USER)
+    assert (modes.stdout, called, found) == (
+        f"750 {USER}\n660 {USER}\n",
+        "Permission denied",
+        (0, ["h2"], {}),
+    )
+
+
+class Tunnelled:
+    """A process on the controller that is connected to h1; `socket` is its end of the tunnel."""
+
+    def __init__(self, machine, log):
+        self._machine, self._log = machine, log
+        self.socket = Path(self._line(0))
+
+    def _line(self, number):
+        def is_there():
+            return self._log.exists() and self._log.read_text().count("\n") > number
+
+        assert process.wait_until(is_there, timeout=PATIENCE_S), self._log.read_text()
+        return self._log.read_text().splitlines()[number]
+
+    def ask(self):
+        """What the agent answers, or why it does not."""
+        self._machine.run(["sh", "-c", f"echo >{ORDERS}"])
+        return self._line(1)
+
+    def pids(self, command):
+        return self._machine.run(["pgrep", "-f", command], check=False).stdout.split()
+
+    def kill(self, command, sign):
+        self._machine.run(["kill", f"-{sign}", *self.pids(command)])
+
+
+@pytest.fixture
+def tunnelled(agents, tmp_path):
+    controller, log = agents.controller, tmp_path / "log"
+    controller.run(["mkfifo", ORDERS])
+    # Opened for reading and writing, it has no end.
+    argv = ["bash", "-c", f'exec "$0" "$@" <>{ORDERS}', sys.executable, TUNNELLED, "ssh://h1"]
+    child = controller.start(argv, stdout=log)
+    yield Tunnelled(controller, log)
+    process.end(child)
+    controller.run(["sh", "-c", f"rm -rf {ORDERS} /tmp/netesto-ssh-*"])
+
+
+def test_another_user_of_the_controller_cannot_open_the_tunnel(agents, tunnelled):
+    found = [call(agents.controller, tunnelled.socket, user) for user in ("root", USER, OTHER)]
+    assert found == ["connected", "Permission denied", "Permission denied"]
+
+
+def test_a_connection_through_ssh_ends_with_what_ssh_said_last(agents, tunnelled):
+    agents["h1"].run(["pkill", "-f", "^sshd: root"])
+    assert tunnelled.ask() == "h1: connection lost: Connection to h1 closed by remote host."
+
+
+def test_a_connection_ends_with_an_ssh_that_says_nothing(tunnelled):
+    tunnelled.kill(SSH, "KILL")
+    is_gone = process.wait_until(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
+    assert (is_gone, tunnelled.ask()) == (True, "h1: connection lost: ssh ended")
+
+
+def test_ssh_ends_with_a_controller_that_is_killed_and_its_folder_with_the_next(agents, tunnelled):
+    is_there = len(tunnelled.pids(SSH))
+    tunnelled.kill(TUNNELLED, "KILL")
+    is_gone = process.wait_until(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
+    folder = tunnelled.socket.parent
+    agents.controller.run(["touch", "--date=2 minutes ago", str(folder)])
+    left = [agents.controller.exists(folder)]
+    check(agents, "h1")
+    left.append(agents.controller.exists(folder))
+    assert (is_there, is_gone, left) == (1, True, [True, False])
+
+
+def test_a_tunnel_leaves_nothing(agents):
+    check(agents, "h1")
+    left = agents.controller.run(["ls", "-A", "/tmp"]).stdout
+    assert (left, agents.controller.run(["pgrep", "-x", "ssh"], check=False).stdout) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "words", [["hosts", "check", "hosts.toml"], ["run", "--hosts", "hosts.toml", "flow.nts"]]
+)
+def test_a_controller_refuses_an_agent_on_a_port(agents, words):
+    controller = agents.controller
+    tables = '[h1]\nagent = "127.0.0.1:9"\n'
+    with (
+        written(controller, "/root/hosts.toml", tables),
+        written(controller, "/root/flow.nts", FLOW),
+    ):
+        done = controller.run(["netesto", *words], check=False)
+    assert (
+        done.status,
+        done.stderr.startswith("netesto: hosts.toml: host h1: agent: everybody who"),
+    ) == (2, True)
+
+
+def test_who_insists_on_ports_at_both_ends_gets_them(agents):
+    h1, controller = agents["h1"], agents.controller
+    argv = [
+        "netesto-agent",
+        "--insecure",
+        "--listen",
+        f"{h1.address()}:12999",
+        "--state",
+        "/root/s",
+    ]
+    log = h1.folder / "insecure.log"
+    child = h1.start([*argv, "--host", "h1"], stdout=log)
+    is_ready = process.wait_until(lambda: "ready" in log.read_text(), timeout=PATIENCE_S)
+    with written(controller, "/root/hosts.toml", f'[h1]\nagent = "{h1.address()}:12999"\n'):
+        found = check(agents, "--insecure", "hosts.toml")
+    process.end(child)
+    h1.run(["rm", "-r", "/root/s"])
+    assert (is_ready, found) == (True, (0, ["h1"], {}))
