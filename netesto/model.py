@@ -7,6 +7,7 @@ host that made the value (without steps: UTC was read once, the monotonic clock 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -398,9 +399,18 @@ class CpuSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """What one end of a TLS connection shows, and the CA of whom it trusts: files in PEM form."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A host as the controller reaches it: the agent's address (`unix:PATH` or `HOST:PORT`) and
-    the addresses that traffic uses, by family (4 or 6).
+    the addresses that traffic uses, by family (4 or 6). `tls`: ours, for an address of TLS.
 
     What is known of a lab's hosts: whether their time is simulated, and the rate of the first
     shaped link on the path to each of these others, in bit/s.
@@ -409,5 +419,6 @@ class Endpoint:
     host: str
     agent: str
     addresses: Mapping[int, Address] = field(default_factory=dict)
+    tls: TlsFiles | None = None
     is_simulated: bool = False
     first_rates_bps: Mapping[str, float] = field(default_factory=dict)

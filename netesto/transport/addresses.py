@@ -1,4 +1,4 @@
-"""The address of an agent as text: `ssh://[USER@]HOST`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`."""
+"""The address of an agent as text: `ssh://[USER@]HOST`, `tls://HOST:PORT`, `unix:PATH`, `HOST:PORT`."""
 
 import re
 from dataclasses import dataclass
@@ -74,17 +74,35 @@ class SshAddress:
         return f"ssh://{user}{host}{port}{path}"
 
 
-AgentAddress: TypeAlias = SshAddress | UnixAddress | TcpAddress
+@dataclass(frozen=True, slots=True)
+class TlsAddress:
+    """A TCP address at which an agent speaks TLS, to controllers that it knows."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"tls://{TcpAddress(self.host, self.port)}"
+
+
+AgentAddress: TypeAlias = SshAddress | TlsAddress | UnixAddress | TcpAddress
 
 
 def parse(text: str) -> AgentAddress:
     """Read `ssh://[USER@]HOST[:PORT][/PATH]`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`, or a HOST
-    alone (port 12870), which may be an IPv6 address without brackets. UsageError for anything
-    else."""
+    alone (port 12870), which may be an IPv6 address without brackets; or any of the last three
+    behind `tls://`. UsageError for anything else."""
     if text.startswith("ssh:"):
         return _parse_ssh(text)
     if text.startswith("unix:"):
         return _parse_unix(text)
+    if text.startswith("tls://"):
+        address = _parse_tcp(text.removeprefix("tls://"))
+        return TlsAddress(address.host, address.port)
+    return _parse_tcp(text)
+
+
+def _parse_tcp(text: str) -> TcpAddress:
     if text.startswith("["):
         inside, bracket, rest = text[1:].partition("]")
         if not bracket or not _is_ipv6(inside) or (rest and not rest.startswith(":")):

@@ -1,0 +1,224 @@
+"""The agent's end of TLS: lets controllers in, and passes what they send to the agent's own socket.
+
+Nobody without a certificate of the right CA and a name that is let in gets a byte to gRPC. Files
+that were replaced are read for the next connection.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from ipaddress import IPv6Address, ip_address
+
+from netesto.errors import UsageError
+from netesto.model import Address, TlsFiles
+from netesto.transport import tls
+from netesto.transport.addresses import TlsAddress, UnixAddress
+from netesto.transport.passage import join
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE_S = 5.0
+
+# Controllers are few. Connections that have not shown a certificate yet are bounded by themselves:
+# whoever opens many keeps nobody out who is in already.
+_CONNECTIONS_MAX = 64
+_STRANGERS_MAX = 64
+_BACKLOG = 64
+
+_RECORD_BYTES = 64 * 1024
+
+
+class TlsServer:
+    """Listens on `address` for controllers at addresses that `admits` lets in, with one of `names`
+    in their certificates, and joins them to `local`.
+
+    UsageError if the files or the address cannot be used.
+    """
+
+    def __init__(
+        self,
+        address: TlsAddress,
+        files: TlsFiles,
+        local: UnixAddress,
+        *,
+        admits: Callable[[Address], bool],
+        names: frozenset[str],
+    ) -> None:
+        self._files = files
+        self._local = local
+        self._admits = admits
+        self._names = names
+        self._context = tls.server_context(files)
+        self._signature = tls.signature(files)
+        self._socket = _listening(address)
+        self.address = TlsAddress(address.host, self._socket.getsockname()[1])
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers = 0
+
+    async def start(self) -> None:
+        """Begin to accept connections."""
+        self._add(self._accept())
+
+    async def stop(self) -> None:
+        """End all connections, and listen no longer."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._socket.close()
+
+    def _add(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, peer = await loop.sock_accept(self._socket)
+            except OSError as error:
+                # No descriptor is free: those of strangers will be, soon.
+                log.warning("cannot accept a connection", extra={"reason": error.strerror})
+                await asyncio.sleep(_HANDSHAKE_S / 10)
+                continue
+            address = _plain(ip_address(peer[0].partition("%")[0]))
+            is_full = self._strangers >= _STRANGERS_MAX or len(self._tasks) > _CONNECTIONS_MAX
+            if is_full or not self._admits(address):
+                connection.close()
+                reason = "too many connections" if is_full else "not in clients.txt"
+                log.warning("refused", extra={"peer": str(address), "reason": reason})
+            else:
+                self._add(self._serve(connection, address))
+
+    async def _serve(self, connection: socket.socket, address: Address) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            end = _TlsEnd(reader, writer, self._current())
+            if await self._is_welcome(end, address):
+                ours = await asyncio.open_unix_connection(str(self._local.path))
+                await join((end, end), ours)
+
+    async def _is_welcome(self, end: "_TlsEnd", address: Address) -> bool:
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(_HANDSHAKE_S):
+                await end.handshake()
+        except (OSError, TimeoutError) as error:
+            log.warning("refused", extra={"peer": str(address), "reason": _reason(error)})
+            return False
+        finally:
+            self._strangers -= 1
+        shown = end.names()
+        who = {"peer": str(address), "names": " ".join(sorted(shown))}
+        if self._names.isdisjoint(shown):
+            log.warning("refused", extra=who | {"reason": "not in clients.txt"})
+            return False
+        log.info("controller connected", extra=who)
+        return True
+
+    def _current(self) -> ssl.SSLContext:
+        """The context of the files as they are now; if they are wrong, that of those before."""
+        try:
+            signature = tls.signature(self._files)
+            if signature != self._signature:
+                self._context = tls.server_context(self._files)
+                self._signature = signature
+                log.info(
+                    "TLS files read again", extra={"certificate": str(self._files.certificate)}
+                )
+        except (OSError, UsageError) as error:
+            log.error("TLS files not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
+        return self._context
+
+
+class _TlsEnd:
+    """A server's end of TLS over a connection. asyncio's own closes a connection whose handshake
+    fails before it has told the client why."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._arrived, self._leaving, server_side=True)
+
+    async def handshake(self) -> None:
+        """Settle keys, and see a certificate. SSLError if the client has none that is valid."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            else:
+                return
+            finally:
+                self._send()
+            await self._receive()
+
+    def names(self) -> frozenset[str]:
+        """The names in the client's certificate."""
+        return tls.names(self._tls.getpeercert() or {})
+
+    async def read(self, most: int, /) -> bytes:
+        while True:
+            try:
+                return self._tls.read(most)
+            except ssl.SSLWantReadError:
+                await self._receive()
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return b""
+
+    def write(self, content: bytes, /) -> None:
+        self._tls.write(content)
+        self._send()
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        await self._writer.wait_closed()
+
+    async def _receive(self) -> None:
+        if content := await self._reader.read(_RECORD_BYTES):
+            self._arrived.write(content)
+        else:
+            self._arrived.write_eof()
+
+    def _send(self) -> None:
+        if content := self._leaving.read():
+            self._writer.write(content)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate {tls.explained(error)[0]}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS 1.3 with a certificate: {error.reason}"
+    return "no TLS"
+
+
+def _plain(address: Address) -> Address:
+    """The IPv4 address in an IPv6 address that maps one."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _listening(address: TlsAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"cannot listen on {address}: {error.strerror}") from None
+    return listener
