@@ -124,9 +124,9 @@ def _print_check(
     for each in placed:
         out.print(Text(f"{each.place}: {each.command} changes {each.device} of {each.host}"))
     for severity, style in (("error", "bold red"), ("warning", "yellow")):
-        for line in readiness.lines(each for each in found if each.severity == severity):
-            is_remedy = line.startswith(" ")
-            out.print(Text(line) if is_remedy else Text(f"{severity}: {line}", style=style))
+        for text in readiness.texts(each for each in found if each.severity == severity):
+            first, newline, remedy = text.partition("\n")
+            out.print(Text(f"{severity}: {first}", style=style) + Text(newline + remedy))
 
 
 def _cells(host: Visited) -> Iterator[tuple[str, str]]:

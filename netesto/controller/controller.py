@@ -126,8 +126,8 @@ class Controller:
         found = readiness.problems(
             opened, self._inventory, commands, requirements, family=self._family
         )
-        for line in readiness.lines(each for each in found if each.severity == "warning"):
-            self._observer.warn(line)
+        for text in readiness.texts(each for each in found if each.severity == "warning"):
+            self._observer.warn(text)
         readiness.refuse(found)
 
     # ---- steps of a script ---------------------------------------------------------------

@@ -145,23 +145,22 @@ def refuse(found: Iterable[Problem]) -> None:
     kind = MissingError if all(not problem.host for problem in errors) else WorldError
     if len(errors) == 1:
         raise kind(told(errors[0].host, errors[0].message), remedy=errors[0].remedy)
-    raise kind("\n".join(lines(errors)))
+    raise kind("\n".join(texts(errors)))
 
 
-def lines(found: Iterable[Problem]) -> list[str]:
-    """Problems in lines, their remedies below; hosts with the same problem together."""
+def texts(found: Iterable[Problem]) -> list[str]:
+    """Each problem with its remedy in a line below; hosts with the same problem together."""
     together: dict[tuple[str, str], list[str]] = {}
     for problem in found:
         together.setdefault((problem.message, problem.remedy), []).append(problem.host)
-    told_lines = []
+    found_texts = []
     for (message, remedy), hosts in together.items():
         names = [host for host in hosts if host]
         if len(names) > HOSTS_SHOWN:
             names[HOSTS_SHOWN - 1 :] = [f"… ({len(hosts)} hosts)"]
-        told_lines.append(told(", ".join(names), message))
-        if remedy:
-            told_lines.append(f"    {remedy}")
-    return told_lines
+        text = told(", ".join(names), message)
+        found_texts.append(f"{text}\n    {remedy}" if remedy else text)
+    return found_texts
 
 
 def told(hosts: str, message: str) -> str:

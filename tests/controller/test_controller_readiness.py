@@ -246,12 +246,12 @@ def test_a_host_without_an_address_is_tried_by_nobody():
 
 def test_hosts_with_the_same_problem_are_told_together():
     wrong = [Problem("a", "tired", "Rest."), Problem("b", "old"), Problem("c", "tired", "Rest.")]
-    assert readiness.lines(wrong) == ["a, c: tired", "    Rest.", "b: old"]
+    assert readiness.texts(wrong) == ["a, c: tired\n    Rest.", "b: old"]
 
 
 def test_of_many_hosts_with_the_same_problem_the_first_are_named():
     wrong = [Problem(f"h{number}", "tired") for number in range(50)]
-    assert readiness.lines(wrong) == ["h0, h1, h2, h3, h4, h5, h6, … (50 hosts): tired"]
+    assert readiness.texts(wrong) == ["h0, h1, h2, h3, h4, h5, h6, … (50 hosts): tired"]
 
 
 def test_warnings_refuse_nothing():

@@ -129,7 +129,11 @@ def test_the_configuration_is_one_that_an_agent_reads(documents, container, tmp_
 
 def test_the_image_has_every_command_that_an_agent_runs():
     text = (FOLDER / "Containerfile").read_text()
-    installed = set(re.findall(r"[a-z0-9-]+", text.partition("--no-install-recommends \\")[2].partition("&&")[0]))
+    installed = set(
+        re.findall(
+            r"[a-z0-9-]+", text.partition("--no-install-recommends \\")[2].partition("&&")[0]
+        )
+    )
     packages = {"ip": "iproute2", "tc": "iproute2", "ping": "iputils-ping"}
     assert {packages.get(each, each) for each in (*examination.COMMANDS, "iperf3")} <= installed
 
