@@ -15,16 +15,17 @@ from netesto.agent import access, config, examination
 FOLDER = Path(__file__).parents[2] / "remote" / "kubernetes"
 MANIFEST = FOLDER / "netesto-agent.yaml"
 
+# A packet is captured; tcpdump first gives up the groups of root.
+CAPTURE = (
+    "ping -c 100 -i 0.05 127.0.0.1 >/dev/null & tcpdump -Z root -i lo -c 1 -w /dev/null;"
+    " status=$?; kill $!; exit $status"
+)
+
 # What needs each capability, as the agent runs it.
 NEEDS = {
     "NET_ADMIN": ["tc", "qdisc", "replace", "dev", "lo", "root", "pfifo"],
     "NET_RAW": ["ping", "-c", "1", "-n", "127.0.0.1"],
-    # tcpdump gives up the groups of root.
-    "SETGID": [
-        *("sh", "-c"),
-        "ping -c 100 -i 0.05 127.0.0.1 >/dev/null & tcpdump -Z root -i lo -c 1 -w /dev/null; s=$?; kill $!;"
-        " exit $s",
-    ],
+    "SETGID": ["sh", "-c", CAPTURE],
 }
 
 
