@@ -3,25 +3,38 @@
 A Unix socket is guarded by the file system: its mode is 0600, or 0660 with a group that is let in,
 and nobody else can replace it in its folder. Everybody on a host, whoever they are, reaches its TCP
 ports, those of loopback included: an agent listens on one only if it is told `--insecure`, and then
-answers the addresses in clients.txt alone, if it was given one.
+answers the addresses in clients.txt alone, if it was given one. By TLS it answers controllers whose
+certificates have a name in clients.txt.
 """
 
 import grp
 import os
+import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from netesto.errors import UsageError
 from netesto.model import Address
-from netesto.transport.addresses import AGENT_SOCKET, SshAddress, TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import (
+    AGENT_SOCKET,
+    SshAddress,
+    TcpAddress,
+    TlsAddress,
+    UnixAddress,
+    parse,
+)
+
+# In a certificate, these are names: DNS names, e-mail addresses, URIs such as spiffe://… .
+_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_*.@+:/%-]+")
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:./]*")
 
 # Others may pass through the folder of a socket, or not, but never write to it.
 _OWNER, _OWNER_AND_GROUP = 0o700, 0o750
 
 
-def listen_address(text: str, *, insecure: bool) -> UnixAddress | TcpAddress:
+def listen_address(text: str, *, insecure: bool) -> UnixAddress | TlsAddress | TcpAddress:
     """The address to listen on. UsageError if it is invalid, or an agent may not listen there."""
     address = parse(text)
     if isinstance(address, UnixAddress):
@@ -31,7 +44,7 @@ def listen_address(text: str, *, insecure: bool) -> UnixAddress | TcpAddress:
             f"cannot listen on {address}: ssh is how a controller reaches an agent",
             remedy=f"Listen on unix:{AGENT_SOCKET}.",
         )
-    if not insecure:
+    if isinstance(address, TcpAddress) and not insecure:
         raise UsageError(
             f"cannot listen on {address}: everybody who reaches a port could use the agent",
             remedy=f"Listen on unix:{AGENT_SOCKET}; controllers reach it through ssh. --insecure"
@@ -45,7 +58,7 @@ def listen_address(text: str, *, insecure: bool) -> UnixAddress | TcpAddress:
             f"cannot listen on {address}: invalid address {host!r}",
             remedy="Write an address of this host, such as 127.0.0.1.",
         ) from None
-    return TcpAddress(host, address.port)
+    return replace(address, host=host)
 
 
 def group_number(name: str) -> int:
@@ -85,13 +98,20 @@ def prepare_folder(folder: Path, group: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The networks that may connect by TCP; None: all."""
+    """The networks that may connect by TCP (None: all), and the names in certificates that may by
+    TLS."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] | None = None
+    names: frozenset[str] = frozenset()
 
     def admits(self, address: Address) -> bool:
         """True if a controller at this address may connect."""
         return self.networks is None or any(address in network for network in self.networks)
+
+    def admits_to_tls(self, address: Address) -> bool:
+        """True if a controller at this address may show its certificate: if no networks are
+        listed, or one that it is in."""
+        return not self.networks or self.admits(address)
 
 
 def read_clients(path: Path) -> Clients:
@@ -105,14 +125,18 @@ def read_clients(path: Path) -> Clients:
 
 
 def parse_clients(text: str, name: str) -> Clients:
-    """One address or network a line; `#` starts a comment. `name` is the file's, for errors."""
-    networks = []
+    """One address, network or name a line; `#` starts a comment. `name` is the file's, for
+    errors."""
+    networks, names = [], set()
     for number, line in enumerate(text.splitlines(), start=1):
         entry = line.partition("#")[0].strip()
         if not entry:
+            continue
+        if _NAME.fullmatch(entry) and not _HEXADECIMAL.fullmatch(entry):
+            names.add(entry)
             continue
         try:
             networks.append(ip_network(entry))
         except ValueError as error:
             raise UsageError(f"{name}:{number}: {error}") from None
-    return Clients(tuple(networks))
+    return Clients(tuple(networks), frozenset(names))

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.model import TlsFiles
+from netesto.transport import tls
 from netesto.transport.addresses import AGENT_SOCKET
 
 # Survives a crash of the machine, so that results not yet fetched do.
@@ -15,7 +17,7 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 class Config:
     """`host` is the agent's name, `device` the interface it tests through ("": the host's
     defaults). Members of `group` may use its Unix sockets ("": nobody else). `clients` is a
-    clients.txt."""
+    clients.txt, `tls` for addresses of TLS."""
 
     listen: tuple[str, ...] = (f"unix:{AGENT_SOCKET}",)
     group: str = ""
@@ -23,6 +25,7 @@ class Config:
     host: str = ""
     device: str = ""
     clients: Path | None = None
+    tls: TlsFiles | None = None
 
 
 def read(path: Path) -> Config:
@@ -48,6 +51,10 @@ def read(path: Path) -> Config:
     for key, text in texts.items():
         if not isinstance(text, str):
             raise UsageError(f"{path}: {key}: a text is required")
+    try:
+        files = tls.files_of(table["tls"], path.parent) if "tls" in table else None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", remedy=error.remedy) from None
     return Config(
         listen=tuple(listen),
         group=texts["group"],
@@ -55,4 +62,5 @@ def read(path: Path) -> Config:
         host=texts["host"],
         device=texts["device"],
         clients=Path(texts["clients"]) if texts["clients"] else None,
+        tls=files,
     )

@@ -29,9 +29,10 @@ from netesto.errors import NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
-from netesto.transport.addresses import AGENT_SOCKET, TcpAddress, UnixAddress
+from netesto.transport.addresses import AGENT_SOCKET, TcpAddress, TlsAddress, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
+from netesto.transport.tlsserver import TlsServer
 
 # Spelled out: run as a module, this one is called __main__.
 log = logging.getLogger("netesto.agent.daemon")
@@ -111,6 +112,11 @@ async def _run(
         if isinstance(address, UnixAddress):
             access.prepare_folder(address.path.parent, group)
     clients = access.read_clients(settings.clients) if settings.clients else Clients()
+    tls = [
+        _tls_server(address, settings, clients, listen)
+        for address in listen
+        if isinstance(address, TlsAddress)
+    ]
     await recovery.recover(journal)
     with _life(journal):
         premises = Premises(
@@ -124,7 +130,35 @@ async def _run(
             tools=Tools(TOOLS),
             ports=_fresh_ports(),
         )
-        await _serve(premises, listen, clients, group=group, ready_fd=ready_fd)
+        plain = [address for address in listen if not isinstance(address, TlsAddress)]
+        if tls and tls[0].local not in plain:
+            plain.append(tls[0].local)
+        await _serve(premises, plain, tls, clients, group=group, ready_fd=ready_fd)
+
+
+def _tls_server(
+    address: TlsAddress, settings: Config, clients: Clients, listen: Sequence[object]
+) -> TlsServer:
+    """What lets controllers in at `address`, to a Unix socket on which the agent listens."""
+    if settings.tls is None:
+        raise UsageError(
+            f"cannot listen on {address}: no certificate",
+            remedy='Write in agent.toml: tls = {certificate = "…", key = "…", ca = "…"}',
+        )
+    if not clients.names:
+        raise UsageError(
+            f"cannot listen on {address}: clients.txt names no controller",
+            remedy="Write the names in the certificates of controllers into the file `clients`: the"
+            " CA may know others, too.",
+        )
+    sockets = [each for each in listen if isinstance(each, UnixAddress)]
+    return TlsServer(
+        address,
+        settings.tls,
+        sockets[0] if sockets else UnixAddress(settings.state / "tls.sock"),
+        admits=clients.admits_to_tls,
+        names=clients.names,
+    )
 
 
 def _fresh_ports() -> PortRange:
@@ -151,6 +185,7 @@ def _life(journal: Journal) -> Iterator[None]:
 async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress | TcpAddress],
+    tls: Sequence[TlsServer],
     clients: Clients,
     *,
     group: int | None,
@@ -174,7 +209,9 @@ async def _serve(
     try:
         addresses = [server.listen(address, group=group) for address in listen]
         await server.start()
-        _announce(addresses, ready_fd)
+        for front in tls:
+            await front.start()
+        _announce([*addresses, *(front.address for front in tls)], ready_fd)
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
@@ -189,6 +226,8 @@ async def _serve(
     finally:
         service.end(reason)
         await gate.close()
+        for front in tls:
+            await front.stop()
         await server.stop()
         log.info("ended")
 
@@ -211,6 +250,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         host=arguments.host or found.host,
         device=arguments.device or found.device,
         clients=arguments.clients or found.clients,
+        tls=found.tls,
     )
 
 
@@ -224,7 +264,8 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="ADDRESS",
         action="append",
-        help=f"unix:PATH, or with --insecure HOST:PORT; repeatable (default: {AGENT_SOCKET})",
+        help="unix:PATH, tls://ADDRESS:PORT (see agent.toml), or with --insecure ADDRESS:PORT;"
+        f" repeatable (default: {AGENT_SOCKET})",
     )
     parser.add_argument(
         "--group", metavar="NAME", help="who may use its Unix sockets as well (default: nobody)"

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
-from netesto.model import Address, Endpoint
+from netesto.model import Address, Endpoint, TlsFiles
 from netesto.nearest import hint, nearest
-from netesto.transport.addresses import AgentAddress, SshAddress, TcpAddress, parse
+from netesto.transport import tls
+from netesto.transport.addresses import AgentAddress, SshAddress, TcpAddress, TlsAddress, parse
 
-KEYS = ("agent", "addresses")
+KEYS = ("agent", "addresses", "tls")
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 _EXAMPLE = """Write a host like this:
     [host1]
@@ -81,8 +82,9 @@ class Inventory:
 def load(
     text: str, *, aliases: Mapping[str, str] | None = None, insecure: bool = False
 ) -> Inventory:
-    """The hosts of a hosts file (TOML): a table per host, with its `agent` and its `addresses`; or
-    those of a list, [USER@]HOST,…, which ssh reaches. What exists or ends in .toml is a file.
+    """The hosts of a hosts file (TOML): a table per host, with its `agent`, `addresses` and `tls`,
+    of which the last may also be there once for all; or those of a list, [USER@]HOST,…, which ssh
+    reaches. What exists or ends in .toml is a file.
 
     UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
     unless `insecure`. docs/hosts.md documents the keys.
@@ -138,12 +140,21 @@ def _read(path: Path) -> list[Endpoint]:
         raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
+    # Not a host, but what all hosts have that have none of their own.
+    files = _tls(path, path, document.pop("tls", None))
     if not document:
         raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)
-    return [_endpoint(path, name, table) for name, table in document.items()]
+    return [_endpoint(path, name, table, files) for name, table in document.items()]
 
 
-def _endpoint(path: Path, name: str, table: object) -> Endpoint:
+def _tls(path: Path, where: object, table: object) -> TlsFiles | None:
+    try:
+        return None if table is None else tls.files_of(table, path.parent)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) -> Endpoint:
     where = f"{path}: host {name}"
     if _NAME.fullmatch(name) is None:
         raise UsageError(
@@ -152,7 +163,7 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
         )
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {name} is not a table", remedy=_EXAMPLE)
-    inner = [key for key, value in table.items() if isinstance(value, dict)]
+    inner = [key for key, value in table.items() if isinstance(value, dict) and key != "tls"]
     if inner:
         # In TOML the dot of [host1.example] separates two tables.
         full = f"{name}.{inner[0]}"
@@ -169,7 +180,18 @@ def _endpoint(path: Path, name: str, table: object) -> Endpoint:
         raise UsageError(f"{where}: addresses: not a list of texts", remedy=_EXAMPLE)
     if not texts and isinstance(agent, TcpAddress):
         texts = [agent.host]
-    return Endpoint(host=name, agent=str(agent), addresses=_addresses(where, texts))
+    files = _tls(path, where, table.get("tls")) or tls_files
+    if isinstance(agent, TlsAddress) and files is None:
+        raise UsageError(
+            f"{where}: agent: no certificate for {agent}",
+            remedy='Write first: tls = {certificate = "tls.crt", key = "tls.key", ca = "ca.crt"}',
+        )
+    return Endpoint(
+        host=name,
+        agent=str(agent),
+        addresses=_addresses(where, texts),
+        tls=files if isinstance(agent, TlsAddress) else None,
+    )
 
 
 def _agent(where: str, text: object) -> AgentAddress:
@@ -179,7 +201,7 @@ def _agent(where: str, text: object) -> AgentAddress:
         address = parse(text)
     except UsageError as error:
         raise UsageError(f"{where}: agent: {error.message}", remedy=error.remedy) from None
-    if isinstance(address, TcpAddress) and address.port == 0:
+    if isinstance(address, TcpAddress | TlsAddress) and address.port == 0:
         raise UsageError(f"{where}: agent: invalid port '0'", remedy="A port is 1 to 65535.")
     return address
 

@@ -10,4 +10,6 @@ CONNECT_TIMEOUT_S = 5.0
 
 async def connect(endpoint: Endpoint) -> AgentClient:
     """The agent of a host. AgentError if it does not answer."""
-    return await client.connect(endpoint.agent, host=endpoint.host, timeout=CONNECT_TIMEOUT_S)
+    return await client.connect(
+        endpoint.agent, host=endpoint.host, timeout=CONNECT_TIMEOUT_S, tls=endpoint.tls
+    )

@@ -1,4 +1,5 @@
-"""The address of an agent as text: `ssh://[USER@]HOST`, `tls://HOST:PORT`, `unix:PATH`, `HOST:PORT`."""
+"""The address of an agent as text: `ssh://[USER@]HOST`, `tls://HOST:PORT`, `unix:PATH`, or a TCP
+address, `HOST:PORT`."""
 
 import re
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, cast
 import grpc
 
 import netesto
-from netesto.errors import AgentError, NetestoError
+from netesto.errors import AgentError, NetestoError, UsageError
 from netesto.model import (
     Address,
     Applied,
@@ -22,12 +22,14 @@ from netesto.model import (
     HostState,
     Ports,
     Setting,
+    TlsFiles,
 )
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import addresses, channel, codec, faults, versions
-from netesto.transport.addresses import SshAddress, TcpAddress, UnixAddress
+from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
 from netesto.transport.ssh import Tunnel
+from netesto.transport.tlstunnel import TlsTunnel
 
 Message = TypeVar("Message")
 
@@ -50,20 +52,32 @@ _PIECE_S = 30.0
 _HOLD_S = 60.0
 
 
-async def connect(address: str, *, host: str, timeout: float) -> "AgentClient":
+async def connect(
+    address: str, *, host: str, timeout: float, tls: TlsFiles | None = None
+) -> "AgentClient":
     """Reach the agent of `host` at its address (transport.addresses), through a tunnel of its own
-    if that is one of ssh.
+    if that is one of ssh, or of TLS with our files `tls`.
 
     Returns when the agent has answered. AgentError at once if none listens there, or after
-    `timeout` seconds without an answer, or without a tunnel; UsageError if the address is invalid.
+    `timeout` seconds without an answer, or without a tunnel; UsageError if the address, or one of
+    our files, is invalid.
     """
     found = addresses.parse(address)
-    tunnel: Tunnel | None = None
-    if isinstance(found, SshAddress):
-        tunnel = Tunnel(found, host=host)
-        await tunnel.open(timeout=timeout)
-        found = tunnel.local
-    client = AgentClient(found, host=host, tunnel=tunnel)
+    tunnel: Tunnel | TlsTunnel | None = None
+    match found:
+        case SshAddress():
+            tunnel = Tunnel(found, host=host)
+        case TlsAddress():
+            if tls is None:
+                raise UsageError(f"{address}: no certificate", remedy="See `tls` in docs/hosts.md.")
+            tunnel = TlsTunnel(found, tls, host=host)
+        case _:
+            return await _reached(AgentClient(found, host=host), timeout)
+    await tunnel.open(timeout=timeout)
+    return await _reached(AgentClient(tunnel.local, host=host, tunnel=tunnel), timeout)
+
+
+async def _reached(client: "AgentClient", timeout: float) -> "AgentClient":
     try:
         await client.reach(timeout=timeout)
     except BaseException:
@@ -77,7 +91,11 @@ class AgentClient:
     it with `async with`."""
 
     def __init__(
-        self, address: UnixAddress | TcpAddress, *, host: str, tunnel: Tunnel | None = None
+        self,
+        address: UnixAddress | TcpAddress,
+        *,
+        host: str,
+        tunnel: Tunnel | TlsTunnel | None = None,
     ) -> None:
         self.host = host
         self._address = address

@@ -14,19 +14,14 @@ ends with the thread that opened it, also after kill -9.
 
 import asyncio
 import contextlib
-import fcntl
-import os
-import re
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from netesto import process
 from netesto.errors import AgentError, ProcessError
 from netesto.process import Job
 from netesto.transport.addresses import SshAddress, UnixAddress
+from netesto.transport.privatefolder import private_folder
 
 # gRPC's own pings find a silent peer after 10 s (transport.channel); ssh goes soon after.
 _OPTIONS = (
@@ -44,12 +39,7 @@ _FORWARDING = (
     *("-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_READY}"),
 )
 
-_FOLDER = "netesto-ssh-"
 _SOCKET, _LOG = "agent", "log"
-_PLAIN = re.compile(r"/[A-Za-z0-9_./-]{1,60}")
-
-# A folder without an owner is removed when it is older: its owner may not have claimed it yet.
-_CLAIMED_AFTER_S = 60.0
 
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
@@ -95,7 +85,7 @@ class Tunnel:
             raise self._failure(
                 "ssh is not installed here", "Install it: apt install openssh-client"
             )
-        self._folder = self._stack.enter_context(_private_folder())
+        self._folder = self._stack.enter_context(private_folder())
         forward = f"{self.local.path}:{self.address.path}"
         words = [*_ssh(self.address), *_FORWARDING, "-L", forward, "--", self.address.host]
         try:
@@ -211,41 +201,3 @@ def _typed(address: SshAddress, options: str = "") -> str:
     port = f"-p {address.port} " if address.port is not None else ""
     user = f"{address.user}@" if address.user else ""
     return f"ssh {options}{port}{user}{address.host}"
-
-
-@contextlib.contextmanager
-def _private_folder() -> Iterator[Path]:
-    """A folder for the body that this user alone can enter, with a short path. A process that was
-    killed leaves its own, which the next one removes: the lock of a folder ends with its owner."""
-    base = Path(tempfile.gettempdir())
-    if _PLAIN.fullmatch(str(base)) is None:
-        base = Path("/tmp")  # noqa: S108 - the folder in it is made by mkdtemp
-    _sweep(base)
-    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=base))
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
-
-
-def _sweep(base: Path) -> None:
-    """Remove the folders of processes that were killed."""
-    for folder in base.glob(f"{_FOLDER}*"):
-        try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            # Another user's, or just removed.
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = os.fstat(descriptor)
-            is_old = time.time() - found.st_mtime > _CLAIMED_AFTER_S
-            if found.st_uid == os.geteuid() and is_old:
-                shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(descriptor)

@@ -8,6 +8,7 @@ import os
 import ssl
 import stat
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,22 @@ from netesto.model import TlsFiles
 _NOT_YET_VALID, _EXPIRED, _WRONG_PURPOSE = 9, 10, 26
 UNKNOWN_ISSUER = frozenset({2, 18, 19, 20, 21, 33})
 OTHER_NAME = frozenset({62, 64})
+
+
+def files_of(table: object, folder: Path) -> TlsFiles:
+    """The files that a table `tls` of a configuration in `folder` names. UsageError says what is
+    wrong with the table."""
+    keys = [field.name for field in fields(TlsFiles)]
+    if (
+        not isinstance(table, dict)
+        or set(table) != set(keys)
+        or not all(isinstance(path, str) and path for path in table.values())
+    ):
+        raise UsageError(
+            f"tls: not a table of the paths of {', '.join(keys)}",
+            remedy='Write: tls = {certificate = "tls.crt", key = "tls.key", ca = "ca.crt"}',
+        )
+    return TlsFiles(**{key: folder.absolute() / Path(table[key]).expanduser() for key in keys})
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:

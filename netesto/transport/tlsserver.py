@@ -48,7 +48,7 @@ class TlsServer:
         names: frozenset[str],
     ) -> None:
         self._files = files
-        self._local = local
+        self.local = local
         self._admits = admits
         self._names = names
         self._context = tls.server_context(files)
@@ -98,7 +98,7 @@ class TlsServer:
         with contextlib.closing(writer), contextlib.suppress(OSError):
             end = _TlsEnd(reader, writer, self._current())
             if await self._is_welcome(end, address):
-                ours = await asyncio.open_unix_connection(str(self._local.path))
+                ours = await asyncio.open_unix_connection(str(self.local.path))
                 await join((end, end), ours)
 
     async def _is_welcome(self, end: "_TlsEnd", address: Address) -> bool:

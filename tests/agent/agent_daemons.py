@@ -1,7 +1,7 @@
 """A running agent, and a way to hold it."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -22,13 +22,15 @@ class HoldingClient(AgentClient):
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running agent. `state` is its folder, `log` the file with what it said."""
+    """A running agent. `state` is its folder, `log` the file with what it said; `others` are the
+    other addresses on which it listens."""
 
     host: str
     child: Popen[bytes]
     address: str
     state: Path
     log: Path
+    others: Sequence[str] = ()
 
     @property
     def socket(self) -> Path:

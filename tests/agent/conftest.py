@@ -50,8 +50,9 @@ def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
         os.close(writer)
         with os.fdopen(reader) as pipe:
             select.select([pipe], [], [], READY_TIMEOUT_S)
-            assert pipe.readline() == f"ready {address}\n", log.read_text()
-        return Daemon(host, child, address, state, log)
+            ready = pipe.readline().split()
+            assert ready[:2] == ["ready", address], log.read_text()
+        return Daemon(host, child, address, state, log, ready[2:])
 
     yield start
     for child in children:

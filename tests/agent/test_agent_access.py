@@ -13,7 +13,7 @@ from netesto.agent.access import (
     read_clients,
 )
 from netesto.errors import UsageError
-from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.addresses import TcpAddress, TlsAddress, UnixAddress
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -120,8 +120,40 @@ def test_empty_list_admits_nobody():
 
 
 def test_line_that_is_no_address_is_named():
-    with pytest.raises(UsageError, match=r"^clients\.txt:2: 'h1' does not appear to be an IPv4"):
-        parse_clients("::1\nh1\n", "clients.txt")
+    with pytest.raises(UsageError, match=r"^clients\.txt:2: '192\.0\.2' does not appear to be an"):
+        parse_clients("::1\n192.0.2\n", "clients.txt")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1/33", "1:2", "dead:beef"])
+def test_an_address_that_is_none_is_no_name(address: str):
+    with pytest.raises(UsageError, match=r"^clients\.txt:1: "):
+        parse_clients(address, "clients.txt")
+
+
+NAMES = ["controller.example", "spiffe://lab/controller", "ann@example.net", "ci-7"]
+
+
+def test_other_lines_are_names_in_certificates():
+    clients = parse_clients("\n".join(["192.0.2.0/24", *NAMES]), "clients.txt")
+    assert clients == Clients((ip_network("192.0.2.0/24"),), frozenset(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("text", "admitted"),
+    [("a.example", True), ("a.example\n192.0.2.1", True), ("a.example\n192.0.2.2", False)],
+)
+def test_networks_limit_tls_where_there_are_any(text: str, admitted: bool):
+    clients = parse_clients(text, "clients.txt")
+    assert clients.admits_to_tls(ip_address("192.0.2.1")) is admitted
+
+
+def test_names_alone_admit_nobody_without_tls():
+    assert not parse_clients("a.example", "clients.txt").admits(ip_address("192.0.2.1"))
+
+
+def test_an_agent_listens_to_the_network_by_tls():
+    address = listen_address("tls://0.0.0.0:99", insecure=False)
+    assert address == TlsAddress("0.0.0.0", 99)
 
 
 def test_example_admits_this_host_alone():

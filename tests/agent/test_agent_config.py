@@ -5,6 +5,12 @@ import pytest
 from netesto.agent import config
 from netesto.agent.config import Config
 from netesto.errors import UsageError
+from netesto.model import TlsFiles
+
+NO_TABLE = (
+    "not a table of the paths of certificate, key, ca\n"
+    'Write: tls = {certificate = "tls.crt", key = "tls.key", ca = "ca.crt"}'
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -23,6 +29,14 @@ def test_every_key_is_read(tmp_path: Path):
     )
 
 
+def test_paths_of_tls_are_relative_to_the_file(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text('tls = {certificate = "a.crt", key = "/keys/a.key", ca = "../ca.crt"}')
+    assert config.read(path).tls == TlsFiles(
+        certificate=tmp_path / "a.crt", key=Path("/keys/a.key"), ca=tmp_path / "../ca.crt"
+    )
+
+
 def test_empty_file_is_the_default(tmp_path: Path):
     path = tmp_path / "agent.toml"
     path.write_text("")
@@ -38,8 +52,11 @@ def test_one_address_needs_no_list(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("port = 9", "unknown key 'port'\nKeys: clients, device, group, host, listen, state"),
+        ("port = 9", "unknown key 'port'\nKeys: clients, device, group, host, listen, state, tls"),
         ("listen = 9", "listen: an address or a list of addresses is required"),
+        ("tls = true", f"tls: {NO_TABLE}"),
+        ('tls = {key = "/k"}', f"tls: {NO_TABLE}"),
+        ('tls = {certificate = "/c", key = "/k", ca = 1}', f"tls: {NO_TABLE}"),
         ("listen = [9]", "listen: an address or a list of addresses is required"),
         ("device = 9", "device: a text is required"),
         ("device", "Expected '=' after a key in a key/value pair (at end of document)"),

@@ -5,7 +5,7 @@ import pytest
 
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import UsageError, WorldError
-from netesto.model import Endpoint
+from netesto.model import Endpoint, TlsFiles
 
 CLIENT = Endpoint(host="client1", agent="unix:/run/c.sock")
 SERVER = Endpoint(host="server1", agent="unix:/run/s.sock")
@@ -112,6 +112,30 @@ def test_an_agent_without_a_port_has_the_default_port(tmp_path: Path):
     assert load(str(path), insecure=True).endpoints == expected
 
 
+def test_files_of_tls_are_those_of_all_hosts_or_of_one(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_text(
+        'tls = {certificate = "all.crt", key = "all.key", ca = "ca.crt"}\n'
+        '[h1]\nagent = "tls://h1.example"\n'
+        '[h2]\nagent = "tls://h2.example:99"\n'
+        'tls = {certificate = "h2.crt", key = "h2.key", ca = "/etc/ca.crt"}\n'
+        "[h3]\n"
+    )
+
+    def files(name: str, ca: Path) -> TlsFiles:
+        return TlsFiles(certificate=tmp_path / f"{name}.crt", key=tmp_path / f"{name}.key", ca=ca)
+
+    assert load(str(path)).endpoints == {
+        "h1": Endpoint(
+            host="h1", agent="tls://h1.example:12870", tls=files("all", tmp_path / "ca.crt")
+        ),
+        "h2": Endpoint(
+            host="h2", agent="tls://h2.example:99", tls=files("h2", Path("/etc/ca.crt"))
+        ),
+        "h3": Endpoint(host="h3", agent="ssh://h3"),
+    }
+
+
 def refused(tmp_path: Path, text: str) -> str:
     path = tmp_path / "hosts.toml"
     path.write_text(text)
@@ -133,6 +157,9 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('[h1]\nagent = "tls://h1"', "host h1: agent: no certificate for tls://h1:12870"),
+        ("[h1]\ntls = 1", "host h1: tls: not a table of the paths of certificate, key, ca"),
+        ("tls = 1\n[h1]", "tls: not a table of the paths of certificate, key, ca"),
         ("", "names no host"),
         ("h1 = 7\n", "h1 is not a table"),
         ("[-v]\n", "host -v: agent: 'ssh://-v': invalid host '-v'"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.transport.addresses import SshAddress, TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress, parse
 
 A = Path("/run/n/a")
 
@@ -25,6 +25,8 @@ A = Path("/run/n/a")
         ("fe80::1%eth0", TcpAddress("fe80::1%eth0", 12870)),
         ("[fe80::1%eth0]:99", TcpAddress("fe80::1%eth0", 99)),
         ("::ffff:192.0.2.1", TcpAddress("::ffff:192.0.2.1", 12870)),
+        ("tls://h1", TlsAddress("h1", 12870)),
+        ("tls://[2001:db8::1]:99", TlsAddress("2001:db8::1", 99)),
         ("ssh://h1", SshAddress("h1")),
         ("ssh://h1/", SshAddress("h1")),
         ("ssh://ann@h1.example.net:2222/run/n/a", SshAddress("h1.example.net", "ann", 2222, A)),
@@ -51,6 +53,7 @@ WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
         ("h 1:99", "invalid agent address 'h 1:99'\nWrite unix:PATH or HOST:PORT."),
         ("192.0.2.256", "invalid agent address '192.0.2.256'\nWrite unix:PATH or HOST:PORT."),
         ("unix:", "'unix:': no path of a socket\nWrite unix:/run/netesto/agent.sock."),
+        ("tls://", "invalid agent address ''\nWrite unix:PATH or HOST:PORT."),
         ("h1:port", "'h1:port': invalid port 'port'\nA port is 1 to 65535."),
         ("h1:", "'h1:': invalid port ''\nA port is 1 to 65535."),
         ("[::1]:", "'[::1]:': invalid port ''\nA port is 1 to 65535."),

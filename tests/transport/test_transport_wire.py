@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from recording_service import HELD, INFO, RecordingService
+from transport_wires import plain
 
-from netesto.agent.access import listen_address
 from netesto.errors import AgentError, UsageError
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.client import connect
@@ -20,7 +20,7 @@ DEADLINE_S = 20
 def server_at(address: str, service: RecordingService | None = None):
     """A server that is not started yet, and the address it got."""
     server = AgentServer(Gate(service or RecordingService()))
-    return server, server.listen(listen_address(address, insecure=True))
+    return server, server.listen(plain(address))
 
 
 def names_in(folder: Path) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
-from netesto.agent.access import listen_address
+from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 from netesto.transport.base import Agent
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
@@ -27,10 +27,17 @@ async def in_memory(service: RecordingService) -> AsyncIterator[Connect]:
     yield connect_to
 
 
+def plain(text: str) -> UnixAddress | TcpAddress:
+    """An address on which gRPC itself listens."""
+    address = parse(text)
+    assert isinstance(address, UnixAddress | TcpAddress)
+    return address
+
+
 @contextlib.asynccontextmanager
 async def serving(service: RecordingService, address: str) -> AsyncIterator[Connect]:
     server = AgentServer(Gate(service))
-    reached = server.listen(listen_address(address, insecure=True))
+    reached = server.listen(plain(address))
     await server.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(server.stop)

@@ -1,0 +1,90 @@
+"""An agent that listens by TLS, and the controllers that it knows."""
+
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from agent_daemons import Daemon, StartDaemon
+from certificates import DAY, NOW, Pki
+
+from netesto import cli, process
+from netesto.errors import AgentError
+from netesto.model import TlsFiles
+from netesto.transport.client import connect
+
+CONTROLLER = "controller.example"
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def files(pki: Pki) -> TlsFiles:
+    return pki.issue("controller", CONTROLLER)
+
+
+def table(files: TlsFiles) -> str:
+    paths = f'certificate = "{files.certificate}", key = "{files.key}", ca = "{files.ca}"'
+    return f"tls = {{{paths}}}\n"
+
+
+def configuration(folder: Path, files: TlsFiles, clients: str = CONTROLLER) -> Path:
+    (folder / "clients.txt").write_text(clients)
+    path = folder / "agent.toml"
+    path.write_text(f'clients = "{folder}/clients.txt"\n{table(files)}')
+    return path
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, pki: Pki, start_daemon: StartDaemon) -> Daemon:
+    config = configuration(tmp_path, pki.issue("agent", "127.0.0.1"))
+    words = ["--config", str(config), "--listen", "tls://127.0.0.1:0"]
+    return start_daemon("h1", *words)
+
+
+async def test_an_agent_is_held_by_tls(daemon: Daemon, files: TlsFiles):
+    [address] = daemon.others
+    async with (
+        await connect(address, host="h1", timeout=10, tls=files) as agent,
+        aclosing(agent.hold("the test", "run")) as events,
+    ):
+        assert (await anext(events)).kind == "held"
+        assert (await agent.info()).holder == "the test"
+
+
+async def test_the_log_says_who_came_and_who_was_refused(daemon: Daemon, files: TlsFiles, pki: Pki):
+    [address] = daemon.others
+    async with await connect(address, host="h1", timeout=10, tls=files) as agent:
+        await agent.info()
+    with pytest.raises(AgentError):
+        await connect(address, host="h1", timeout=10, tls=pki.issue("other", "other.example"))
+    lines = [line for line in daemon.log.read_text().splitlines() if "tlsserver" in line]
+    assert [line.split(" netesto.transport.tlsserver ")[1] for line in lines] == [
+        f"controller connected names={CONTROLLER} peer=127.0.0.1",
+        "refused names=other.example peer=127.0.0.1 reason='not in clients.txt'",
+    ]
+
+
+def test_hosts_are_checked_by_tls(daemon: Daemon, files: TlsFiles, tmp_path: Path):
+    [address] = daemon.others
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text(f'{table(files)}[h1]\nagent = "{address}"\naddresses = ["127.0.0.1"]\n')
+    assert cli.main(["hosts", "check", str(hosts)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("clients", "expected"),
+    [
+        ("127.0.0.1", "clients.txt names no controller"),
+        (CONTROLLER, "has expired"),
+    ],
+)
+def test_an_agent_does_not_start_with_what_lets_nobody_or_everybody_in(
+    tmp_path: Path, pki: Pki, clients: str, expected: str
+):
+    config = configuration(tmp_path, pki.issue("old", "127.0.0.1", not_after=NOW - DAY), clients)
+    words = ["--config", str(config), "--listen", "tls://127.0.0.1:0", "--state", str(tmp_path)]
+    ended = process.run(process.python("netesto.agent.daemon", *words), timeout=30, check=False)
+    assert (ended.status, expected in ended.stderr) == (2, True)
