@@ -5,13 +5,13 @@ tc. Those of modules on disk are not tried, because that would load the modules 
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
 import re
 import tempfile
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,12 +104,14 @@ def probe(*, memory: Path | None = None) -> Capabilities:
     folder = memory_folder() if memory is None else memory
     created, unknown = recall(folder, boot), ""
     if created is None:
-        try:
-            created = try_qdiscs(QDISCS - modules.qdiscs)
-        except ProcessError as error:
-            unknown = f"cannot try qdiscs: {error}"
-        else:
-            remember(folder, boot, created)
+        with _alone(folder):
+            created = recall(folder, boot)
+            try:
+                created = try_qdiscs(QDISCS - modules.qdiscs) if created is None else created
+            except ProcessError as error:
+                unknown = f"cannot try qdiscs: {error}"
+            else:
+                remember(folder, boot, created)
     return Capabilities(
         kernel=kernel,
         congestion_controls=tuple(sorted(controls)),
@@ -199,15 +201,27 @@ def recall(folder: Path, boot: str) -> frozenset[str] | None:
         return None
 
 
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for others that try qdiscs: the agents of a lab start at the same time, and what each
+    tries moves the sequence of chance in simulated time. Nobody waits for a folder that is not
+    ours, or cannot be made."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
 def remember(folder: Path, boot: str, kinds: frozenset[str]) -> None:
     """Keep `kinds` for `recall`, if the folder can be written to."""
     text = json.dumps({"boot": boot, "created": sorted(kinds)}, indent=1)
-    # Agents that start at the same time must not write to one file.
-    draft = folder / f".{_MEMORY}.{os.getpid()}.{threading.get_ident()}"
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        with atomic.replaced(folder / _MEMORY, draft=draft) as file:
-            file.write(text.encode())
+        atomic.replace(folder / _MEMORY, text)
 
 
 def _boot(kernel: str) -> str:

@@ -6,6 +6,7 @@ Every plot can be read in black and white: bars have hatches, lines have dashes 
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -43,6 +45,8 @@ _STROKES: Mapping[Stroke, tuple[float, float, float]] = {
 }
 # Characters of a legend's text that its handle takes.
 LEGEND_HANDLE = 7
+# Of a narrow legend.
+_WRAPPER = textwrap.TextWrapper(18, break_long_words=False, break_on_hyphens=False)
 
 
 # ---- lines, legends and files of both ----------------------------------------------------
@@ -381,8 +385,7 @@ def _scale_x(axes: Axes, plot: Plot, width_in: float) -> None:
     scale = plot.x.scale
     if scale.is_log:
         axes.set_xscale("log")
-        axes.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        _unlabel_minor(axes.xaxis)
     axes.set_xlim(scale.low, scale.high)
     # Where even upright labels would touch, only some ticks have one.
     stride = max(1, math.ceil(len(scale.ticks) * UPRIGHT_LABEL_IN / width_in))
@@ -400,11 +403,16 @@ def _scale_x(axes: Axes, plot: Plot, width_in: float) -> None:
         axes.grid(visible=False, axis="x")
 
 
+def _unlabel_minor(axis: Axis) -> None:
+    """Minor ticks of a logarithmic axis, without labels."""
+    axis.set_minor_locator(LogLocator(subs=range(2, 10)))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _scale_y(axes: Axes, scale: Scale) -> None:
     if scale.is_log:
         axes.set_yscale("log")
-        axes.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _unlabel_minor(axes.yaxis)
     axes.set_ylim(scale.low, scale.high)
     axes.yaxis.set_major_locator(FixedLocator([tick.position for tick in scale.ticks]))
     axes.set_yticklabels([tick.label for tick in scale.ticks])
@@ -595,18 +603,8 @@ def _right_handle(name: str, number: int, style: Style) -> Artist:
     color = looks.RIGHT_COLORS[style.palette] if number == 0 else looks.INK
     return Line2D(
         [], [], linestyle="none", marker=marker, markersize=size, markerfacecolor=color,
-        markeredgecolor=looks.INK, label=_wrapped(name),
+        markeredgecolor=looks.INK, label=_WRAPPER.fill(name),
     )  # fmt: skip
-
-
-def _wrapped(text: str, width: int = 18) -> str:
-    """Words on lines of some characters, for a narrow legend."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
 
 
 _LEGEND_PLACES: Mapping[

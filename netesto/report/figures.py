@@ -5,7 +5,7 @@ A Graph is one of a page of an experiment, a Plot is one of a report script or a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from netesto.report.context import Reference
 from netesto.report.curves import Band, Points
@@ -92,7 +92,7 @@ class Graph:
 # ---- plots of report scripts and comparisons ---------------------------------------------
 
 Kind: TypeAlias = Literal["bars", "line", "scatter", "cdf", "box", "stacked", "time"]
-KINDS: tuple[Kind, ...] = ("bars", "line", "scatter", "cdf", "box", "stacked", "time")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 BARS: frozenset[Kind] = frozenset({"bars", "stacked"})
 
 

@@ -2,14 +2,13 @@
 
 import functools
 import re
-from pathlib import Path
+from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup
 
 from netesto.printable import printable
 
-_FOLDER = Path(__file__).with_name("templates")
 # Of a table of more rows a page makes elements for those in view only: a browser takes seconds for
 # the elements of some ten thousand.
 ROWS_MAX = 1000
@@ -35,7 +34,7 @@ def visible(text: str) -> str:
 def _environment() -> jinja2.Environment:
     """One for all pages: it keeps the templates that it has compiled."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
+        loader=jinja2.PackageLoader("netesto.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -46,5 +45,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _text(name: str) -> Markup:
-    """A file of ours (style, script) as it is: a page holds all it needs."""
-    return Markup((_FOLDER / name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    """A file of the package (style, script) as it is: a page holds all it needs."""
+    text = files("netesto.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - our own file

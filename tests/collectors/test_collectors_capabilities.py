@@ -1,3 +1,7 @@
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from netesto import model, proc
@@ -108,6 +112,21 @@ def test_this_kernel_creates_a_token_bucket_and_no_nonsense(tmp_path):
 @pytest.mark.lab
 def test_memory_gives_what_trying_gave(tmp_path):
     assert capabilities.probe(memory=tmp_path) == capabilities.probe(memory=tmp_path)
+
+
+@pytest.mark.lab
+def test_those_that_ask_at_the_same_time_try_once(tmp_path, monkeypatch):
+    tc = tmp_path / "bin" / "tc"
+    tc.parent.mkdir()
+    tc.write_text(f'#!/bin/sh\necho tried >> {tmp_path}/tries\nexec {shutil.which("tc")} "$@"\n')
+    tc.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tc.parent}:{os.environ['PATH']}")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: capabilities.probe(memory=tmp_path / "run"), range(4)))
+    assert ((tmp_path / "tries").read_text(), len({each.qdiscs for each in found})) == (
+        "tried\n",
+        1,
+    )
 
 
 @pytest.mark.lab
