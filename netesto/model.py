@@ -14,7 +14,12 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR"})
-TESTS = STREAM_TESTS | REQUEST_TESTS
+# Transfers of a size, each of which is timed: a connection for each, or all on one.
+COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
+TESTS = STREAM_TESTS | REQUEST_TESTS | COMPLETION_TESTS
+# Each transfer has a connection of its own, of which samples catch only some.
+MANY_CONNECTIONS = frozenset({"TCP_CRR", "TCP_FLOWS"})
+ARRIVALS = ("constant", "poisson")
 
 # The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
 TRAFFIC_TOOLS = ("netperf", "iperf3", "native")
@@ -45,6 +50,10 @@ class FlowSpec:
     and has the defaults given here. Agents get it with the same names (`GroupRequest`), and so does
     manifest.json. A new option needs a default, which is what older manifests and controllers mean.
 
+    `size_bytes`, `count` (0: as many as begin within the duration), `gap_s` (0: the next begins
+    when the one before is complete) and `arrivals` are of COMPLETION_TESTS, `requests_per_s` of
+    REQUEST_TESTS. `bitrate_bps` is kept by the tool, `pacing_bps` by the kernel.
+
     `tool` may be "auto". 0 for a buffer is the kernel's own default, None for anything else the
     tool's. `delay_s` counts from the instant at which the group starts. Derived, and therefore not
     an argument: `reverse_congestion_control`, that of the receiver of the data.
@@ -73,6 +82,13 @@ class FlowSpec:
     client_cpu: int | None = None
     server_cpu: int | None = None
     omit_s: float = 0.0
+    pacing_bps: float | None = None
+    skip_receive: bool = False
+    size_bytes: int | None = None
+    count: int = 0
+    gap_s: float = 0.0
+    arrivals: str = "constant"
+    requests_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

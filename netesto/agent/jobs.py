@@ -64,7 +64,9 @@ class Flow:
         self._request = start.request
         self._tool = start.tool
         self._instance = instance
-        self._argv = start.tool.client_command(start.request, start.ports, instance)
+        self._argv = start.tool.client_command(
+            start.request, start.ports, instance, folder=start.folder
+        )
         self._files = start.folder / f"flow.{start.request.group}.{instance}"
         self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
         self._started_s: float | None = None

@@ -9,7 +9,7 @@ from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
 from netesto.collectors.cpu import CpuCollector
 from netesto.collectors.sockets import SocketCollector
-from netesto.model import CaptureRequest
+from netesto.model import MANY_CONNECTIONS, CaptureRequest
 
 
 class Observation:
@@ -40,7 +40,7 @@ class Observation:
                 )
                 self._sockets[interval_s] = collector
                 await collector.start()
-            self._sockets[interval_s].watch(ports, to_the_end=test != "TCP_CRR")
+            self._sockets[interval_s].watch(ports, to_the_end=test not in MANY_CONNECTIONS)
 
     def unwatch(self, ports: Iterable[int], interval_s: float) -> None:
         """Stop sampling these sockets."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
-from netesto.model import LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
+from netesto.model import ARRIVALS, LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
 
 
 class Kind(Enum):
@@ -107,6 +107,13 @@ DO_CLIENT_ARGUMENTS = (
     Argument("omit", Kind.TIME, "omit_s", default="0", low=0, high=MAX_SECONDS),
     Argument("zerocopy", Kind.WORD, "zerocopy", default="0", choices=("0", "sendfile", "msg")),
     Argument("bitrate", Kind.RATE, "bitrate_bps", low=1, alias="pace"),
+    Argument("pacing", Kind.RATE, "pacing_bps", low=1),
+    Argument("rate", Kind.INTEGER, "requests_per_s", low=1, high=100_000_000),
+    Argument("size", Kind.SIZE, "size_bytes", low=1, high=2**30),
+    Argument("count", Kind.INTEGER, "count", low=1, high=100_000_000),
+    Argument("gap", Kind.TIME, "gap_s", low=0, high=MAX_SECONDS),
+    Argument("arrivals", Kind.WORD, "arrivals", choices=ARRIVALS),
+    Argument("skiprx", Kind.FLAG, "skip_receive"),
     Argument("len", Kind.SIZE, "length_bytes", low=1, high=2**30),
     Argument("mss", Kind.INTEGER, "mss_bytes", low=MIN_MSS, high=MAX_MSS),
     Argument("dscp", Kind.INTEGER, "dscp", low=0, high=63),

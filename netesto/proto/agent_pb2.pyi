@@ -262,7 +262,7 @@ class GroupName(_message.Message):
     def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "client_cpu", "server_cpu", "omit_s")
+    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "client_cpu", "server_cpu", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s")
     EXP_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EXP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -293,6 +293,13 @@ class GroupRequest(_message.Message):
     CLIENT_CPU_FIELD_NUMBER: _ClassVar[int]
     SERVER_CPU_FIELD_NUMBER: _ClassVar[int]
     OMIT_S_FIELD_NUMBER: _ClassVar[int]
+    PACING_BPS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    GAP_S_FIELD_NUMBER: _ClassVar[int]
+    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
     exp: int
     group: int
     exp_name: str
@@ -323,7 +330,14 @@ class GroupRequest(_message.Message):
     client_cpu: int
     server_cpu: int
     omit_s: float
-    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., client_cpu: _Optional[int] = ..., server_cpu: _Optional[int] = ..., omit_s: _Optional[float] = ...) -> None: ...
+    pacing_bps: float
+    skip_receive: bool
+    size_bytes: int
+    count: int
+    gap_s: float
+    arrivals: str
+    requests_per_s: int
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., client_cpu: _Optional[int] = ..., server_cpu: _Optional[int] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ...) -> None: ...
 
 class Ports(_message.Message):
     __slots__ = ("control", "data")

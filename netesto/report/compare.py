@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.model import REQUEST_TESTS
+from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
 from netesto.results import csvfile, numbers, store
@@ -33,6 +33,8 @@ MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each
 USUAL_MEASURES = (
     "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransSegs%", "localCpu",
 )  # fmt: skip
+# What these measure is time.
+TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 OF_REQUESTS = "meanLatency"
 OF_STREAMS = "rate"
 # Not a measure of runs, but of a cell.
@@ -276,13 +278,13 @@ def _judged_measures(named: Sequence[str], known: Sequence[str], pair: _Pair) ->
     if named:
         return [name for name in dict.fromkeys(named) if _applies(name, pair)]
     tests = pair[0].tests | pair[1].tests
-    own = OF_REQUESTS if tests and tests <= REQUEST_TESTS else OF_STREAMS
+    own = OF_REQUESTS if tests and tests <= TIMED_TESTS else OF_STREAMS
     return [own if own in known else known[0]]
 
 
 def _applies(measure: str, pair: _Pair) -> bool:
     """A latency of a stream is the duration of a call of send(), which shows how a buffer fills."""
-    return not measure.endswith("Latency") or pair[0].tests | pair[1].tests <= REQUEST_TESTS
+    return not measure.endswith("Latency") or pair[0].tests | pair[1].tests <= TIMED_TESTS
 
 
 def _finding(cell: Cell, measure: str, pair: _Pair, request: Request) -> Finding:

@@ -72,6 +72,9 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 
 def _durations(group: Group) -> Iterator[str]:
     """The time that the tool reports, compared with the requested one."""
+    # A number of transfers is over when the last one is.
+    if group.request.count:
+        return
     requested_s, flow_count = group.request.duration_s, len(group.good)
     took_s = [result.elapsed_s for result in group.results]
     # Tools run for whole seconds: they round a fraction of one, and that is not waiting.

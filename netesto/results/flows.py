@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from netesto.model import SocketSample
+from netesto.model import MANY_CONNECTIONS, SocketSample
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
@@ -86,7 +86,7 @@ def total(
 def is_seen_whole(test: str) -> bool:
     """Whether the samples cover the whole life of the flow's connections: not for UDP, nor if each
     transaction has its own connection, of which samples catch only a few."""
-    return test.startswith("TCP_") and test != "TCP_CRR"
+    return test.startswith("TCP_") and test not in MANY_CONNECTIONS
 
 
 def median_gap_ms(samples: Sequence[SocketSample]) -> float | None:

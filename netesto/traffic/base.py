@@ -1,5 +1,6 @@
 """What a traffic tool provides. Commands and `parse` are pure; nothing runs here."""
 
+from pathlib import Path
 from typing import Protocol, Self
 
 from netesto.model import GroupRequest, Ports, TransferResult
@@ -41,8 +42,11 @@ class Tool(Protocol):
     def server_command(self, port: int) -> list[str]:
         """The server, in the foreground, listening on `port`."""
 
-    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
-        """The client of one instance (from 1)."""
+    def client_command(
+        self, request: GroupRequest, ports: Ports, instance: int, *, folder: Path | None = None
+    ) -> list[str]:
+        """The client of one instance (from 1). In `folder` it may leave files that begin with
+        `times.` or `completions.`."""
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         """The client's end of the data connection; None if the tool has no option for it."""

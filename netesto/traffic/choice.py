@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from netesto.errors import MissingError
-from netesto.model import REQUEST_TESTS, STREAM_TESTS, FlowSpec
+from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, STREAM_TESTS, TESTS, FlowSpec
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.native import Native
@@ -32,6 +32,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 _TCP_STREAMS = STREAM_TESTS - {"UDP_STREAM"}
+_TCP = frozenset(test for test in TESTS if test.startswith("TCP_"))
 
 
 def _largest_datagram(flow: FlowSpec) -> int:
@@ -54,10 +55,44 @@ class Option:
     is_needed: Callable[[FlowSpec], bool]
 
 
+def _of(
+    name: str,
+    arguments: str,
+    tools: str,
+    tests: Collection[str],
+    is_set: Callable[[FlowSpec], object],
+) -> Option:
+    """An option of these tests that the tools can do."""
+    return Option(name, arguments, tools, lambda flow: flow.test in tests and bool(is_set(flow)))
+
+
+def _beyond(
+    name: str, arguments: str, tests: Collection[str], is_set: Callable[[FlowSpec], object]
+) -> Option:
+    """An option of these tests, wanted for another, for which it has no meaning."""
+    return Option(name, arguments, "", lambda flow: flow.test not in tests and bool(is_set(flow)))
+
+
 # Which tool can do which option. What is not listed every tool can do, or none has to (`stats`).
 # Nor is `ecn`: no tool sets it for a flow, and the controller refuses it.
 OPTIONS = (
-    Option("bitrate", "bitrate pace", "iperf3 native", lambda flow: flow.bitrate_bps is not None),
+    Option(
+        "arrivals, count, gap or size",
+        "arrivals count gap size",
+        "",
+        lambda flow: (
+            flow.test not in COMPLETION_TESTS
+            and (flow.arrivals, flow.count, flow.gap_s, flow.size_bytes) != ("constant", 0, 0, None)
+        ),
+    ),
+    Option(
+        "arrivals=poisson without gap",
+        "arrivals gap",
+        "",
+        lambda flow: flow.arrivals == "poisson" and not flow.gap_s,
+    ),
+    _of("bitrate", "bitrate pace", "iperf3 native", STREAM_TESTS, lambda f: f.bitrate_bps),
+    _beyond("bitrate", "bitrate pace", STREAM_TESTS, lambda f: f.bitrate_bps),
     Option(
         "cpu of the client",
         "cpu",
@@ -83,14 +118,10 @@ OPTIONS = (
         lambda flow: flow.local_buffer_bytes != flow.remote_buffer_bytes,
     ),
     Option("dscp", "dscp", "netperf iperf3 native", lambda flow: flow.dscp is not None),
-    Option("len", "len", "netperf iperf3 native", lambda flow: flow.length_bytes is not None),
-    Option(
-        "len of requests",
-        "len",
-        "",
-        lambda flow: flow.length_bytes is not None and flow.test in REQUEST_TESTS,
-    ),
-    Option("mss", "mss", "iperf3 native", lambda flow: flow.mss_bytes is not None),
+    _of("len", "len", "netperf iperf3 native", STREAM_TESTS, lambda f: f.length_bytes),
+    _beyond("len", "len", STREAM_TESTS, lambda f: f.length_bytes),
+    _of("mss", "mss", "iperf3 native", _TCP, lambda f: f.mss_bytes),
+    _beyond("mss", "mss", _TCP, lambda f: f.mss_bytes),
     Option(
         f"mss above {LARGEST_IPERF3_MSS}",
         "mss",
@@ -98,47 +129,30 @@ OPTIONS = (
         lambda flow: (flow.mss_bytes or 0) > LARGEST_IPERF3_MSS,
     ),
     Option(
-        "mss of datagrams",
-        "mss",
+        "no size",
+        "size test",
         "",
-        lambda flow: flow.mss_bytes is not None and flow.test.startswith("UDP_"),
+        lambda flow: flow.test in COMPLETION_TESTS and flow.size_bytes is None,
     ),
-    Option("omit", "omit", "iperf3 native", lambda flow: flow.omit_s > 0),
-    Option(
-        "parallel",
-        "parallel",
-        "iperf3 native",
-        lambda flow: flow.parallel > 1 and flow.test in _TCP_STREAMS,
-    ),
-    Option(
-        "parallel",
-        "parallel",
-        "iperf3",
-        lambda flow: flow.parallel > 1 and flow.test == "UDP_STREAM",
-    ),
-    Option(
-        "parallel",
-        "parallel",
-        "",
-        lambda flow: flow.parallel > 1 and flow.test in REQUEST_TESTS,
-    ),
-    Option(
-        "zerocopy",
-        "zerocopy",
-        "",
-        lambda flow: flow.zerocopy != "0" and flow.test not in _TCP_STREAMS,
-    ),
-    Option(
-        "zerocopy=msg",
-        "zerocopy",
-        "native",
-        lambda flow: flow.zerocopy == "msg" and flow.test in _TCP_STREAMS,
-    ),
-    Option(
+    _of("omit", "omit", "iperf3 native", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
+    _beyond("omit", "omit", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
+    _of("pacing", "pacing", "native", _TCP, lambda f: f.pacing_bps),
+    _beyond("pacing", "pacing", _TCP, lambda f: f.pacing_bps),
+    _of("parallel", "parallel", "iperf3 native", _TCP_STREAMS, lambda f: f.parallel > 1),
+    _of("parallel", "parallel", "iperf3", {"UDP_STREAM"}, lambda f: f.parallel > 1),
+    _beyond("parallel", "parallel", STREAM_TESTS, lambda f: f.parallel > 1),
+    _of("rate", "rate", "native", REQUEST_TESTS, lambda f: f.requests_per_s),
+    _beyond("rate", "rate", REQUEST_TESTS, lambda f: f.requests_per_s),
+    _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
+    _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),
+    _beyond("zerocopy", "zerocopy", _TCP_STREAMS, lambda f: f.zerocopy != "0"),
+    _of("zerocopy=msg", "zerocopy", "native", _TCP_STREAMS, lambda f: f.zerocopy == "msg"),
+    _of(
         "zerocopy=sendfile",
         "zerocopy",
         "iperf3 native",
-        lambda flow: flow.zerocopy == "sendfile" and flow.test in _TCP_STREAMS,
+        _TCP_STREAMS,
+        lambda f: f.zerocopy == "sendfile",
     ),
 )
 

@@ -22,6 +22,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
@@ -68,7 +69,14 @@ class Iperf3:
     def server_command(self, port: int) -> list[str]:
         return ["iperf3", "-s", "-1", "-J", "-i", f"{SERVER_INTERVAL_S:g}", "-p", str(port)]
 
-    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+    def client_command(
+        self,
+        request: GroupRequest,
+        ports: Ports,
+        instance: int,
+        *,
+        folder: Path | None = None,  # noqa: ARG002 - it prints everything
+    ) -> list[str]:
         command = ["iperf3", "-c", str(request.server_address)]
         command += ["-p", str(ports.data[instance - 1]), f"-{request.server_address.version}"]
         command += ["-B", str(request.client_address)]

@@ -20,10 +20,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
 from netesto.errors import OutputError
-from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
+from netesto.model import (
+    REQUEST_TESTS,
+    STREAM_TESTS,
+    GroupRequest,
+    Interval,
+    Ports,
+    TransferResult,
+)
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST
 
@@ -69,7 +77,7 @@ class Netperf:
     """netperf with netserver; interim results appear as they happen, with UTC times."""
 
     name = "netperf"
-    tests = TESTS
+    tests = STREAM_TESTS | REQUEST_TESTS
     lasting_server = True
     server_port = traffic_ports.NETSERVER_PORT
 
@@ -87,7 +95,14 @@ class Netperf:
     def server_command(self, port: int) -> list[str]:
         return ["netserver", "-D", "-p", str(port)]
 
-    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+    def client_command(
+        self,
+        request: GroupRequest,
+        ports: Ports,
+        instance: int,
+        *,
+        folder: Path | None = None,  # noqa: ARG002 - it prints everything
+    ) -> list[str]:
         family = str(request.server_address.version)
         command = ["netperf", "-H", f"{request.server_address},{family}"]
         command += ["-L", f"{request.client_address},{family}", f"-{family}"]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Self
 
 from netesto.errors import OutputError
@@ -53,7 +54,9 @@ class ShellTool:
     def server_command(self, port: int) -> list[str]:
         return ["iperf3", "-s", "-1", "-p", str(port)]
 
-    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+    def client_command(
+        self, request: GroupRequest, ports: Ports, instance: int, *, folder: Path | None = None
+    ) -> list[str]:
         return list(self.argv) or ["sh", "-c", self.script]
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:

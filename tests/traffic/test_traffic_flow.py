@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,9 @@ from netesto.traffic.native import PROGRAM, Native
 pytestmark = pytest.mark.skipif(
     not PROGRAM.exists(), reason="netesto-flow was not compiled: no C compiler"
 )
+
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +175,29 @@ def test_options_in_the_program_and_in_its_commands_are_the_same(ask, ports):
     request = ask(test="TCP_RR", parallel=2, mss_bytes=1, dscp=1, length_bytes=1, zerocopy="msg")
     used = {word.partition("=")[0] for word in Native().client_command(request, ports, 1)[4:]}
     assert used <= known
+
+
+def test_the_manual_reads_all_times(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = result(server, "test=TCP_RR", "duration=0.2", "times=times.1.1")
+    text = (REPOSITORY / "docs" / "data-formats.md").read_text()
+    (code,) = re.findall(r"```python\n(import numpy\n.*?)```", text, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    latencies = found["latencies_ns"]
+    assert [len(latencies), latencies.min(), latencies.max()] == [
+        told["count"],
+        told["min_ns"],
+        told["max_ns"],
+    ]
+
+
+def test_a_file_that_is_there_is_not_written_over(server, tmp_path):
+    path = tmp_path / "times"
+    path.write_text("measured before")
+    status, _, said = flow(server, "test=TCP_RR", "duration=0.1", f"times={path}")
+    assert (status, said, path.read_text()) == (
+        1,
+        f"netesto-flow: {path}: File exists\n",
+        "measured before",
+    )

@@ -175,3 +175,52 @@ def test_another_program_has_no_version():
 def test_the_congestion_control_under_test_is_the_senders(ask):
     result = NATIVE.parse(printed(**STREAM), ask(duration_s=2.0, interval_s=1.0), started_s=0.0)
     assert replace(result, intervals=()).local_congestion_control == "cubic"
+
+
+TRANSFERS = {
+    "test": "TCP_FLOWS",
+    "started": 10**18,
+    "client_retransmits": 3,
+    "begun": 100,
+    "failed": 0,
+    "elapsed_ns": 2_000_000_000,
+    "mean_ns": 5000,
+    "p99_ns": 9000,
+}
+
+
+def test_a_command_of_transfers(ask, ports, tmp_path):
+    request = ask(
+        test="TCP_FLOWS", size_bytes=1000, count=10, gap_s=0.001, arrivals="poisson", exp=2, group=3
+    )
+    command = NATIVE.client_command(request, ports, 1, folder=tmp_path)
+    assert command[5:] == [
+        "port=12900", "local=10.0.0.1", "duration=20", "interval=0.2",
+        "size=1000", "count=10", "gap=0.001", "arrivals=poisson", "seed=20014090064",
+        f"times={tmp_path}/completions.3.1.csv",
+        "congestion_control=reno", "reverse_congestion_control=cubic",
+    ]  # fmt: skip
+
+
+def test_completion_times_are_latencies(ask):
+    request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
+    assert NATIVE.parse(printed(**TRANSFERS), request, started_s=0.0) == TransferResult(
+        rate_bps=400_000.0,
+        elapsed_s=2.0,
+        local_retransmits=3,
+        mean_latency_us=5.0,
+        p99_latency_us=9.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"failed": 2}, "2 of 100 transfers were not completed"),
+        ({"begun": 70}, "only 70 of 100 transfers began within 20 s"),
+    ],
+)
+def test_transfers_that_are_missing_fail_the_flow(changed, reason, ask):
+    request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
+    with pytest.raises(OutputError, match=reason):
+        NATIVE.parse(printed(**TRANSFERS | changed), request, started_s=0.0)

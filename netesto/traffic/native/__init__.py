@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
-from netesto.model import REQUEST_TESTS, TESTS, GroupRequest, Interval, Ports, TransferResult
+from netesto.model import (
+    COMPLETION_TESTS,
+    MANY_CONNECTIONS,
+    REQUEST_TESTS,
+    TESTS,
+    GroupRequest,
+    Interval,
+    Ports,
+    TransferResult,
+)
 from netesto.traffic import ports as traffic_ports
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
@@ -28,7 +37,16 @@ PROGRAM = Path(__file__).parent / "netesto-flow"
 # To connect and to fetch results over a slow path with full buffers, and to drain datagrams.
 END_SLACK_S = 15.0
 
+# Tests of which every single time is kept.
+TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
+
 _NAME = "netesto-flow"
+
+
+def times_name(request: GroupRequest, instance: int) -> str:
+    """The file with the times of one instance, as docs/data-formats.md describes it."""
+    kind, end = ("completions", ".csv") if request.test in COMPLETION_TESTS else ("times", "")
+    return f"{kind}.{request.group}.{instance}{end}"
 
 
 class Native:
@@ -54,7 +72,9 @@ class Native:
     def server_command(self, port: int) -> list[str]:
         return [str(PROGRAM), "server", str(port)]
 
-    def client_command(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:
+    def client_command(
+        self, request: GroupRequest, ports: Ports, instance: int, *, folder: Path | None = None
+    ) -> list[str]:
         command = [str(PROGRAM), "client", str(request.server_address)]
         command += [str(ports.control[instance - 1]), f"test={request.test}"]
         values: dict[str, object] = {
@@ -72,20 +92,31 @@ class Native:
             "mss": request.mss_bytes,
             "dscp": request.dscp,
             "zerocopy": request.zerocopy if request.zerocopy != "0" else None,
+            "pacing": None if request.pacing_bps is None else round(request.pacing_bps),
+            "skip_receive": 1 if request.skip_receive else None,
             "client_cpu": request.client_cpu,
             "server_cpu": request.server_cpu,
         }
         if request.test in REQUEST_TESTS:
             values |= {"request": request.request_bytes, "reply": request.reply_bytes}
+            values["rate"] = request.requests_per_s
+        if request.test in COMPLETION_TESTS:
+            values |= {"size": request.size_bytes, "count": request.count or None}
+            values["gap"] = _seconds(request.gap_s) if request.gap_s else None
+            values["arrivals"] = request.arrivals if request.arrivals != "constant" else None
+            # The same for the same flow of the same script.
+            values["seed"] = (request.exp * 1_000_003 + request.group) * 10_007 + instance
+        if folder is not None and request.test in TIMED_TESTS:
+            values["times"] = folder / times_name(request, instance)
         if request.test.startswith("TCP_"):
             values["congestion_control"] = request.congestion_control
             values["reverse_congestion_control"] = request.reverse_congestion_control
         return command + [f"{key}={value}" for key, value in values.items() if value is not None]
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        # TCP_CRR makes a connection for each transaction. Parallel ones would take the ports of
+        # These make a connection for each transfer. Parallel ones would take the ports of
         # the instances after this one.
-        if request.test == "TCP_CRR" or request.parallel > 1:
+        if request.test in MANY_CONNECTIONS or request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
 
@@ -122,6 +153,8 @@ class Native:
             return _requests(result, request)
         if request.test == "UDP_STREAM":
             return _datagrams(result, request)
+        if request.test in COMPLETION_TESTS:
+            return _completions(result, request)
         return _stream(result, request)
 
 
@@ -237,7 +270,7 @@ def _requests(result: _Result, request: GroupRequest) -> TransferResult:
     rate = result.number("count") / request.duration_s
     bits = request.request_bytes * 8.0
     return replace(
-        _common(result),
+        _timed(result),
         rate_bps=rate * bits,
         elapsed_s=request.duration_s,
         transactions_per_s=rate,
@@ -247,6 +280,28 @@ def _requests(result: _Result, request: GroupRequest) -> TransferResult:
             bits=bits,
             start_s=result.number("started") / 1e9,
         ),
+    )
+
+
+def _completions(result: _Result, request: GroupRequest) -> TransferResult:
+    """The times of the transfers that were completed. All have to be: a quantile of those that were
+    quick enough would be too good."""
+    begun, failed = int(result.number("begun")), int(result.number("failed"))
+    if failed:
+        raise OutputError(f"{failed} of {begun} transfers were not completed")
+    if begun < request.count:
+        raise OutputError(
+            f"only {begun} of {request.count} transfers began within {request.duration_s:g} s"
+        )
+    elapsed_s = result.number("elapsed_ns") / 1e9
+    bits = begun * (request.size_bytes or 0) * 8
+    return replace(_timed(result), rate_bps=bits / elapsed_s, elapsed_s=elapsed_s)
+
+
+def _timed(result: _Result) -> TransferResult:
+    """What is known of times."""
+    return replace(
+        _common(result),
         min_latency_us=_us(result, "min_ns"),
         max_latency_us=_us(result, "max_ns"),
         mean_latency_us=_us(result, "mean_ns"),

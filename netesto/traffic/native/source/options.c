@@ -14,7 +14,7 @@ static const char *const ARRIVALS[] = {"constant", "poisson", NULL};
 enum kind { WHOLE, SECONDS, CHOICE, TEXT };
 
 #define NO_LIMIT INT64_MAX
-#define DAY (24 * 3600 * NS_PER_S)
+#define WEEK (7 * 24 * 3600 * NS_PER_S)
 #define MEMBER(member) offsetof(struct options, member)
 
 /* SECONDS are written with up to 9 decimals and kept in nanoseconds. */
@@ -28,9 +28,9 @@ static const struct option {
     {"test", CHOICE, MEMBER(test), 0, 0, TESTS},
     {"port", WHOLE, MEMBER(port), 1, 65535, NULL},
     {"client_port", WHOLE, MEMBER(client_port), 0, 65535, NULL},
-    {"duration", SECONDS, MEMBER(duration), 0, DAY, NULL},
-    {"omit", SECONDS, MEMBER(omit), 0, DAY, NULL},
-    {"interval", SECONDS, MEMBER(interval), 1000000, DAY, NULL},
+    {"duration", SECONDS, MEMBER(duration), 0, WEEK, NULL},
+    {"omit", SECONDS, MEMBER(omit), 0, WEEK, NULL},
+    {"interval", SECONDS, MEMBER(interval), 1000000, WEEK, NULL},
     {"parallel", WHOLE, MEMBER(parallel), 1, 1024, NULL},
     {"length", WHOLE, MEMBER(length), 0, 1 << 30, NULL},
     {"bitrate", WHOLE, MEMBER(bitrate), 0, NO_LIMIT, NULL},
@@ -38,7 +38,7 @@ static const struct option {
     {"reply", WHOLE, MEMBER(reply), 1, 1 << 30, NULL},
     {"size", WHOLE, MEMBER(size), 1, 1 << 30, NULL},
     {"count", WHOLE, MEMBER(count), 0, 100000000, NULL},
-    {"gap", SECONDS, MEMBER(gap), 0, DAY, NULL},
+    {"gap", SECONDS, MEMBER(gap), 0, WEEK, NULL},
     {"arrivals", CHOICE, MEMBER(arrivals), 0, 0, ARRIVALS},
     {"rate", WHOLE, MEMBER(rate), 0, 100000000, NULL},
     {"seed", WHOLE, MEMBER(seed), 0, NO_LIMIT, NULL},
@@ -92,7 +92,7 @@ static bool parse_seconds(const char *text, int64_t *value)
     for (; *text; text++) {
         if (*text == '.' && !has_point) {
             has_point = true;
-        } else if (*text < '0' || *text > '9' || (has_point && unit == 1) || result > DAY * 10) {
+        } else if (*text < '0' || *text > '9' || (has_point && unit == 1) || result > WEEK * 10) {
             return false;
         } else if (has_point) {
             unit /= 10;
