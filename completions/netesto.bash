@@ -10,7 +10,7 @@ _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(list check)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare lab kernel hosts clean agent)
 
-_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --yes --force --max-wall --max-stall --plain -q --quiet -v --verbose)
+_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --max-wall --max-stall --plain -q --quiet -v --verbose)
 _shtab_netesto_plan_option_strings=(-h --help --fields -D --lib --max-iterations --lab --seed -o --output)
 _shtab_netesto_check_option_strings=(-h --help --hosts --insecure --fields -D --lib --max-iterations)
 _shtab_netesto_fmt_option_strings=(-h --help -w --write --check)

@@ -156,7 +156,11 @@ class AgentBusyError(AgentError):
     """Another controller holds the agent; `holder` is its name."""
 
     def __init__(self, holder: str, *, host: str = "", remedy: str = "") -> None:
-        super().__init__(f"in use by {holder}", host=host, remedy=remedy)
+        super().__init__(
+            f"in use by {holder}",
+            host=host,
+            remedy=remedy or "netesto run --wait … waits until it is free.",
+        )
         self.holder = holder
 
 

@@ -15,8 +15,14 @@ from netesto.run import status
 __all__ = ["guarded", "main"]
 
 
-# argparse would take the word after -n for its value, and "-n=json" for the value "=json".
-_DRY_RUN = {"-n": "--dry-run=plain", "--dry-run": "--dry-run=plain", "-n=json": "--dry-run=json"}
+# argparse would take the word after -n, or --wait, for its value, and "-n=json" for the value
+# "=json".
+_ALONE = {
+    "-n": "--dry-run=plain",
+    "--dry-run": "--dry-run=plain",
+    "-n=json": "--dry-run=json",
+    "--wait": "--wait=inf",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,7 +117,7 @@ def _dispatch(words: list[str]) -> int:
         from netesto.agent import daemon
 
         return daemon.main(words[1:])
-    chosen = options.parser().parse_args([_DRY_RUN.get(word, word) for word in words])
+    chosen = options.parser().parse_args([_ALONE.get(word, word) for word in words])
     # A guest runs the same words again.
     chosen.words = words
     match chosen.command:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from netesto import __version__
+from netesto import __version__, units
 from netesto.errors import UsageError
 from netesto.nearest import hint
 
@@ -127,6 +127,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _wait(text: str) -> float:
+    try:
+        return math.inf if text == "inf" else units.parse_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; example: --wait=5m") from None
+
+
 def _whole(text: str) -> int:
     try:
         return int(text)
@@ -212,6 +219,13 @@ def _run(commands: _Commands) -> None:
         metavar="WHAT",
         help="when something measured has failed: continue; stop; or retry=N, that is run the cell"
         " of the SWEEP or the repetition of the RUN again, up to N times (default: continue)",
+    )
+    run.add_argument(
+        "--wait",
+        type=_wait,
+        metavar="TIME",
+        help="wait for hosts that others use, with --wait=5m at most so long; without it such a run"
+        " ends at once, and tells who uses them",
     )
     run.add_argument(
         "--yes",

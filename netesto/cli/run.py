@@ -81,6 +81,11 @@ def _request(options: argparse.Namespace) -> Request:
     """UsageError if the options name no ground, or two, or something else that is invalid."""
     on_failure = OnFailure.parse(options.on_failure)
     if options.hosts is None:
+        if options.wait is not None:
+            raise UsageError(
+                "--wait is for hosts that others use, too",
+                remedy="Name them with --hosts; a lab has hosts of its own.",
+            )
         if options.ground == "hosts":
             raise UsageError(
                 "--ground hosts needs --hosts",
@@ -118,6 +123,7 @@ def _request(options: argparse.Namespace) -> Request:
         on_failure=on_failure,
         agreed=options.yes,
         force=options.force,
+        wait_s=options.wait,
         max_wall_s=options.max_wall,
         max_stall_s=options.max_stall,
         shown=tuple(_shown(options)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from netesto import interrupts
-from netesto.controller import digest, readiness, record
+from netesto.controller import digest, readiness, record, waiting
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
 from netesto.controller.host import Connect
@@ -82,6 +82,7 @@ class Controller:
         self._inventory = inventory
         self._ground = ground
         self._background = Background()
+        self._connect = connect
         self._never = threading.Event()
         self._run = Run(
             inventory=inventory,
@@ -109,13 +110,20 @@ class Controller:
         self,
         commands: Sequence[ports.RemoteCommand],
         requirements: Sequence[ports.Requirement] = (),
+        *,
+        wait_s: float | None = None,
     ) -> None:
         """Hold every host of the inventory, and refuse, before any traffic, what is wrong with them
-        and what the commands and REQUIREs lack there.
+        and what the commands and REQUIREs lack there. For hosts that are in use wait so long (None:
+        not at all).
 
         WorldError tells all of it at once. The hosts of a lab are as the lab has made them.
         """
         if self._ground.kind == "hosts":
+            if wait_s is not None:
+                self._background.call(
+                    waiting.until_held(self._run, self._connect, self._observer, timeout_s=wait_s)
+                )
             peers = functools.partial(readiness.peers, commands=commands, family=self._family)
             opened = self._background.call(self._run.open_and_examine(peers))
         else:

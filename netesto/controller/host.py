@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
@@ -76,7 +77,8 @@ class HostConnection:
         connection = await self._connect(self.endpoint)
         self._agent = await self._stack.enter_async_context(connection)
         self._info = await self._agent.info()
-        holder = f"{os.environ.get('USER', 'root')}@{socket.gethostname()} pid {os.getpid()}"
+        user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
+        holder = f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
         events = self._agent.hold(holder, run)
         await anext(events)
         self._reader = asyncio.create_task(self._read(events))

@@ -15,9 +15,9 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Peers, Visited
 from netesto.controller.wallclock import Stopwatch, await_moment
-from netesto.errors import AgentError, NetestoError
+from netesto.errors import AgentBusyError, AgentError, NetestoError
 from netesto.language import ports
-from netesto.model import CaptureRequest, Event, FileEntry
+from netesto.model import CaptureRequest, Endpoint, Event, FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -83,6 +83,27 @@ class Run:
     async def open_all(self) -> None:
         """Hold all hosts of the inventory at once. AgentError names the first that fails."""
         await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
+
+    async def hold_free(self) -> list[tuple[Endpoint, AgentBusyError]]:
+        """Hold all hosts of the inventory but those that are in use; these, with the errors that
+        say by whom. Whoever opens all finds other errors again."""
+
+        async def tried(name: str) -> AgentBusyError | None:
+            try:
+                await self.host(name)
+            except AgentBusyError as error:
+                return error
+            except NetestoError:
+                return None
+            return None
+
+        endpoints = self.inventory.endpoints
+        errors = await asyncio.gather(*map(tried, endpoints))
+        return [
+            (endpoints[name], error)
+            for name, error in zip(endpoints, errors, strict=True)
+            if error is not None
+        ]
 
     async def open_and_examine(self, peers: Peers) -> list[Visited]:
         """Hold all hosts of the inventory at once, and ask each what may be wrong there and on the

@@ -19,6 +19,7 @@ class Request:
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones;
     `lab` is built in place of the script's own, `aliases` are names in the script for hosts. `run`
     is the name of the run that has started this one, in a guest or for a part of the script.
+    `wait_s` is how long hosts that are in use are waited for.
     `warnings` are about the command line; `shown` are the words of it that say how much is shown.
     """
 
@@ -38,6 +39,7 @@ class Request:
     on_failure: OnFailure = CONTINUE
     agreed: bool = False
     force: bool = False
+    wait_s: float | None = None
     max_wall_s: float | None = None
     max_stall_s: float | None = None
     shown: tuple[str, ...] = ()

@@ -85,7 +85,11 @@ class _Whole:
                 family=self._request.family,
             )
             with controller:
-                controller.open_hosts(self._head.commands, self._head.requirements)
+                controller.open_hosts(
+                    self._head.commands,
+                    self._head.requirements,
+                    wait_s=self._request.wait_s,
+                )
                 totals = self._head.totals
                 seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
                 self._watcher.expect(experiments=totals.experiments, seconds=seconds)

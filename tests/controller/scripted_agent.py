@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
-from netesto.errors import AgentError, Place
+from netesto.errors import AgentBusyError, AgentError, Place
 from netesto.language import ports
 from netesto.model import (
     Address,
@@ -52,6 +52,7 @@ class ScriptedAgent:
     frozen: bool = False
     later_tools: Sequence[str] = ()
     announced: str = "log"
+    holder: str = ""
     calls: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
@@ -70,15 +71,20 @@ class ScriptedAgent:
             tools={"netperf": "2.7.0", **dict.fromkeys(self.later_tools, "1")},
             congestion_controls=("cubic", "bbr"),
             qdiscs=("tbf",),
+            holder=self.holder,
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        del controller, run
+        del run
+        if self.holder:
+            raise AgentBusyError(self.holder, host=self.host)
+        self.holder = controller
         yield Event(sequence=1, time_s=time.time(), kind="held")
         try:
             while (event := await self.events.get()) is not None:
                 yield event
         finally:
+            self.holder = ""
             await self._answers()
         raise AgentError("connection lost", host=self.host)
 
@@ -195,11 +201,13 @@ class Watcher:
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.said: list[str] = []
         self.ended: list[tuple[str, str]] = []
 
     def echo(self, text: str) -> None: ...
 
-    def say(self, text: str) -> None: ...
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)

@@ -83,7 +83,7 @@ async def test_second_holder_is_told_who_holds(wire: Wire):
             with pytest.raises(AgentBusyError) as caught:
                 await anext(other.hold("bob", "run"))
     assert (str(caught.value), caught.value.holder, caught.value.host) == (
-        "h1: in use by ann@desk pid 7",
+        "h1: in use by ann@desk pid 7\nnetesto run --wait … waits until it is free.",
         "ann@desk pid 7",
         "h1",
     )
@@ -142,7 +142,7 @@ async def test_call_of_a_stranger_names_the_holder(wire: Wire):
         agent, stranger = await connect(), await connect()
         async with aclosing(agent.hold("ann", "run")) as events:
             await anext(events)
-            with pytest.raises(AgentBusyError, match=r"^h1: in use by ann$"):
+            with pytest.raises(AgentBusyError, match=r"^h1: in use by ann\n"):
                 await stranger.finish(1)
 
 

@@ -1,0 +1,81 @@
+"""Several people use the same hosts: who waits gets them, who does not is told, and Ctrl-C ends a
+wait."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from whole_runs import command
+
+from netesto import process
+from netesto.lab import netns
+from netesto.lab.netns import Lab
+from netesto.run import labs
+
+pytestmark = pytest.mark.lab
+
+PATIENCE_S = 120
+
+SCRIPT = """\
+DO_CLIENT host=a server=b exp=COUNTER expName=x test=TCP_STREAM ca=cubic dur=%s
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Two hosts with agents, and a folder to run in."""
+
+    lab: Lab
+    folder: Path
+
+    def run(self, name: str, duration_s: int, *words: str) -> process.Child:
+        script, table = self.folder / f"{name}.nts", self.folder / f"{name}.toml"
+        script.write_text(SCRIPT % duration_s)
+        # Each names them in another order.
+        endpoints = sorted(self.lab.endpoints.values(), key=lambda each: each.host)
+        table.write_text(
+            "".join(
+                f'[{each.host}]\nagent = "{each.agent}"\n'
+                f"addresses = {[str(address) for address in each.addresses.values()]}\n"
+                for each in (endpoints if name == "first" else endpoints[::-1])
+            )
+        )
+        argv = ["run", "--plain", "--hosts", str(table), "--out", str(self.folder / name)]
+        out = self.folder / f"{name}.out"
+        return process.launch([*command(*argv), *words, str(script)], stdout=out)
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.out").read_text()
+
+    def await_text(self, name: str, text: str) -> None:
+        assert process.wait_until(lambda: text in self.said(name), timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, lab_obstacle: str) -> Iterator[Hosts]:
+    if lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+    network = labs.network(labs.parse_spec("pair,rate=20mbit"))
+    lab = netns.bring_up(labs.plan_of(network))
+    yield Hosts(lab, tmp_path)
+    netns.take_down(lab)
+
+
+def test_who_waits_runs_next_who_does_not_is_told_and_ctrl_c_ends_a_wait(hosts: Hosts):
+    first = hosts.run("first", 5)
+    hosts.await_text("first", "flow cubic a→b")
+    waits, gives_up = hosts.run("waits", 1, "--wait"), hosts.run("gives_up", 1, "--wait=5m")
+    refused = hosts.run("refused", 1).wait(PATIENCE_S)
+    hosts.await_text("gives_up", "waiting: ")
+    os.kill(gives_up.pid, signal.SIGINT)
+    statuses = [gives_up.wait(PATIENCE_S), first.wait(PATIENCE_S), waits.wait(PATIENCE_S)]
+    holder = f"in use by {os.environ.get('USER', 'root')}@{os.uname().nodename} pid {first.pid}"
+    assert (refused, statuses) == (3, [130, 0, 0])
+    assert f"{holder} since " in hosts.said("refused")
+    assert "netesto run --wait … waits until it is free." in hosts.said("refused")
+    assert f"{holder} since " in hosts.said("waits")
