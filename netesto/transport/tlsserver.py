@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from ipaddress import IPv6Address, ip_address
+from typing import cast
 
 from netesto.errors import UsageError
 from netesto.model import Address, TlsFiles
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 5.0
 
-# Controllers are few. Connections that have not shown a certificate yet are bounded by themselves:
-# whoever opens many keeps nobody out who is in already.
+# Controllers are few. Connections that have not shown a certificate yet are bounded by themselves,
+# and the oldest makes room: whoever opens many keeps nobody out, who is in already or comes later.
 _CONNECTIONS_MAX = 64
 _STRANGERS_MAX = 64
 _BACKLOG = 64
@@ -56,7 +57,7 @@ class TlsServer:
         self._socket = _listening(address)
         self.address = TlsAddress(address.host, self._socket.getsockname()[1])
         self._tasks: set[asyncio.Task[None]] = set()
-        self._strangers = 0
+        self._strangers: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
         """Begin to accept connections."""
@@ -69,10 +70,11 @@ class TlsServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._socket.close()
 
-    def _add(self, work: Coroutine[object, object, None]) -> None:
+    def _add(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -85,36 +87,40 @@ class TlsServer:
                 await asyncio.sleep(_HANDSHAKE_S / 10)
                 continue
             address = _plain(ip_address(peer[0].partition("%")[0]))
-            is_full = self._strangers >= _STRANGERS_MAX or len(self._tasks) > _CONNECTIONS_MAX
-            if is_full or not self._admits(address):
+            if not self._admits(address):
                 connection.close()
-                reason = "too many connections" if is_full else "not in clients.txt"
-                log.warning("refused", extra={"peer": str(address), "reason": reason})
-            else:
-                self._add(self._serve(connection, address))
+                log.warning("refused", extra={"peer": str(address), "reason": "not in clients.txt"})
+                continue
+            if len(self._strangers) >= _STRANGERS_MAX:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                oldest.cancel()
+            stranger = self._add(self._serve(connection, address))
+            self._strangers[stranger] = None
+            stranger.add_done_callback(lambda task: self._strangers.pop(task, None))
 
     async def _serve(self, connection: socket.socket, address: Address) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
         with contextlib.closing(writer), contextlib.suppress(OSError):
             end = _TlsEnd(reader, writer, self._current())
             if await self._is_welcome(end, address):
+                self._strangers.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
                 ours = await asyncio.open_unix_connection(str(self.local.path))
                 await join((end, end), ours)
 
     async def _is_welcome(self, end: "_TlsEnd", address: Address) -> bool:
-        self._strangers += 1
         try:
             async with asyncio.timeout(_HANDSHAKE_S):
                 await end.handshake()
         except (OSError, TimeoutError) as error:
             log.warning("refused", extra={"peer": str(address), "reason": _reason(error)})
             return False
-        finally:
-            self._strangers -= 1
         shown = end.names()
         who = {"peer": str(address), "names": " ".join(sorted(shown))}
-        if self._names.isdisjoint(shown):
-            log.warning("refused", extra=who | {"reason": "not in clients.txt"})
+        is_full = len(self._tasks) - len(self._strangers) > _CONNECTIONS_MAX
+        if is_full or self._names.isdisjoint(shown):
+            reason = "too many connections" if is_full else "not in clients.txt"
+            log.warning("refused", extra=who | {"reason": reason})
             return False
         log.info("controller connected", extra=who)
         return True
