@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from needs import unmet
 from worlds import World, machines
 
 from netesto import process
@@ -123,12 +124,8 @@ def lab_obstacle() -> str:
 def _lab_or_reason(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("lab") is None:
         return
-    obstacle = request.getfixturevalue("lab_obstacle")
-    if not obstacle:
-        return
-    if "lab" in os.environ.get("NETESTO_REQUIRE", "").split(","):
-        pytest.fail(f"NETESTO_REQUIRE=lab, but this machine {obstacle}")
-    pytest.skip(f"lab: {obstacle}")
+    if obstacle := request.getfixturevalue("lab_obstacle"):
+        unmet("lab", f"this machine {obstacle}")
 
 
 @pytest.fixture(scope="session")

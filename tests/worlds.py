@@ -42,7 +42,7 @@ from subprocess import TimeoutExpired
 from typing import Literal, TypeAlias
 
 import psutil
-import pytest
+from needs import unmet
 
 from netesto import paths, process
 from netesto.process import Child, Finished
@@ -351,9 +351,7 @@ def machines(*names: str, folder: Path, bare: bool = False) -> Iterator[World]:
 
 def _skip_if_impossible() -> None:
     if obstacle := missing():
-        if "machines" in os.environ.get("NETESTO_REQUIRE", "").split(","):
-            pytest.fail(f"NETESTO_REQUIRE=machines, but this machine {obstacle}")
-        pytest.skip(f"machines: this machine {obstacle}")
+        unmet("machines", f"this machine {obstacle}")
 
 
 def _checkout() -> list[Path]:

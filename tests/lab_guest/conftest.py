@@ -1,5 +1,4 @@
-"""Kernels to run guests on: skip with the reason, or fail where NETESTO_REQUIRE names the
-ground."""
+"""Kernels to run guests on."""
 
 import os
 import shutil
@@ -9,21 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from needs import kernel_or_reason
 
 import netesto
 from netesto import process
-from netesto.lab import guest, kernels
-from netesto.lab.kernels import Kernel, Kind
-
-
-def kernel_or_reason(ground: Kind) -> Kernel:
-    kernel = kernels.find(ground)
-    if kernel is not None:
-        return kernel
-    reason = str(kernels.missing(ground)).replace("\n", ": ")
-    if ground in os.environ.get("NETESTO_REQUIRE", "").split(","):
-        pytest.fail(f"NETESTO_REQUIRE={ground}, but {reason}")
-    pytest.skip(reason)
+from netesto.lab import guest
+from netesto.lab.kernels import Kernel
 
 
 @pytest.fixture(

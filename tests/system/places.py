@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from whole_runs import command, kernel_or_reason
+from needs import kernel_or_reason
+from whole_runs import command
 
 from netesto import process
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from whole_runs import Outcome, kernel_or_reason, netesto
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from whole_runs import Outcome, kernel_or_reason, netesto
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto
 
 from netesto.report.expscript import numerals, tables
 from netesto.report.expscript.blocks import PlotBlock, TableBlock

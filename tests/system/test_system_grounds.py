@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from whole_runs import Outcome, kernel_or_reason, netesto
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto
 
 from netesto.lab.kernels import Kind
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from whole_runs import Outcome, command, kernel_or_reason, netesto
+from needs import kernel_or_reason
+from whole_runs import Outcome, command, netesto
 
 from netesto import process
 

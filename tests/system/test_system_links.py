@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from whole_runs import Outcome, kernel_or_reason, netesto, run_script
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto, run_script
 
 # 50 Mbit/s of frames are this much of TCP's data: 1448 of 1514 bytes.
 FULL_MBPS = 50 * 1448 / 1514

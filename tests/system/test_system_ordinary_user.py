@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from whole_runs import kernel_or_reason
+from needs import kernel_or_reason
 
 import netesto as package
 from netesto import process

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from whole_runs import kernel_or_reason, netesto
+from needs import kernel_or_reason
+from whole_runs import netesto
 
 from netesto import process
 

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from netesto import process
-from netesto.lab import kernels, records
-from netesto.lab.kernels import Kernel, Kind
+from netesto.lab import records
 
 # Two flows as in the demo, and short: the second from 1 s to 3 s.
 TWO_FLOWS = """\
@@ -81,15 +78,3 @@ def _of_living_labs() -> set[str]:
         if not records.is_abandoned(folder, record)
         for name in record.namespaces
     }
-
-
-def kernel_or_reason(ground: Kind) -> Kernel:
-    """The kernel of a ground; without one the test is skipped, or fails where NETESTO_REQUIRE
-    names the ground."""
-    kernel = kernels.find(ground)
-    if kernel is not None:
-        return kernel
-    reason = str(kernels.missing(ground)).replace("\n", ": ")
-    if ground in os.environ.get("NETESTO_REQUIRE", "").split(","):
-        pytest.fail(f"NETESTO_REQUIRE={ground}, but {reason}")
-    pytest.skip(reason)

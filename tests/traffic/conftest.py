@@ -1,6 +1,5 @@
 """Requests to drive tools with, their stored output, and real tools where there are any."""
 
-import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import unmet
 
 from netesto import process
 from netesto.model import GroupRequest, Ports
@@ -75,12 +75,8 @@ def real_tools() -> None:
         and not process.run(["ip", "-4", "address", "show", "scope", "global"], timeout=5).stdout
     ):
         lacks = ["an IPv4 address beside the loopback interface's"]
-    if not lacks:
-        return
-    reason = f"needs {', '.join(lacks)}"
-    if "tools" in os.environ.get("NETESTO_REQUIRE", "").split(","):
-        pytest.fail(f"NETESTO_REQUIRE=tools, but this machine {reason}")
-    pytest.skip(reason)
+    if lacks:
+        unmet("tools", f"this machine needs {', '.join(lacks)}")
 
 
 @pytest.fixture
