@@ -87,9 +87,11 @@ def python(module: str, *words: str) -> list[str]:
 
 
 def tethered(argv: Sequence[str]) -> list[str]:
-    """The command `argv`, which gets SIGTERM when the thread that starts it ends, however it does:
-    nothing of it stays after kill -9 of this process."""
-    return ["setpriv", "--pdeathsig", "TERM", "--", *argv]
+    """The command `argv`, which gets SIGTERM when the thread of this process that starts it ends,
+    however it does: nothing of it stays after kill -9."""
+    # Whoever has ended before setpriv has asked for the signal is no longer the parent.
+    is_parent = ["sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
+    return ["setpriv", "--pdeathsig", "TERM", "--", *is_parent, *argv]
 
 
 def run(

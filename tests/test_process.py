@@ -40,6 +40,13 @@ def test_what_runs_is_the_program_of_its_own_environment(tmp_path: Path):
     assert process.run(["tool"], timeout=10, env={"PATH": str(tmp_path)}).stdout == "ours\n"
 
 
+def test_a_tethered_command_runs_for_the_process_that_made_it_alone():
+    """Whoever comes too late to ask for the signal has another parent."""
+    argv = process.tethered(["echo", "ran"])
+    orphaned = process.run(["sh", "-c", '"$@"; :', "sh", *argv], timeout=10)
+    assert (process.run(argv, timeout=10).stdout, orphaned.stdout) == ("ran\n", "")
+
+
 def test_files_of_the_working_folder_are_no_modules(tmp_path: Path):
     (tmp_path / "json.py").write_text("raise SystemExit('not meant')")
     argv = process.python("netesto", "--version")
