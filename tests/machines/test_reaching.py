@@ -283,7 +283,7 @@ def tunnelled(agents, tmp_path):
     child = controller.start(argv, stdout=log)
     yield Tunnelled(controller, log)
     process.end(child)
-    controller.run(["sh", "-c", f"rm -rf {ORDERS} /tmp/netesto-ssh-*"])
+    controller.run(["sh", "-c", f"rm -rf {ORDERS} /tmp/netesto-tunnel-*"])
 
 
 def test_another_user_of_the_controller_cannot_open_the_tunnel(agents, tunnelled):
