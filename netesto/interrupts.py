@@ -66,6 +66,8 @@ def heeded() -> Iterator[None]:
     then on this process ignores them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
+    # Who starts us may have blocked them until they can be handled (lab.inside).
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         yield
     finally:
@@ -81,6 +83,12 @@ def heed() -> None:
     requests = _installed()
     if requests is not None:
         requests.is_heeded = True
+
+
+def was_heeded() -> bool:
+    """Whether a request to end came, and was heeded."""
+    requests = _installed()
+    return requests is not None and requests.is_heeded
 
 
 @contextlib.contextmanager

@@ -199,3 +199,18 @@ sys.exit(130)
 """)
         == 130
     )
+
+
+def test_a_request_that_was_blocked_until_it_can_be_handled_is_heeded():
+    assert (
+        status_of("""
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+signal.raise_signal(signal.SIGINT)
+try:
+    with interrupts.heeded():
+        pass
+except KeyboardInterrupt:
+    sys.exit(130)
+""")
+        == 130
+    )

@@ -88,6 +88,7 @@ def run(
     stdout: int = 1,
     stderr: int = 2,
     meanwhile: Callable[[], None] | None = None,
+    defers_interrupts: bool = False,
 ) -> int:
     """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
 
@@ -99,11 +100,11 @@ def run(
     not raise. A program that computes for `stall_s` in simulated time and never waits is ended, and
     `warn` called; without `warn`, or if it is the command itself, the guest is ended.
 
-    The first KeyboardInterrupt interrupts the command, which may end in its own way; a second
-    Ctrl-C, or much computing afterwards, ends the guest and raises KeyboardInterrupt. LabError if
-    the guest cannot start, crashes (with the kernel's last lines), shows no sign of life for
-    `stall_s` of processor time, or runs longer than `max_wall_s` of wall time. The guest ends with
-    the calling thread.
+    The first KeyboardInterrupt interrupts the command, which may end in its own way; with
+    `defers_interrupts` it begins with SIGINT blocked, and unblocks it. A second Ctrl-C, or much
+    computing afterwards, ends the guest and raises KeyboardInterrupt. LabError if the guest cannot
+    start, crashes (with the kernel's last lines), shows no sign of life for `stall_s` of processor
+    time, or runs longer than `max_wall_s` of wall time. The guest ends with the calling thread.
     """
     if missing := [path for path in writable if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")
@@ -127,6 +128,7 @@ def run(
         hostname=kernel.kind,
         seed=seed if kernel.kind == "sim" else None,
         beat_s=BEAT_S[kernel.kind],
+        defers_interrupts=defers_interrupts,
     )
     base = base_folder()
     owned.remove_abandoned(base)

@@ -71,7 +71,7 @@ class Job:
     `terminals` has rows and columns of those of stdout and stderr that are terminals outside.
     `modules` are loaded from `modules_folder` in order, with their dependencies. `seed` sets every
     random number of the guest; None leaves them random. `beat_s` is the interval, in guest time,
-    between signs of life.
+    between signs of life. With `defers_interrupts` the command begins with SIGINT blocked.
     """
 
     argv: Sequence[str]
@@ -84,6 +84,7 @@ class Job:
     hostname: str = "guest"
     seed: int | None = None
     beat_s: float = 1.0
+    defers_interrupts: bool = False
 
 
 # --- the kernel's interface -----------------------------------------------------------------------
@@ -293,6 +294,8 @@ def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
         # Python ignores these; commands expect the defaults.
         for sign in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(sign, signal.SIG_DFL)
+        if job.defers_interrupts:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.chdir(job.cwd)
         culprit = job.argv[0]
         # process.py cannot be imported here, and process 1 has to fork anyway.

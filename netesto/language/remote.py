@@ -232,6 +232,8 @@ class Remote:
             self._begun[exp] = Begun(command.exp_name)
             for requested, capture in self._captures:
                 if requested in {None, exp}:
+                    # It is carried out now, and not where it stands.
+                    self._warn_of_exit(capture)
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
                     self._port.do(

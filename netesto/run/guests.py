@@ -76,7 +76,10 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             warn=session.watcher.warn,
             seed=seed,
             meanwhile=drawer.look if draws_beside else None,
+            defers_interrupts=True,
         )
+        if outcome != status.OK and interrupts.was_heeded():
+            outcome = status.INTERRUPTED
     except KeyboardInterrupt:
         interrupts.heed()
         outcome = status.INTERRUPTED

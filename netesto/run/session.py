@@ -150,7 +150,11 @@ def only_part(alone: Plan) -> Part:
 
 def script_name(script: str) -> str:
     """What a script is called in results: the name of its file."""
-    return "stdin" if script == STANDARD_INPUT else Path(script).stem
+    if script == STANDARD_INPUT:
+        return "stdin"
+    name = Path(script).stem
+    # A plan may claim to be of any script: its results are in a folder of their own.
+    return name if name not in {"", ".."} else "plan"
 
 
 def tell(watcher: Watcher, warnings: Iterable[Warned]) -> None:

@@ -247,6 +247,20 @@ def test_command_to_a_host_whose_agent_was_ended_is_warned_of(folder, capsys):
     )
 
 
+def test_capture_for_an_experiment_that_begins_after_its_host_s_agent_was_ended_is_warned_of(
+    folder, capsys
+):
+    (folder / "a.nts").write_text(
+        "LAB pair\nDO_TCPDUMP host=b server=a packets=10\nEXIT host=b\n"
+        "DO_SERVER host=a\nPROCESS_EXP\n"
+    )
+    status = cli.main(["check", "a.nts"])
+    assert (status, capsys.readouterr().err.splitlines()[0]) == (
+        0,
+        "a.nts:2:1: warning: EXIT ended the agent of b before (a.nts:3)",
+    )
+
+
 def test_number_of_an_experiment_that_is_there_stops_a_run_before_it(folder, capsys):
     (folder / "results/a/5").mkdir(parents=True)
     (folder / "a.nts").write_text("LAB pair\nDO_SERVER host=a exp=5\nPROCESS_EXP\n")

@@ -12,6 +12,7 @@ from netesto.results import fields, manifest
 from netesto.results.store import Store
 from netesto.run import earlier
 from netesto.run.earlier import Passed
+from netesto.run.session import script_name
 from netesto.run.settings import Script, Settings
 from results import samples
 
@@ -195,3 +196,8 @@ def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
         Passed(),
         ["warning: ca=bbr rep=1 is run again: experiment 1 is missing"],
     )
+
+
+@pytest.mark.parametrize("script", ["..", "/", ".", "a/..", ""])
+def test_a_plan_of_a_script_without_a_name_has_results_of_its_own(script):
+    assert script_name(script) == "plan"
