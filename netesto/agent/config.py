@@ -1,9 +1,11 @@
 """An agent's settings: the command line, then agent.toml, then what the host itself suggests."""
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from netesto.agent.limits import Limits
+from netesto.agent.limits import read as read_limits
 from netesto.errors import UsageError
 from netesto.model import TlsFiles
 from netesto.transport import tls
@@ -17,7 +19,7 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 class Config:
     """`host` is the agent's name, `device` the interface it tests through ("": the host's
     defaults). Members of `group` may use its Unix sockets ("": nobody else). `clients` is a
-    clients.txt, `tls` for addresses of TLS."""
+    clients.txt, `tls` for addresses of TLS. `limits` is the table [limits]."""
 
     listen: tuple[str, ...] = (f"unix:{AGENT_SOCKET}",)
     group: str = ""
@@ -26,6 +28,7 @@ class Config:
     device: str = ""
     clients: Path | None = None
     tls: TlsFiles | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 def read(path: Path) -> Config:
@@ -36,7 +39,7 @@ def read(path: Path) -> Config:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
-    known = {field.name for field in fields(Config)}
+    known = {each.name for each in fields(Config)}
     for key in table:
         if key not in known:
             raise UsageError(
@@ -55,6 +58,10 @@ def read(path: Path) -> Config:
         files = tls.files_of(table["tls"], path.parent) if "tls" in table else None
     except UsageError as error:
         raise UsageError(f"{path}: {error.message}", remedy=error.remedy) from None
+    try:
+        limits = read_limits(table.get("limits", {}))
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path}: {error}") from None
     return Config(
         listen=tuple(listen),
         group=texts["group"],
@@ -63,4 +70,5 @@ def read(path: Path) -> Config:
         device=texts["device"],
         clients=Path(texts["clients"]) if texts["clients"] else None,
         tls=files,
+        limits=limits,
     )

@@ -20,6 +20,7 @@ from netesto.agent.access import Clients
 from netesto.agent.config import Config
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
+from netesto.agent.limits import OF_LAB
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
@@ -118,13 +119,19 @@ async def _run(
         if isinstance(address, TlsAddress)
     ]
     await recovery.recover(journal)
+    spool = Spool(settings.state / "spool")
     with _life(journal):
+        limits = OF_LAB if links else settings.limits
+        for run in spool.remove_older(limits.spool_age):
+            log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
+            limits=limits,
+            managing=() if settings.device else await routes.managing(),
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
             links=links,
             folder=settings.state,
-            spool=Spool(settings.state / "spool"),
+            spool=spool,
             journal=journal,
             clock=Clock(),
             tools=Tools(TOOLS),
@@ -251,6 +258,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         device=arguments.device or found.device,
         clients=arguments.clients or found.clients,
         tls=found.tls,
+        limits=found.limits,
     )
 
 

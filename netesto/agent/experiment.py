@@ -10,6 +10,7 @@ from netesto.agent import routes, spool
 from netesto.agent.group import PREPARATION_S, Group
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
+from netesto.agent.limits import OF_LAB, Limits, flows_of
 from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
@@ -26,7 +27,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
     """What an agent works with in every hold. `device` is the interface it tests through; `links`
-    the network namespace of a lab's links, "" outside of a lab."""
+    the network namespace of a lab's links, "" outside of a lab; `managing` the interfaces that
+    carry the host's management, unless somebody named them for tests."""
 
     host: str
     device: str
@@ -37,6 +39,8 @@ class Premises:
     tools: Tools
     ports: PortRange
     links: str = ""
+    limits: Limits = OF_LAB
+    managing: tuple[str, ...] = ()
 
 
 class Experiment:
@@ -52,6 +56,7 @@ class Experiment:
         self._groups: dict[int, asyncio.Task[None]] = {}
         self._flowing: set[int] = set()
         self._accepted: set[int] = set()
+        self._sizes: dict[int, int] = {}
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._devices: dict[Address, str] = {}
         self._reason = ""
@@ -101,6 +106,7 @@ class Experiment:
         if request.group in self._accepted:
             raise AgentError(f"experiment {self.exp}: group {request.group} was started before")
         self._accepted.add(request.group)
+        self._sizes[request.group] = flows_of(request)
         if request.stats:
             await self.take_stats(0)
         device = await self._device_to(request.server_address)
@@ -128,12 +134,18 @@ class Experiment:
         record = {"request": asdict(request), "ports": asdict(ports)}
         spool.write_json(self.folder / f"server.{request.group}.json", record)
         self._expected[request.group] = (ports.data, request.interval_s)
+        self._sizes[request.group] = flows_of(request)
         await self.observation.watch(ports.data, request.interval_s, test=request.test)
 
     def forget(self, group: int) -> None:
         """At the server: the group has ended."""
         if group in self._expected:
             self.observation.unwatch(*self._expected.pop(group))
+
+    @property
+    def flows(self) -> int:
+        """How many flows run, and are expected, here."""
+        return sum(self._sizes[group] for group in {*self._groups, *self._expected})
 
     @property
     def expected(self) -> tuple[int, ...]:

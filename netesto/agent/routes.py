@@ -28,6 +28,12 @@ async def default_device() -> str:
     return next((name for name in up if name != _LOOPBACK), _LOOPBACK)
 
 
+async def managing() -> tuple[str, ...]:
+    """The interfaces of default routes: by one of them, others most likely manage this host."""
+    found = [await _device(family, "route", "show", "default") for family in ("-4", "-6")]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
 async def _device(*question: str) -> str:
     try:
         finished = await process.run_async(("ip", "-j", *question), timeout=_IP_TIMEOUT_S)

@@ -111,7 +111,7 @@ class Service:
 
     async def start_capture(self, request: CaptureRequest) -> None:
         with self._acting() as session:
-            await session.experiment(request.exp).add_capture(request)
+            await session.start_capture(request)
 
     async def finish(self, exp: int) -> None:
         with self._acting() as session:

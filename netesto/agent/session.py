@@ -12,6 +12,8 @@ from netesto.agent.settings import Settings
 from netesto.errors import AgentError
 from netesto.model import (
     TESTS,
+    Address,
+    CaptureRequest,
     Event,
     GroupRequest,
     Ports,
@@ -42,6 +44,9 @@ class Session:
         self.settings = Settings(
             premises.journal,
             device=premises.device,
+            check_device=lambda device: premises.limits.check_interface(
+                device, managing=premises.managing, test=premises.device
+            ),
             on_warning=lambda text: self.emit(
                 Event(time_s=premises.clock.now(), kind="warning", text=text)
             ),
@@ -94,6 +99,7 @@ class Session:
         tool = await self._premises.tools.get(request.tool)
         if request.test.startswith("TCP_"):
             congestion.require(request.reverse_congestion_control)
+        await self._check_limits(request, request.client_address)
         experiment = self.experiment(request.exp)
         ports = await self._servers.expect(request, tool, folder=experiment.folder)
         await experiment.expect(request, ports)
@@ -112,8 +118,21 @@ class Session:
         if request.test.startswith("TCP_"):
             congestion.require(request.congestion_control)
         version = await self._premises.tools.version(request.tool)
+        self._premises.limits.check_ports(ports)
+        await self._check_limits(request, request.server_address)
         experiment = self.experiment(request.exp)
         await experiment.start(request, ports, start_at_s, tool=tool, version=version)
+
+    async def _check_limits(self, request: GroupRequest, peer: Address) -> None:
+        """NotAllowedError if agent.toml does not allow these flows here."""
+        limits, spool = self._premises.limits, self._premises.folder / "spool"
+        running = sum(experiment.flows for experiment in self._experiments.values())
+        limits.check_group(request, peer, running=running)
+        await asyncio.to_thread(limits.check_room, spool)
+
+    async def start_capture(self, request: CaptureRequest) -> None:
+        self._premises.limits.check_capture(request)
+        await self.experiment(request.exp).add_capture(request)
 
     async def finish(self, exp: int) -> None:
         """Complete an experiment; one that did not begin here is complete."""

@@ -123,10 +123,19 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
 
 
 class Settings:
-    """The settings made on this host. An empty device stands for `device`."""
+    """The settings made on this host. An empty device stands for `device`. `check_device` raises if
+    scripts may not set the qdisc of one."""
 
-    def __init__(self, journal: Journal, *, device: str, on_warning: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        device: str,
+        check_device: Callable[[str], None],
+        on_warning: Callable[[str], None],
+    ) -> None:
         self._journal = journal
+        self._check_device = check_device
         self._device = device
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
@@ -168,6 +177,7 @@ class Settings:
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
         allowed.check_device(device)
+        self._check_device(device)
         before, shown_before = await _read_root(device)
         match asked:
             case Qdisc(kind, options, action):

@@ -18,6 +18,7 @@ import itertools
 import json
 import re
 import shutil
+import time
 from collections.abc import Generator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -54,11 +55,24 @@ class Spool:
         if folder.parent.exists() and not any(folder.parent.iterdir()):
             folder.parent.rmdir()
 
+    def remove_older(self, age_s: float) -> list[str]:
+        """Remove the runs of which nothing was written for `age_s` seconds; their names."""
+        removed = [run for run in self.runs() if _age_s(self._folder / run) > age_s]
+        for run in removed:
+            shutil.rmtree(self._folder / run)
+        return removed
+
     def runs(self) -> list[str]:
         """Runs with files that were not fetched."""
         return (
             sorted(entry.name for entry in self._folder.iterdir()) if self._folder.exists() else []
         )
+
+
+def _age_s(folder: Path) -> float:
+    """How long ago anything in a folder was written."""
+    latest = max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+    return time.time() - latest
 
 
 def entries(folder: Path) -> list[FileEntry]:

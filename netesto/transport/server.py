@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -18,11 +18,15 @@ from netesto.errors import AgentError, UsageError
 from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import channel, codec, faults, grpcserver, versions
+from netesto.transport import channel, codec, faults, grpcserver, peers, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
+
+# One line for each hold, change and refusal, with who asked: what a controller claims to be, and
+# what is known of it.
+audit = logging.getLogger("netesto.audit")
 
 Answer = TypeVar("Answer")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -45,9 +49,10 @@ class AgentServer:
     """
 
     def __init__(self, gate: Gate, *, admits: Callable[[Address], bool] = lambda _: True) -> None:
-        self._server = grpcserver.Server(channel.SERVER_OPTIONS)
-        pb_grpc.add_AgentServicer_to_server(_Servicer(gate, admits), self._server)  # type: ignore[no-untyped-call]  # generated code has no types
         self._sockets: list[Path] = []
+        self._server = grpcserver.Server(channel.SERVER_OPTIONS)
+        servicer = _Servicer(gate, admits, self._sockets)
+        pb_grpc.add_AgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]  # generated code has no types
 
     def listen(
         self, address: UnixAddress | TcpAddress, *, group: int | None = None
@@ -125,10 +130,17 @@ def _why_not(address: UnixAddress | TcpAddress) -> str:
 class _Servicer(pb_grpc.AgentServicer):
     """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
 
-    def __init__(self, gate: Gate, admits: Callable[[Address], bool]) -> None:
+    def __init__(
+        self, gate: Gate, admits: Callable[[Address], bool], sockets: Sequence[Path]
+    ) -> None:
         self._gate = gate
         self._service = gate.service
         self._admits = admits
+        self._sockets = sockets
+
+    def _note(self, context: Context, what: str, level: int = logging.INFO, **keys: object) -> None:
+        by = peers.who(context.peer(), [str(path) for path in self._sockets])
+        audit.log(level, what, extra={"by": by, **keys})
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
         info = codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
@@ -145,15 +157,25 @@ class _Servicer(pb_grpc.AgentServicer):
         return codec.encode(pb.HostState, state)
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
+        is_granted = False
+
         async def hold() -> None:
+            nonlocal is_granted
             versions.check("controller", message.protocol, message.version)
             events = self._gate.hold(message.controller, message.run)
             async with contextlib.aclosing(events):
                 async for token, event in events:
+                    if event.kind == "held":
+                        is_granted = True
+                        self._note(context, "hold", run=message.run, claims=message.controller)
                     reply = pb.HoldReply(token=token, event=codec.encode(pb.Event, event))
                     await context.write(reply)
 
-        await self._answer(context, hold)
+        try:
+            await self._answer(context, hold)
+        finally:
+            if is_granted:
+                audit.info("hold ended", extra={"run": message.run, "claims": message.controller})
 
     async def Release(self, _: pb.Nothing, context: Context) -> pb.Nothing:
         await self._answer(context, lambda: self._gate.release(_token(context)))
@@ -163,6 +185,7 @@ class _Servicer(pb_grpc.AgentServicer):
         applied = await self._held(
             context, lambda: self._service.configure(codec.to_setting(message))
         )
+        self._note(context, "change", setting=applied.setting)
         return codec.encode(pb.Applied, applied)
 
     async def StartServers(self, message: pb.StartServersRequest, context: Context) -> pb.Nothing:
@@ -247,6 +270,7 @@ class _Servicer(pb_grpc.AgentServicer):
             if not faults.is_foreseen(error):
                 log.exception("call failed", extra={"peer": context.peer()})
             fault = faults.of(error)
+            self._note(context, "refused", logging.WARNING, reason=fault.message)
         metadata = ((channel.FAULT_KEY, codec.encode_fault(fault)),)
         await context.abort(_STATUS[fault.kind], fault.message, metadata)
         raise AssertionError("abort raises")

@@ -52,13 +52,17 @@ def test_one_address_needs_no_list(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("port = 9", "unknown key 'port'\nKeys: clients, device, group, host, listen, state, tls"),
+        (
+            "port = 9",
+            "unknown key 'port'\nKeys: clients, device, group, host, limits, listen, state, tls",
+        ),
         ("listen = 9", "listen: an address or a list of addresses is required"),
         ("tls = true", f"tls: {NO_TABLE}"),
         ('tls = {key = "/k"}', f"tls: {NO_TABLE}"),
         ('tls = {certificate = "/c", key = "/k", ca = 1}', f"tls: {NO_TABLE}"),
         ("listen = [9]", "listen: an address or a list of addresses is required"),
         ("device = 9", "device: a text is required"),
+        ("[limits]\nflows = 0", "limits.flows: a whole number above 0 is required"),
         ("device", "Expected '=' after a key in a key/value pair (at end of document)"),
     ],
 )

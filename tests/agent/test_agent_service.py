@@ -19,7 +19,7 @@ from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
 from netesto.traffic.ports import PortRange
 
-PORTS = Ports(control=(1000,), data=(2000,))
+PORTS = Ports(control=(13000,), data=(13100,))
 
 # Nothing here takes long; the deadline only keeps a broken test from hanging.
 DEADLINE_S = 30
@@ -68,7 +68,7 @@ async def test_one_instance_may_fail_and_others_end_well(tmp_path: Path):
     tool = ShellTool(argv=["sh", "-c", script, str(tmp_path / "mark")])
     service = service_in(tmp_path / "state", tool)
     async with held(service) as events:
-        ports = Ports(control=(1000, 1001), data=(2000, 2001))
+        ports = Ports(control=(13000, 13001), data=(13100, 13101))
         await service.start(asked(instances=2), ports, None)
         told = await told_until_complete(events)
     assert sorted(kind for kind, *_ in told) == [

@@ -1,0 +1,262 @@
+"""What a controller may have this host do at most: the table [limits] of agent.toml.
+
+Each check raises NotAllowedError, whose remedy names the key to change.
+"""
+
+import math
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import psutil
+
+from netesto import units
+from netesto.errors import NotAllowedError
+from netesto.model import Address, CaptureRequest, GroupRequest, Ports
+from netesto.traffic.ports import (
+    DATA_PORTS,
+    FIRST_DATA_PORT,
+    FLOW_SERVER_PORT,
+    NETSERVER_PORT,
+)
+
+Network: TypeAlias = IPv4Network | IPv6Network
+Value = TypeVar("Value")
+
+# What a capture keeps of a packet at most: a super-packet of offloads, and its headers.
+_PACKET_BYTES = 65_536 + 64
+
+OUR_PORTS = (
+    range(NETSERVER_PORT, FLOW_SERVER_PORT + 1),
+    range(FIRST_DATA_PORT, FIRST_DATA_PORT + DATA_PORTS),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Amounts are bytes and seconds.
+
+    interfaces      whose qdiscs may be set, besides the test interface; None: all
+    peers           to which networks flows may go; None: those that this host is connected to, and
+                    all that are not global (RFC 6890)
+    ports           at which servers of traffic listen
+    duration        of a flow, with its delay
+    flows           of one hold at the same time
+    captures        what one capture may write
+    spool           what the agent keeps of data not fetched yet, and `spool_age` for how long
+    disk_reserve    free space on the agent's disk, and `memory_reserve` available memory, below
+                    which no flow starts
+    """
+
+    interfaces: tuple[str, ...] | None = ()
+    peers: tuple[Network, ...] | None = None
+    ports: tuple[range, ...] = OUR_PORTS
+    duration: float = 24 * 3600
+    flows: float = 1000
+    captures: float = 1e9
+    spool: float = 10e9
+    spool_age: float = 7 * 24 * 3600
+    disk_reserve: float = 1e9
+    memory_reserve: float = 128e6
+
+    def check_interface(self, device: str, *, managing: Iterable[str], test: str) -> None:
+        """Whether a script may set the qdisc of `device`, the host testing through `test`. The
+        interfaces `managing` carry its management, and nobody named them for tests."""
+        if self.interfaces is None or device in self.interfaces:
+            return
+        if device != test:
+            raise _refusal(
+                f"the interface {device} is not the test interface", "interfaces", [device]
+            )
+        if device in managing:
+            raise NotAllowedError(
+                f"the interface {device} carries management of this host (its default route)",
+                remedy=f'To test through it all the same, write in agent.toml: device = "{device}".'
+                ' If tests have an interface of their own, name that one: device = "eth1".',
+            )
+
+    def check_group(self, request: GroupRequest, peer: Address, *, running: int) -> None:
+        """Whether a group of flows with `peer` may start beside the `running` flows of the hold."""
+        duration_s = request.delay_s + request.duration_s
+        if duration_s > self.duration:
+            said = f"a flow of {duration_s:g} s, with its delay; the longest is {self.duration:g} s"
+            raise _refusal(said, "duration", f"{math.ceil(duration_s)}s")
+        flows = running + flows_of(request)
+        if flows > self.flows:
+            said = f"{flows} flows at the same time; {self.flows:g} are allowed"
+            raise _refusal(said, "flows", flows)
+        self._check_peer(peer)
+        available = psutil.virtual_memory().available
+        if available < self.memory_reserve:
+            raise _refusal(
+                f"{_bytes(available)} of memory are available",
+                "memory_reserve",
+                f"{available // 2_000_000}M",
+            )
+
+    def _check_peer(self, peer: Address) -> None:
+        named = self.peers
+        if any(peer in network for network in (_connected() if named is None else named)):
+            return
+        if named is not None or peer.is_global or peer.is_multicast:
+            raise _refusal(f"no flows with {peer}", "peers", [str(ip_network(peer))])
+
+    def check_ports(self, ports: Ports) -> None:
+        """Whether servers of traffic are at these ports."""
+        for port in (*ports.control, *ports.data):
+            if not any(port in each for each in self.ports):
+                raise _refusal(f"no server of traffic at port {port}", "ports", [f"{port}-{port}"])
+
+    def check_capture(self, request: CaptureRequest) -> None:
+        """Whether a capture stays small enough."""
+        most = request.packets * min(request.snap_bytes or _PACKET_BYTES, _PACKET_BYTES)
+        if most > self.captures:
+            raise NotAllowedError(
+                f"a capture of up to {_bytes(most)}; {_bytes(self.captures)} are allowed",
+                remedy="Capture fewer packets, or less of each (snap=128), or write in agent.toml:"
+                f' [limits] captures = "{math.ceil(most / 1e9)}G"',
+            )
+
+    def check_room(self, spool: Path) -> None:
+        """Whether the disk has room for another experiment."""
+        free = shutil.disk_usage(spool.parent).free
+        if free < self.disk_reserve:
+            said = f"{_bytes(free)} are free on the disk of the agent's folder {spool}"
+            raise _refusal(said, "disk_reserve", f"{free // 2_000_000}M")
+        if self.spool != math.inf and (size := _size(spool)) > self.spool:
+            said = f"{_bytes(size)} of data not fetched yet are in {spool}"
+            raise _refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G")
+
+
+# A lab's hosts have no other users and no management, and their disk is that of the controller.
+OF_LAB = Limits(
+    interfaces=None,
+    peers=(ip_network("0.0.0.0/0"), ip_network("::/0")),
+    duration=math.inf,
+    flows=math.inf,
+    captures=math.inf,
+    spool=math.inf,
+    spool_age=math.inf,
+    disk_reserve=0,
+    memory_reserve=0,
+)
+
+
+def read(table: object) -> Limits:
+    """The limits of an agent.toml. ValueError or TypeError names the key that is wrong."""
+    if not isinstance(table, dict):
+        raise TypeError("limits: a table is required: [limits]")
+    known = {field.name for field in fields(Limits)}
+    for key in table:
+        if key not in known:
+            raise ValueError(f"unknown key {key!r} in [limits]; it has {', '.join(sorted(known))}")
+    values: dict[str, object] = {}
+    for key, value in table.items():
+        try:
+            values[key] = _READERS[key](value)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"limits.{key}: {error}") from None
+    return Limits(**values)  # type: ignore[arg-type]  # each has the type of its reader
+
+
+def flows_of(request: GroupRequest) -> int:
+    """How many flows a group has."""
+    return request.instances * max(1, request.parallel)
+
+
+def _refusal(said: str, key: str, example: object) -> NotAllowedError:
+    shown = str(example).replace("'", '"') if isinstance(example, list | int) else f'"{example}"'
+    return NotAllowedError(
+        said, remedy=f"To allow it, write in agent.toml: [limits] {key} = {shown}"
+    )
+
+
+def _bytes(count: float) -> str:
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("a list of texts is required")
+    return tuple(value)
+
+
+def _networks(value: object) -> tuple[Network, ...]:
+    return tuple(map(ip_network, _texts(value)))
+
+
+def _ranges(value: object) -> tuple[range, ...]:
+    ranges = []
+    for text in _texts(value):
+        first, _, last = text.partition("-")
+        ranges.append(range(int(first), int(last or first) + 1))
+    return tuple(ranges)
+
+
+def _count(value: object) -> float:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number above 0 is required")
+    return float(value)
+
+
+def _seconds(text: str) -> float:
+    """A time, also in hours or days."""
+    factor = {"h": 3600, "d": 24 * 3600}.get(text[-1:])
+    return float(text[:-1]) * factor if factor else units.parse_time(text)
+
+
+def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
+    def read_amount(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise TypeError('a number, or a text with its unit, such as "10G" or "24h"')
+        return float(parse(str(value)))
+
+    return read_amount
+
+
+_READERS: Mapping[str, Callable[[object], object]] = {
+    "interfaces": _texts,
+    "peers": _networks,
+    "ports": _ranges,
+    "duration": _amount(_seconds),
+    "flows": _count,
+    "captures": _amount(units.parse_size),
+    "spool": _amount(units.parse_size),
+    "spool_age": _amount(_seconds),
+    "disk_reserve": _amount(units.parse_size),
+    "memory_reserve": _amount(units.parse_size),
+}
+
+
+def _connected() -> Iterable[Network]:
+    """The networks of the addresses of this host."""
+    for entries in psutil.net_if_addrs().values():
+        for entry in entries:
+            if entry.family in (socket.AF_INET, socket.AF_INET6) and entry.netmask:
+                address = entry.address.partition("%")[0]
+                yield ip_interface(f"{address}/{_prefix(entry.netmask)}").network
+
+
+def _prefix(netmask: str) -> int:
+    family = socket.AF_INET6 if ":" in netmask else socket.AF_INET
+    return int.from_bytes(socket.inet_pton(family, netmask)).bit_count()
+
+
+def _size(folder: Path) -> int:
+    """The bytes of all files below a folder."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - many files
+            except FileNotFoundError:
+                continue
+    return total

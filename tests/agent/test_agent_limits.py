@@ -1,0 +1,186 @@
+"""What agent.toml lets a controller do, and what it does not."""
+
+import math
+import os
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+from agent_daemons import StartDaemon
+from agent_values import request
+
+from netesto import process
+from netesto.agent import limits
+from netesto.agent.limits import OF_LAB, Limits
+from netesto.agent.spool import Spool
+from netesto.errors import AgentError, NotAllowedError
+from netesto.model import CaptureRequest, Ports, Qdisc, Sysctl
+
+PEER = ip_address("10.0.0.2")
+WORLD = ip_address("8.8.8.8")
+
+# Nothing of this machine decides.
+ROOMY = Limits(memory_reserve=0, disk_reserve=0)
+
+
+def refused(check, *values: object, **named: object) -> str:
+    with pytest.raises(NotAllowedError) as caught:
+        check(*values, **named)
+    return str(caught.value)
+
+
+def test_every_key_is_read():
+    table = {
+        "interfaces": ["eth0"],
+        "peers": ["192.0.2.0/24"],
+        "ports": ["5201", "6000-6009"],
+        "duration": "48h",
+        "flows": 7,
+        "captures": "2G",
+        "spool": "1G",
+        "spool_age": "1d",
+        "disk_reserve": 5000,
+        "memory_reserve": "64M",
+    }
+    assert limits.read(table) == Limits(
+        interfaces=("eth0",),
+        peers=(ip_network("192.0.2.0/24"),),
+        ports=(range(5201, 5202), range(6000, 6010)),
+        duration=48 * 3600,
+        flows=7,
+        captures=2e9,
+        spool=1e9,
+        spool_age=24 * 3600,
+        disk_reserve=5000,
+        memory_reserve=64e6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"flow": 1}, "unknown key 'flow' in [limits]; it has captures, disk_reserve, duration"),
+        ({"flows": 0}, "limits.flows: a whole number above 0 is required"),
+        ({"interfaces": "eth0"}, "limits.interfaces: a list of texts is required"),
+        ({"peers": ["10.0.0.1/8"]}, "limits.peers: 10.0.0.1/8 has host bits set"),
+        ({"duration": "long"}, "limits.duration: 'long' is not a time"),
+        ({"spool": True}, 'limits.spool: a number, or a text with its unit, such as "10G"'),
+        ([], "limits: a table is required: [limits]"),
+    ],
+)
+def test_what_is_wrong_is_named(table: object, message: str):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        limits.read(table)
+    assert str(caught.value).startswith(message)
+
+
+def test_interface_that_carries_management_is_refused_unless_it_is_named():
+    assert refused(Limits().check_interface, "eth0", managing=["eth0"], test="eth0") == (
+        "the interface eth0 carries management of this host (its default route)\n"
+        'To test through it all the same, write in agent.toml: device = "eth0". If tests have an'
+        ' interface of their own, name that one: device = "eth1".'
+    )
+    replace(Limits(), interfaces=("eth0",)).check_interface("eth0", managing=["eth0"], test="eth0")
+    Limits().check_interface("eth0", managing=[], test="eth0")
+
+
+def test_interface_that_is_not_for_tests_is_refused():
+    assert refused(Limits().check_interface, "eth2", managing=["eth0"], test="eth1") == (
+        "the interface eth2 is not the test interface\n"
+        'To allow it, write in agent.toml: [limits] interfaces = ["eth2"]'
+    )
+
+
+def test_long_flow_is_refused():
+    asked = request(duration_s=24 * 3600, delay_s=1)
+    assert refused(ROOMY.check_group, asked, PEER, running=0) == (
+        "a flow of 86401 s, with its delay; the longest is 86400 s\n"
+        'To allow it, write in agent.toml: [limits] duration = "86401s"'
+    )
+
+
+def test_flows_are_counted_with_those_that_run():
+    asked = request(instances=10, parallel=2)
+    ROOMY.check_group(asked, PEER, running=980)
+    assert refused(ROOMY.check_group, asked, PEER, running=981) == (
+        "1001 flows at the same time; 1000 are allowed\n"
+        "To allow it, write in agent.toml: [limits] flows = 1001"
+    )
+
+
+def test_peer_in_the_world_is_refused_unless_it_is_named():
+    assert refused(ROOMY.check_group, request(), WORLD, running=0) == (
+        'no flows with 8.8.8.8\nTo allow it, write in agent.toml: [limits] peers = ["8.8.8.8/32"]'
+    )
+    named = replace(ROOMY, peers=(ip_network("8.8.8.0/24"),))
+    named.check_group(request(), WORLD, running=0)
+    assert refused(named.check_group, request(), PEER, running=0).startswith("no flows with 10.")
+
+
+def test_little_memory_lets_no_flow_start():
+    message = refused(
+        replace(ROOMY, memory_reserve=math.inf).check_group, request(), PEER, running=0
+    )
+    assert "of memory are available" in message
+    assert "[limits] memory_reserve = " in message
+
+
+def test_ports_of_others_are_refused():
+    ROOMY.check_ports(Ports(control=(12865, 12866), data=(12900, 13899)))
+    assert refused(ROOMY.check_ports, Ports(control=(22,), data=(12900,))) == (
+        "no server of traffic at port 22\n"
+        'To allow it, write in agent.toml: [limits] ports = ["22-22"]'
+    )
+
+
+def test_large_capture_is_refused():
+    whole = CaptureRequest(exp=1, host="a", peer=None, packets=100_000, snap_bytes=0)
+    replace(ROOMY, captures=math.inf).check_capture(whole)
+    ROOMY.check_capture(replace(whole, snap_bytes=128))
+    assert refused(ROOMY.check_capture, whole).endswith('[limits] captures = "7G"')
+
+
+def test_full_disk_and_full_spool_let_no_flow_start(tmp_path: Path):
+    spool = tmp_path / "spool"
+    (spool / "run" / "1").mkdir(parents=True)
+    (spool / "run" / "1" / "flow.1.1.out").write_bytes(bytes(2000))
+    ROOMY.check_room(spool)
+    no_disk = refused(replace(ROOMY, disk_reserve=math.inf).check_room, spool)
+    no_spool = refused(replace(ROOMY, spool=1999).check_room, spool)
+    assert (" free on the disk " in no_disk, "[limits] disk_reserve = " in no_disk) == (True, True)
+    assert no_spool.startswith("2 kB of data not fetched yet are in ")
+    assert no_spool.endswith('[limits] spool = "2G"')
+
+
+def test_a_lab_has_no_limits(tmp_path: Path):
+    OF_LAB.check_interface("eth7", managing=["eth7"], test="eth0")
+    OF_LAB.check_group(request(duration_s=1e9, instances=9000), WORLD, running=9000)
+    OF_LAB.check_room(tmp_path / "spool")
+
+
+def test_runs_that_nobody_fetched_in_time_are_removed(tmp_path: Path):
+    for run in ("old", "new"):
+        (tmp_path / run / "1").mkdir(parents=True)
+    spool = Spool(tmp_path)
+    for path in (tmp_path / "old" / "1", tmp_path / "old"):
+        os.utime(path, (1e9, 1e9))
+    assert (spool.remove_older(3600), spool.runs()) == (["old"], ["new"])
+
+
+@pytest.mark.lab
+async def test_refusal_change_and_hold_are_audited_with_who_asked(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("unshare", "--net"))
+    async with daemon.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        with pytest.raises(AgentError, match="eth9 is not the test interface"):
+            await a.configure(Qdisc("fq", (), "", "eth9"))
+    by = f"by='uid {os.getuid()} pid {os.getpid()}'"
+    assert process.wait_until(lambda: "hold ended" in daemon.log.read_text(), timeout=10)
+    lines = [line.split(" ", 1)[1] for line in daemon.log.read_text().splitlines()]
+    assert [line for line in lines if "netesto.audit" in line] == [
+        f"info netesto.audit hold {by} claims='the test' run=run",
+        f"info netesto.audit change {by} setting='sysctl net.ipv4.tcp_ecn=1'",
+        f"warning netesto.audit refused {by} reason='the interface eth9 is not the test interface'",
+        "info netesto.audit hold ended claims='the test' run=run",
+    ]
