@@ -10,7 +10,7 @@ from netesto.agent.jobs import Flow, Start, last_lines
 from netesto.collectors.clock import Clock
 from netesto.model import Event, Ports
 
-PORTS = Ports(control=(13000,), data=(13100,))
+PORTS = Ports(control=(1000,), data=(2000,))
 
 # Nothing here takes long; the deadline only keeps a broken test from hanging.
 DEADLINE_S = 20

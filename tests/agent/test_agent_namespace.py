@@ -46,7 +46,7 @@ def namespace() -> Iterator[str]:
 
 @pytest.fixture
 def agent(namespace: str, start_daemon: StartDaemon) -> Daemon:
-    return start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    return start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
 
 
 def inside(namespace: str, *argv: str) -> str:
@@ -167,10 +167,11 @@ async def test_qdisc_that_is_not_in_the_kernel_is_told(agent: Daemon):
             await a.configure(Qdisc("nosuch", (), "", "v0"))
 
 
-async def test_interface_that_is_not_there_is_told(agent: Daemon):
+async def test_interface_that_is_not_there_is_told(agent: Daemon, namespace: str):
+    inside(namespace, "ip", "link", "del", "v0")
     async with agent.held() as a:
-        with pytest.raises(AgentError, match=r'Cannot find device "v7"$'):
-            await a.configure(Qdisc("pfifo", (), "", "v7"))
+        with pytest.raises(AgentError, match=r'Cannot find device "v0"$'):
+            await a.configure(Qdisc("pfifo", (), "", "v0"))
 
 
 async def test_netem_that_is_not_in_the_kernel_is_told(agent: Daemon):
@@ -212,7 +213,7 @@ async def test_settings_of_a_killed_agent_are_put_back_by_the_next(
     before = ecn(namespace)
     with pytest.raises(AgentError, match="connection lost"):
         await configure_and_kill(agent)
-    start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
     assert (ecn(namespace), qdiscs(namespace)) == (before, [])
 
 
@@ -312,7 +313,7 @@ async def test_next_agent_leaves_what_somebody_else_changed_after_the_kill(
         agent.child.kill()
         await asyncio.to_thread(agent.child.wait, TIMEOUT_S)
     set_ecn(namespace, "0")
-    again = start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    again = start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
     assert (ecn(namespace), "setting left" in again.log.read_text()) == ("0", True)
 
 
@@ -324,7 +325,7 @@ def test_change_of_another_version_keeps_no_agent_from_starting(
     (tmp_path / "a").mkdir()
     journal = tmp_path / "a" / "journal"
     journal.write_text(json.dumps(change) + "\n")
-    agent = start_daemon("a", prefix=("ip", "netns", "exec", namespace))
+    agent = start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
     assert "later: not put back: another version" in agent.log.read_text()
     agent.child.terminate()
     agent.child.wait(TIMEOUT_S)
