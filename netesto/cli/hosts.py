@@ -126,7 +126,7 @@ def _print_check(
     for severity, style in (("error", "bold red"), ("warning", "yellow")):
         for text in readiness.texts(each for each in found if each.severity == severity):
             first, newline, remedy = text.partition("\n")
-            out.print(Text(f"{severity}: {first}", style=style) + Text(newline + remedy))
+            out.print(Text.assemble((f"{severity}: {first}", style), newline, remedy))
 
 
 def _cells(host: Visited) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ first connection is made when the tunnel is opened, so that errors come with the
 
 import asyncio
 import contextlib
+import os
 import ssl
 from pathlib import Path
 
@@ -80,11 +81,12 @@ class TlsTunnel:
         """Why nothing answers behind an open tunnel."""
         return self._failed or self._failure("the agent ended the connection")
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None, "asyncio makes one for each connection"
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             theirs, first = self._ready or await self._connect()
             self._ready = None
@@ -150,7 +152,10 @@ class TlsTunnel:
             case ssl.SSLError():
                 return f"TLS fails: {error.reason or error}", ""
             case _:
-                return error.strerror or str(error), (
+                # asyncio writes the address instead of the reason.
+                number = error.errno or 0
+                cause = os.strerror(number) if number > 0 else error.strerror or str(error)
+                return cause, (
                     f'Is it running there? listen = ["tls://0.0.0.0:{self.address.port}"]'
                 )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -206,6 +207,36 @@ async def test_a_port_that_never_answers_is_told(our_files):
         tunnel = TlsTunnel(address, our_files, host="h1")
         with pytest.raises(AgentError, match=r"no answer within 0\.2 s$"):
             await tunnel.open(timeout=0.2)
+
+
+async def test_a_tunnel_ends_without_a_word(tmp_path, agent_files, our_files):
+    said: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    async with serving(tmp_path, agent_files) as address:
+        await ask(address, our_files)
+    assert said == []
+
+
+async def test_a_tunnel_connects_again_when_its_connection_was_cut(
+    tmp_path, agent_files, our_files
+):
+    async with serving(tmp_path, agent_files) as address:
+        tunnel = TlsTunnel(address, our_files, host="h1")
+        await tunnel.open(timeout=5)
+        for _ in range(2):
+            async with AgentClient(tunnel.local, host="h1") as agent:
+                assert await agent.info() == INFO
+        await tunnel.close()
+
+
+async def test_a_port_on_which_nobody_listens_is_told(our_files):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = TlsAddress("127.0.0.1", taken.getsockname()[1])
+        assert await why_not(address, our_files) == (
+            "Connection refused",
+            f'Is it running there? listen = ["tls://0.0.0.0:{address.port}"]',
+        )
 
 
 # ---- files -----------------------------------------------------------------------------------
