@@ -35,7 +35,8 @@ class Group:
         try:
             await self._until(self._start.asked_start_s - PREPARATION_S)
             async with self._observed():
-                await self._until(self._start.asked_start_s)
+                if not self._start.tool.waits:
+                    await self._until(self._start.asked_start_s)
                 async with asyncio.TaskGroup() as tasks:
                     for flow in self._flows:
                         tasks.create_task(flow.run())

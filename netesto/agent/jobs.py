@@ -65,7 +65,11 @@ class Flow:
         self._tool = start.tool
         self._instance = instance
         self._argv = start.tool.client_command(
-            start.request, start.ports, instance, folder=start.folder
+            start.request,
+            start.ports,
+            instance,
+            folder=start.folder,
+            start_ns=start.clock.monotonic_ns(start.asked_start_s),
         )
         self._files = start.folder / f"flow.{start.request.group}.{instance}"
         self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
@@ -83,14 +87,16 @@ class Flow:
 
     async def _outcome(self) -> Outcome:
         # Read before the tool exists: a flow never begins before the start that it reports.
-        self._started_s = self._start.clock.now()
+        now_s = self._start.clock.now()
         try:
             job = await process.start(self._argv, stderr=self._err)
         except ProcessError as error:
-            self._started_s = None
             return Outcome(reason=str(error))
-        self._emit(Event(time_s=self._started_s, kind="started", text=" ".join(self._argv)))
         limit_s = self._tool.deadline_s(self._request)
+        if self._tool.waits:
+            limit_s += max(0.0, self._start.asked_start_s - now_s)
+        else:
+            self._begin(now_s)
         try:
             async with asyncio.timeout(limit_s):
                 await self._follow(job)
@@ -106,9 +112,15 @@ class Flow:
         # In a thread: other flows go on meanwhile.
         return await asyncio.to_thread(self._judge, status)
 
+    def _begin(self, time_s: float) -> None:
+        self._started_s = time_s
+        self._emit(Event(time_s=time_s, kind="started", text=" ".join(self._argv)))
+
     async def _follow(self, job: process.Job) -> None:
         with self._out.open("xb", buffering=0) as copy:
             async for line in job.lines(copy):
+                if self._started_s is None and (begun_ns := self._tool.begun_ns(line)) is not None:
+                    self._begin(self._start.clock.at(begun_ns))
                 rate_bps = self._tool.progress(line, self._request)
                 if rate_bps is not None:
                     now_s = self._start.clock.now()
@@ -124,8 +136,9 @@ class Flow:
         if not reason and not output.strip():
             reason = f"{self._tool.name} printed nothing"
         elif not reason:
-            assert self._started_s is not None, "a tool that exited was started"
             try:
+                if self._started_s is None:
+                    raise OutputError(f"{self._tool.name} does not tell when it began")
                 result = self._tool.parse(output, self._request, started_s=self._started_s)
             except OutputError as error:
                 reason = str(error)

@@ -35,6 +35,14 @@ class Clock:
         """Seconds since 1970, UTC."""
         return (self._anchor_ns + time.monotonic_ns()) / 10**9
 
+    def at(self, monotonic_ns: int) -> float:
+        """The UTC instant of one of the monotonic clock."""
+        return (self._anchor_ns + monotonic_ns) / 10**9
+
+    def monotonic_ns(self, instant_s: float) -> int:
+        """The instant of the monotonic clock at a UTC instant."""
+        return round(instant_s * 10**9) - self._anchor_ns
+
     def reading(self, received_s: float) -> ClockReading:
         """The reply to a probe that arrived at `received_s` on this clock; it leaves now."""
         return ClockReading(received_s, self.now())

@@ -79,6 +79,7 @@ class Netperf:
     name = "netperf"
     tests = STREAM_TESTS | REQUEST_TESTS
     lasting_server = True
+    waits = False
     server_port = traffic_ports.NETSERVER_PORT
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release
@@ -102,6 +103,7 @@ class Netperf:
         instance: int,
         *,
         folder: Path | None = None,  # noqa: ARG002 - it prints everything
+        start_ns: int | None = None,  # noqa: ARG002 - it begins when it is started
     ) -> list[str]:
         family = str(request.server_address.version)
         command = ["netperf", "-H", f"{request.server_address},{family}"]
@@ -148,6 +150,9 @@ class Netperf:
 
     def deadline_s(self, request: GroupRequest) -> float:
         return _whole_seconds(request) + END_SLACK_S
+
+    def begun_ns(self, line: str) -> int | None:  # noqa: ARG002 - it begins when it is started
+        return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         match = _INTERIM.match(line)

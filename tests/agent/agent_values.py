@@ -41,6 +41,7 @@ class ShellTool:
     options: frozenset[str] = field(default_factory=frozenset)
     lasting_server: bool = False
     server_port: int = 0
+    waits: bool = False
 
     def for_version(self, version: str) -> Self:
         return self
@@ -55,7 +56,13 @@ class ShellTool:
         return ["iperf3", "-s", "-1", "-p", str(port)]
 
     def client_command(
-        self, request: GroupRequest, ports: Ports, instance: int, *, folder: Path | None = None
+        self,
+        request: GroupRequest,
+        ports: Ports,
+        instance: int,
+        *,
+        folder: Path | None = None,
+        start_ns: int | None = None,
     ) -> list[str]:
         return list(self.argv) or ["sh", "-c", self.script]
 
@@ -64,6 +71,9 @@ class ShellTool:
 
     def deadline_s(self, request: GroupRequest) -> float:
         return self.limit_s
+
+    def begun_ns(self, line: str) -> int | None:
+        return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         return float(line.split()[1]) if line.startswith("rate ") else None

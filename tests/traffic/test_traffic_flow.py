@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,14 @@ def test_a_file_that_is_there_is_not_written_over(server, tmp_path):
         f"netesto-flow: {path}: File exists\n",
         "measured before",
     )
+
+
+def test_a_flow_begins_at_its_instant(server):
+    start = time.monotonic_ns() + 200_000_000
+    words = ("test=TCP_RR", "duration=0.1", f"start={start}", "port=12878")
+    command = [str(PROGRAM), "client", "127.0.0.1", str(server), *words]
+    line = process.run(command, timeout=30).stdout.splitlines()[0]
+    begun = Native().begun_ns(line)
+    assert begun is not None
+    # Not before; how late is a question of how busy the machine is.
+    assert begun >= start

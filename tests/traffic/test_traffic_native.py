@@ -18,7 +18,6 @@ def printed(**members):
 
 STREAM = {
     "test": "TCP_STREAM",
-    "started": 1_000_000_000_000_000_000,
     "client_cpu_percent": 12.5,
     "client_retransmits": 7,
     "client_congestion_control": "cubic",
@@ -28,7 +27,6 @@ STREAM = {
     "server_retransmits": 0,
     "server_congestion_control": "reno",
     "server_received_bytes": 2_500_000,
-    "server_received_since": 1_000_000_000_500_000_000,
     "server_received": [1_000_000, 1_500_000],
 }
 
@@ -78,7 +76,7 @@ def test_a_request_command_has_the_sizes(ask, ports):
 
 def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
     request = ask(duration_s=2.0, interval_s=1.0)
-    assert NATIVE.parse(printed(**STREAM), request, started_s=0.0) == TransferResult(
+    assert NATIVE.parse(printed(**STREAM), request, started_s=1e9) == TransferResult(
         rate_bps=10e6,
         elapsed_s=2.0,
         # Half a round trip behind the first byte's sending.
@@ -95,13 +93,13 @@ def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
 
 def test_what_is_omitted_is_in_no_interval(ask):
     request = ask(duration_s=1.0, omit_s=1.0, interval_s=1.0)
-    intervals = NATIVE.parse(printed(**STREAM), request, started_s=0.0).intervals
+    intervals = NATIVE.parse(printed(**STREAM), request, started_s=1e9).intervals
     assert intervals == (Interval(1e9 + 1.02, 1e9 + 2.02, 12e6),)
 
 
 def test_the_last_interval_may_be_short(ask):
     request = ask(duration_s=1.5, interval_s=1.0)
-    intervals = NATIVE.parse(printed(**STREAM), request, started_s=0.0).intervals
+    intervals = NATIVE.parse(printed(**STREAM), request, started_s=1e9).intervals
     assert intervals[-1] == Interval(1e9 + 1.02, 1e9 + 1.52, 24e6)
 
 
@@ -110,11 +108,9 @@ def test_latencies_of_requests(ask):
         "min_ns": 1000, "mean_ns": 2500.5, "p50_ns": 2000, "p90_ns": 3000, "p99_ns": 4000,
         "p999_ns": 5000, "p9999_ns": 6000, "p99999_ns": 6500, "max_ns": 7000,
     }  # fmt: skip
-    output = printed(
-        test="TCP_RR", started=10**18, count=100, client_transactions=[40, 60], **quantiles
-    )
+    output = printed(test="TCP_RR", count=100, client_transactions=[40, 60], **quantiles)
     request = ask(test="TCP_RR", request_bytes=125, duration_s=2.0, interval_s=1.0)
-    assert NATIVE.parse(output, request, started_s=0.0) == TransferResult(
+    assert NATIVE.parse(output, request, started_s=1e9) == TransferResult(
         rate_bps=50_000.0,
         elapsed_s=2.0,
         transactions_per_s=50.0,
@@ -131,9 +127,9 @@ def test_latencies_of_requests(ask):
 
 
 def test_without_a_transaction_there_are_no_latencies(ask):
-    output = printed(test="TCP_RR", started=10**18, count=0, client_transactions=[0])
+    output = printed(test="TCP_RR", count=0, client_transactions=[0])
     request = ask(test="TCP_RR", duration_s=1.0, interval_s=1.0)
-    result = NATIVE.parse(output, request, started_s=0.0)
+    result = NATIVE.parse(output, request, started_s=1e9)
     assert (result.transactions_per_s, result.p50_latency_us) == (0.0, None)
 
 
@@ -158,7 +154,7 @@ def test_progress_of_requests_is_that_of_their_bytes(ask):
 )
 def test_a_damaged_result_is_an_error(output, ask):
     with pytest.raises(OutputError, match="netesto-flow printed"):
-        NATIVE.parse(output, ask(duration_s=2.0, interval_s=1.0), started_s=0.0)
+        NATIVE.parse(output, ask(duration_s=2.0, interval_s=1.0), started_s=1e9)
 
 
 def test_the_reason_of_a_failure_is_what_it_says_last():
@@ -173,13 +169,12 @@ def test_another_program_has_no_version():
 
 
 def test_the_congestion_control_under_test_is_the_senders(ask):
-    result = NATIVE.parse(printed(**STREAM), ask(duration_s=2.0, interval_s=1.0), started_s=0.0)
+    result = NATIVE.parse(printed(**STREAM), ask(duration_s=2.0, interval_s=1.0), started_s=1e9)
     assert replace(result, intervals=()).local_congestion_control == "cubic"
 
 
 TRANSFERS = {
     "test": "TCP_FLOWS",
-    "started": 10**18,
     "client_retransmits": 3,
     "begun": 100,
     "failed": 0,
@@ -204,7 +199,7 @@ def test_a_command_of_transfers(ask, ports, tmp_path):
 
 def test_completion_times_are_latencies(ask):
     request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
-    assert NATIVE.parse(printed(**TRANSFERS), request, started_s=0.0) == TransferResult(
+    assert NATIVE.parse(printed(**TRANSFERS), request, started_s=1e9) == TransferResult(
         rate_bps=400_000.0,
         elapsed_s=2.0,
         local_retransmits=3,
@@ -223,4 +218,18 @@ def test_completion_times_are_latencies(ask):
 def test_transfers_that_are_missing_fail_the_flow(changed, reason, ask):
     request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
     with pytest.raises(OutputError, match=reason):
-        NATIVE.parse(printed(**TRANSFERS | changed), request, started_s=0.0)
+        NATIVE.parse(printed(**TRANSFERS | changed), request, started_s=1e9)
+
+
+def test_a_line_tells_when_a_flow_began():
+    lines = ['{"event":"begun","monotonic_ns":123}', '{"event":"interval","bytes":1}', "{"]
+    assert [NATIVE.begun_ns(line) for line in lines] == [123, None, None]
+
+
+def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
+    members = {key.replace("server_rec", "client_rec"): value for key, value in STREAM.items()}
+    output = printed(**members, client_received_after_ns=30_000_000)
+    request = ask(test="TCP_MAERTS", duration_s=2.0, interval_s=1.0)
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+        1e9 + 0.03, 1e9 + 1.03, 8e6
+    )

@@ -55,6 +55,7 @@ class Native:
     name: ClassVar = "native"
     tests: ClassVar = TESTS
     lasting_server: ClassVar = True
+    waits: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - both come with this package
@@ -73,7 +74,13 @@ class Native:
         return [str(PROGRAM), "server", str(port)]
 
     def client_command(
-        self, request: GroupRequest, ports: Ports, instance: int, *, folder: Path | None = None
+        self,
+        request: GroupRequest,
+        ports: Ports,
+        instance: int,
+        *,
+        folder: Path | None = None,
+        start_ns: int | None = None,
     ) -> list[str]:
         command = [str(PROGRAM), "client", str(request.server_address)]
         command += [str(ports.control[instance - 1]), f"test={request.test}"]
@@ -94,6 +101,7 @@ class Native:
             "zerocopy": request.zerocopy if request.zerocopy != "0" else None,
             "pacing": None if request.pacing_bps is None else round(request.pacing_bps),
             "skip_receive": 1 if request.skip_receive else None,
+            "start": start_ns,
             "client_cpu": request.client_cpu,
             "server_cpu": request.server_cpu,
         }
@@ -123,6 +131,14 @@ class Native:
     def deadline_s(self, request: GroupRequest) -> float:
         return request.omit_s + request.duration_s + END_SLACK_S
 
+    def begun_ns(self, line: str) -> int | None:
+        if not line.startswith('{"event":"begun"'):
+            return None
+        try:
+            return _Result(json.loads(line)).whole("monotonic_ns")
+        except (ValueError, OutputError):
+            return None
+
     def progress(self, line: str, request: GroupRequest) -> float | None:
         if not line.startswith('{"event":"interval"'):
             return None
@@ -146,16 +162,16 @@ class Native:
         output: str,
         request: GroupRequest,
         *,
-        started_s: float,  # noqa: ARG002 - it tells the instant of its first byte
+        started_s: float,
     ) -> TransferResult:
         result = _result(output)
         if request.test in REQUEST_TESTS:
-            return _requests(result, request)
+            return _requests(result, request, started_s=started_s)
         if request.test == "UDP_STREAM":
-            return _datagrams(result, request)
+            return _datagrams(result, request, started_s=started_s)
         if request.test in COMPLETION_TESTS:
             return _completions(result, request)
-        return _stream(result, request)
+        return _stream(result, request, started_s=started_s)
 
 
 class _Result:
@@ -234,14 +250,14 @@ def _intervals(
     )
 
 
-def _stream(result: _Result, request: GroupRequest) -> TransferResult:
+def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
     receiver = "client" if request.test == "TCP_MAERTS" else "server"
     received_bytes = result.number(f"{receiver}_received_bytes")
     # The receiver's window begins when the first byte arrives. Clocks of two hosts differ, but it
     # arrives at the server half a round trip behind its sending.
-    start_s = result.number("started") / 1e9 + result.number("client_min_rtt_us") / 2e6
+    start_s = started_s + result.number("client_min_rtt_us") / 2e6
     if receiver == "client":
-        start_s = result.number("client_received_since") / 1e9
+        start_s = started_s + result.number("client_received_after_ns") / 1e9
     return replace(
         _common(result),
         rate_bps=received_bytes * 8 / request.duration_s,
@@ -252,7 +268,7 @@ def _stream(result: _Result, request: GroupRequest) -> TransferResult:
     )
 
 
-def _datagrams(result: _Result, request: GroupRequest) -> TransferResult:
+def _datagrams(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
     return replace(
         _common(result),
         rate_bps=result.number("server_received_bytes") * 8 / request.duration_s,
@@ -261,12 +277,12 @@ def _datagrams(result: _Result, request: GroupRequest) -> TransferResult:
             result.numbers("server_received"),
             request,
             bits=8.0,
-            start_s=result.number("started") / 1e9,
+            start_s=started_s,
         ),
     )
 
 
-def _requests(result: _Result, request: GroupRequest) -> TransferResult:
+def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
     rate = result.number("count") / request.duration_s
     bits = request.request_bytes * 8.0
     return replace(
@@ -278,7 +294,7 @@ def _requests(result: _Result, request: GroupRequest) -> TransferResult:
             result.numbers("client_transactions"),
             request,
             bits=bits,
-            start_s=result.number("started") / 1e9,
+            start_s=started_s,
         ),
     )
 

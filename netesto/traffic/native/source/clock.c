@@ -14,24 +14,6 @@ int64_t now(void)
     return time.tv_sec * NS_PER_S + time.tv_nsec;
 }
 
-/* The UTC instant of a monotonic one. UTC is read once: what it is set to later is no step here. */
-int64_t utc(int64_t monotonic)
-{
-    static _Atomic int64_t difference;
-    int64_t known = atomic_load(&difference);
-    if (!known) {
-        struct timespec time;
-        int64_t before = now();
-        clock_gettime(CLOCK_REALTIME, &time);
-        int64_t between = before + (now() - before) / 2;
-        known = time.tv_sec * NS_PER_S + time.tv_nsec - between;
-        int64_t none = 0;
-        if (!atomic_compare_exchange_strong(&difference, &none, known))
-            known = none;
-    }
-    return monotonic + known;
-}
-
 void sleep_until(int64_t instant)
 {
     struct timespec time = {.tv_sec = instant / NS_PER_S, .tv_nsec = instant % NS_PER_S};

@@ -417,7 +417,7 @@ int completions_client(struct flow *flow, struct json *result)
         struct processor_use before = processor_use();
         sender.zero = sender.next = now();
         sender.end = options->duration ? sender.zero + options->duration : INT64_MAX;
-        json_integer(result, "started", utc(sender.zero));
+        tell_begun(sender.zero);
         status = loop(&sender);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
         if (options->test == TCP_MESSAGES)

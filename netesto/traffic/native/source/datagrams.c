@@ -50,7 +50,7 @@ int datagrams_client(struct flow *flow, struct json *result)
         sleep_until(options->start);
     struct processor_use before = processor_use();
     int64_t zero = now(), time = zero, last = zero, end = zero + options->omit + options->duration;
-    json_integer(result, "started", utc(zero));
+    tell_begun(zero);
     for (int64_t slot = 0; !status; slot++) {
         if (options->bitrate) {
             int64_t due = zero + (int64_t)((__int128)slot * length * 8 * NS_PER_S / options->bitrate);
@@ -238,7 +238,6 @@ int datagrams_server(struct flow *flow, struct json *result)
     }
     json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
     json_integer(result, "server_received_bytes", seen.bytes);
-    json_integer(result, "server_received_since", seen.first);
     json_integer(result, "arrived", seen.count);
     json_integer(result, "lost", sent - seen.count);
     json_integer(result, "duplicates", seen.duplicates);

@@ -7,7 +7,7 @@
  *     | control: "end ..."            --->  |   (tests in which the server has to be told)
  *     | <---  one line of results           |
  *
- * Times are nanoseconds. Those of a flow are CLOCK_MONOTONIC; CLOCK_REALTIME is read once beside it.
+ * Times are nanoseconds of CLOCK_MONOTONIC.
  */
 #ifndef NETESTO_FLOW_H
 #define NETESTO_FLOW_H
@@ -79,7 +79,6 @@ bool test_is_udp(int64_t test);
 
 /* ---- clock.c */
 int64_t now(void);
-int64_t utc(int64_t monotonic);
 void sleep_until(int64_t instant);
 
 /* Waits for instants as exactly as the machine can. The kernel wakes a sleeper late; `margin` is how
@@ -138,6 +137,7 @@ void json_close(struct json *json);
 void json_print(const struct json *json);
 void json_free(struct json *json);
 void json_tcp(struct json *json, const char *end, const int *sockets, int count);
+void tell_begun(int64_t instant);
 void json_latencies(struct json *json, struct times *times);
 
 int times_add(struct times *times, int64_t start, int64_t took);

@@ -4,7 +4,8 @@
  *     netesto-flow client ADDRESS PORT test=TCP_STREAM port=12900 duration=10 ...
  *     netesto-flow version
  *
- * A client prints a JSON object a line: "interval" as they pass, "result" at the end. It exits with 1,
+ * A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result" at
+ * the end. It exits with 1,
  * and a line on standard error, if the flow failed.
  */
 #include "flow.h"

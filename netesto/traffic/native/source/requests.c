@@ -244,7 +244,7 @@ int requests_client(struct flow *flow, struct json *result)
         requester.zero = now();
         requester.end = requester.zero + options->omit + options->duration;
         requester.next_interval = requester.zero + options->interval;
-        json_integer(result, "started", utc(requester.zero));
+        tell_begun(requester.zero);
         status = options->test == TCP_RR    ? on_one_connection(&requester, fd)
                  : options->test == TCP_CRR ? on_many_connections(&requester)
                                             : by_datagrams(&requester, fd);

@@ -235,15 +235,16 @@ static bool receives(const struct options *options, enum end end)
     return options->test == TCP_BIDI || (options->test == TCP_MAERTS) == (end == CLIENT);
 }
 
-static void tell_receipt(struct json *json, const struct receipt *receipt, enum end end)
+static void tell_receipt(struct json *json, const struct receipt *receipt, enum end end,
+                         int64_t begin)
 {
     char text[64];
     /* With TCP_BIDI both ends receive. */
     const char *name = end == CLIENT ? "client" : "server";
     snprintf(text, sizeof text, "%s_received_bytes", name);
     json_integer(json, text, receipt->bytes);
-    snprintf(text, sizeof text, "%s_received_since", name);
-    json_integer(json, text, utc(receipt->zero));
+    snprintf(text, sizeof text, "%s_received_after_ns", name);
+    json_integer(json, text, receipt->zero - begin);
     snprintf(text, sizeof text, "%s_received", name);
     json_intervals(json, text, (const int64_t *)receipt->intervals, receipt->interval_count);
 }
@@ -299,8 +300,10 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     if (!directions || receipt_open(&receipt, options, flow->why))
         return fail(flow->why, "no memory");
     struct direction *receivers = directions, *senders = directions + count;
-    int64_t begin = now();
     struct processor_use before = processor_use();
+    int64_t begin = now();
+    if (end == CLIENT)
+        tell_begun(begin);
     bool has_started = (!receives(options, end) ||
                         start(receivers, receive, flow, &receipt, sockets, &is_over)) &&
                        (!sends(options, end) ||
@@ -322,7 +325,7 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
                 processor_percent(before, processor_use()));
     json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
     if (is_good && receives(options, end))
-        tell_receipt(result, &receipt, end);
+        tell_receipt(result, &receipt, end, begin);
     is_over = true;
     for (int n = 0; n < count; n++)
         shutdown(sockets[n], SHUT_RDWR);
@@ -349,7 +352,6 @@ int stream_client(struct flow *flow, struct json *result)
         /* Everything is ready: from here on nothing but the instant is awaited. */
         if (flow->options.start)
             sleep_until(flow->options.start);
-        json_integer(result, "started", utc(now()));
         status = run(flow, sockets, CLIENT, result);
     }
     while (connected)
