@@ -17,6 +17,9 @@ from netesto.model import Event
 # Flushing metrics, the first ss and ping take some 50 ms; they begin this long before the instant.
 PREPARATION_S = 0.1
 
+# A tool that waits for its instant also connects before it, over a path that may be long.
+CONNECTION_S = 0.5
+
 _FLUSH_TIMEOUT_S = 2.0
 
 
@@ -33,7 +36,8 @@ class Group:
     async def run(self, why_ended: Callable[[], str]) -> None:
         """Run all flows to their ends. Cancelled, it ends them for the reason `why_ended()`."""
         try:
-            await self._until(self._start.asked_start_s - PREPARATION_S)
+            ahead_s = PREPARATION_S + (CONNECTION_S if self._start.tool.waits else 0.0)
+            await self._until(self._start.asked_start_s - ahead_s)
             async with self._observed():
                 if not self._start.tool.waits:
                     await self._until(self._start.asked_start_s)
