@@ -6,6 +6,8 @@ NetestoError
 ├── WorldError             the world is not ready                     exit status 3
 │   ├── AgentError         a host is wrong: unreachable, lost, refuses
 │   │   ├── AgentBusyError      another controller holds it
+│   │   ├── ConnectionLostError it does not answer any more; its hold may go on
+│   │   ├── HoldEndedError      it has no such hold any more: restarted, or the lease ended
 │   │   └── NotAllowedError     no script may ask this of a host
 │   ├── MissingError       a tool or kernel feature is not there
 │   ├── LabError           this machine is wrong: the lab could not be built
@@ -162,6 +164,14 @@ class AgentBusyError(AgentError):
             remedy=remedy or "netesto run --wait … waits until it is free.",
         )
         self.holder = holder
+
+
+class ConnectionLostError(AgentError):
+    """The connection to an agent was cut, or cannot be made. What it does for us may go on."""
+
+
+class HoldEndedError(AgentError):
+    """The agent does not know the hold any more: it was restarted, or the lease has ended."""
 
 
 class NotAllowedError(AgentError):

@@ -149,8 +149,8 @@ class Controller:
             raise
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        if seconds > 0:
+        """Let time pass, unless all that it could be for has failed."""
+        if seconds > 0 and not self._run.is_left:
             self._observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
@@ -171,6 +171,9 @@ class Controller:
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.fetch_rest(experiment))
+        if experiment.reasons and not experiment.groups:
+            self._drop(experiment)
+            return Processed(exp, "failed", {})
         return self._process(experiment, notes, draw=True)
 
     # ---- results -------------------------------------------------------------------------
@@ -194,9 +197,21 @@ class Controller:
         for experiment in experiments:
             own = notes.get(experiment.exp, ports.ExperimentNotes())
             try:
+                if not experiment.groups:
+                    self._drop(experiment)
+                    continue
                 yield self._process(experiment, own, draw=time.monotonic() < latest_s)
             except NetestoError as error:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
+
+    def _drop(self, experiment: Experiment) -> None:
+        """Leave out an experiment that had no flow yet: nothing was measured."""
+        self._observer.warn(
+            f"experiment {experiment.exp}: left out, for no flow of it was started:"
+            f" {'; '.join(experiment.reasons)}"
+        )
+        del self._run.experiments[experiment.exp]
+        self._store.drop(experiment.exp)
 
     def _process(
         self, experiment: Experiment, notes: ports.ExperimentNotes, *, draw: bool

@@ -26,6 +26,7 @@ class Group:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
     `accepted`: the client's agent will report how it ends. `released`: the server has forgotten it.
+    `left`: it was ended here, and its client may not know.
     """
 
     request: GroupRequest
@@ -37,6 +38,7 @@ class Group:
     accepted: bool = False
     complete: bool = False
     released: bool = False
+    left: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -91,7 +93,8 @@ def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class Experiment:
-    """What the controller knows of an experiment. `folder` is the one in the results folder."""
+    """What the controller knows of an experiment. `folder` is the one in the results folder.
+    `lost` are the hosts that were lost while it ran, with the reasons: they do no more for it."""
 
     exp: int
     exp_name: str
@@ -104,6 +107,7 @@ class Experiment:
     pending_data: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -138,6 +142,16 @@ class Experiment:
     def status(self) -> str:
         """ok, partial (some flows failed, or data is missing), or failed (no flow ended well)."""
         return overall_status([flow.status for flow in self.flows], self.reasons)
+
+    def spoil(self, reason: str) -> None:
+        """Note why it is not as it was asked for."""
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something has spoilt it, and no flow of it runs."""
+        return bool(self.reasons) and self.is_over
 
     def use(self, host: str) -> None:
         """Note that `host` takes part: its data are fetched before the experiment is processed."""

@@ -1,4 +1,12 @@
-"""A host of a run: its agent, which is held, its clock and its events."""
+"""A host of a run: its agent, which is held, its clock, its settings and its events.
+
+    opening ──► open ──its connection is cut──► cut ──joined again──► open
+                  ▲                              │ the hold is over there, or 60 s have passed
+                  └──held again, settings made── lost
+
+While it is cut nothing is lost, and calls wait. Once it is lost, what it did for the run is over;
+it is tried again until the run ends.
+"""
 
 import asyncio
 import contextlib
@@ -11,23 +19,33 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from netesto.collectors.clock import Clock, Exchange, offset
-from netesto.errors import AgentError
-from netesto.model import Applied, ClockOffset, Endpoint, Event, HostInfo
-from netesto.transport.base import Agent
+from netesto.errors import AgentError, ConnectionLostError, HoldEndedError, NetestoError
+from netesto.language import ports
+from netesto.model import Applied, ClockOffset, Endpoint, Event, HostInfo, Setting
+from netesto.transport.base import Agent, Connection
 
 log = logging.getLogger(__name__)
 
 # Connects to an agent; leaving the context closes the connection.
-Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[Agent]]]
+Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[Connection]]]
 
 # The fastest of a few probes bounds the offset; on an idle path more add little.
 CLOCK_PROBES = 5
 
+# An agent that was lost is waited for so long: a service that starts again takes seconds.
+RETURN_S = 60.0
+
+# Between two attempts to hold a lost agent again.
+RETRY_S = 0.5
+
 
 class HostConnection:
-    """A held agent. `on_event` gets its events in order, `on_lost` the reason why it was lost.
+    """A held agent.
 
-    `shares_clock`: its host is a namespace of this machine.
+    `on_event` gets its events in order; `on_lost` the reason why what it did is over, and `on_back`
+    is called when it is held again, with its settings made. `on_cut` gets the reason why nothing is
+    heard of it, and "" when the connection is there again and nothing was lost. `shares_clock`: its
+    host is a namespace of this machine.
     """
 
     def __init__(
@@ -38,6 +56,8 @@ class HostConnection:
         clock: Clock,
         on_event: Callable[["HostConnection", Event], None],
         on_lost: Callable[["HostConnection", str], None],
+        on_cut: Callable[["HostConnection", str], None] = lambda _, __: None,
+        on_back: Callable[["HostConnection"], None] = lambda _: None,
         shares_clock: bool = False,
     ) -> None:
         self.endpoint = endpoint
@@ -45,18 +65,28 @@ class HostConnection:
         self.offset = ClockOffset(0.0, 0.0)
         self.settings: list[Applied] = []
         self.lost: str | None = None
+        # When a cut was over last, on the controller's clock.
+        self.joined_s = 0.0
         self._connect = connect
         self._clock = clock
         self._shares_clock = shares_clock
         self._stack = contextlib.AsyncExitStack()
         self._on_event = on_event
         self._on_lost = on_lost
-        self._agent: Agent | None = None
+        self._on_cut = on_cut
+        self._on_back = on_back
+        self._agent: Connection | None = None
         self._info: HostInfo | None = None
+        self._run = ""
         self._reader: asyncio.Task[None] | None = None
+        # What the run has set, by what it is that is set.
+        self._wanted: dict[tuple[str, ...], list[Setting]] = {}
+        self._lost_at_s = 0.0
+        self._is_there = asyncio.Event()
+        self._given_up = asyncio.Event()
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> Connection:
         """The agent. AgentError if it is lost."""
         if self._agent is None or self.lost is not None:
             raise AgentError(self.lost or "not connected", host=self.name)
@@ -69,25 +99,66 @@ class HostConnection:
             raise AgentError("not connected", host=self.name)
         return self._info
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing is heard of the agent at present, which may go on well."""
+        return self.lost is None and self._agent is not None and self._agent.is_cut
+
     async def open(self, *, run: str) -> None:
         """Connect, take the agent, measure its clock. AgentError if any of it fails.
 
         Others who want the agent are told `run` and who holds it.
         """
-        connection = await self._connect(self.endpoint)
-        self._agent = await self._stack.enter_async_context(connection)
-        self._info = await self._agent.info()
-        user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
-        holder = f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
-        events = self._agent.hold(holder, run)
-        await anext(events)
-        self._reader = asyncio.create_task(self._read(events))
+        self._run = run
+        events = await self._take()
+        self._reader = asyncio.create_task(self._live(events))
         await self.measure_clock()
+
+    async def ready(self) -> None:
+        """Wait for the end of a cut, or for a lost agent's return. AgentError if it is not back
+        in time."""
+        if self.is_cut:
+            await self.agent.probe_clock()
+        if self.lost is None or self._given_up.is_set():
+            return
+        remaining_s = self._lost_at_s + RETURN_S - self._clock.now()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_there.wait(), max(0.0, remaining_s))
+
+    async def configure(self, command: ports.Configure) -> None:
+        """Make settings, and make them again whenever a lost agent is back. AgentError if the host
+        refuses one."""
+        if not command.is_change:
+            self._wanted.pop(command.target, None)
+        wanted = self._wanted.setdefault(command.target, [])
+        if command.is_assignment:
+            # What every cell of a SWEEP sets alike counts once: the last time.
+            wanted[:] = [each for each in wanted if each not in command.settings]
+        wanted += command.settings
+        try:
+            await self.ready()
+            for setting in command.settings:
+                self.settings.append(await self.agent.configure(setting))
+        except (ConnectionLostError, HoldEndedError):
+            await self.ready()
+        except AgentError:
+            if self.lost is None:
+                raise
+
+    def give_up(self) -> None:
+        """Wait no more for connections that are cut, or agents that are lost."""
+        self._given_up.set()
+        self._is_there.set()
+        if self._agent is not None:
+            self._agent.give_up()
 
     async def measure_clock(self) -> None:
         """Measure the offset of the agent's clock from the controller's."""
-        measured = await clock_offset(self.agent, self._clock)
-        self.offset = of_one_clock(measured) if self._shares_clock else measured
+        self.offset = await self._measured(self.agent)
+
+    async def _measured(self, agent: Connection) -> ClockOffset:
+        measured = await clock_offset(agent, self._clock)
+        return of_one_clock(measured) if self._shares_clock else measured
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""
@@ -98,7 +169,9 @@ class HostConnection:
         return time_s - self.offset.offset_s
 
     async def close(self) -> None:
-        """Release the agent; it puts its settings back."""
+        """Release the agent; it puts its settings back. One that is cut off does so when its lease
+        ends."""
+        self.give_up()
         if self._reader is not None:
             await self._put_back()
             self._reader.cancel()
@@ -116,13 +189,63 @@ class HostConnection:
                 )
                 self._on_event(self, event)
 
+    async def _take(self) -> AsyncGenerator[Event, None]:
+        """Connect to the agent, and hold it; the events of the hold."""
+        agent = await self._stack.enter_async_context(await self._connect(self.endpoint))
+        agent.on_cut = self._note_cut
+        self._info = await agent.info()
+        user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
+        holder = f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
+        events = agent.hold(holder, self._run)
+        await anext(events)
+        self._agent = agent
+        return events
+
+    async def _live(self, events: AsyncGenerator[Event, None]) -> None:
+        """Pass events on, from each hold after the one before it was lost."""
+        while True:
+            await self._read(events)
+            self._is_there.clear()
+            await self._stack.aclose()
+            while (again := await self._retaken()) is None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._given_up.wait(), RETRY_S)
+                if self._given_up.is_set():
+                    return
+            events = again
+            self.lost = None
+            self._is_there.set()
+            log.info("agent is back", extra={"host": self.name})
+            self._on_back(self)
+
+    async def _retaken(self) -> AsyncGenerator[Event, None] | None:
+        """The events of a new hold, after all was made as it was before; None if there is none."""
+        events: AsyncGenerator[Event, None] | None = None
+        try:
+            events = await self._take()
+            assert self._agent is not None, "it was just taken"
+            self.offset = await self._measured(self._agent)
+            for settings in self._wanted.values():
+                for setting in settings:
+                    self.settings.append(await self._agent.configure(setting))
+        except NetestoError as error:
+            log.info("agent is not back", extra={"host": self.name, "reason": error.message})
+            if events is not None:
+                await events.aclose()
+            await self._stack.aclose()
+            return None
+        return events
+
     async def _read(self, events: AsyncGenerator[Event, None]) -> None:
+        """Pass events on until the hold is over."""
         try:
             # Closing the stream releases the agent, and returns when its settings are put back.
             async with contextlib.aclosing(events):
                 async for event in events:
                     self._on_event(self, event)
             self._lose("the agent ended")
+        except HoldEndedError:
+            self._lose("it was restarted, or the connection was cut for too long")
         except AgentError as error:
             self._lose(error.message.removeprefix(f"{self.name}: "))
         except asyncio.CancelledError:
@@ -134,8 +257,15 @@ class HostConnection:
 
     def _lose(self, reason: str) -> None:
         self.lost = f"agent lost: {reason}"
+        self._lost_at_s = self._clock.now()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
         self._on_lost(self, self.lost)
+
+    def _note_cut(self, reason: str) -> None:
+        if not reason:
+            self.joined_s = self._clock.now()
+        log.info("connection", extra={"host": self.name, "reason": reason or "there again"})
+        self._on_cut(self, reason.removeprefix(f"{self.name}: "))
 
 
 async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:

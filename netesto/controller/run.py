@@ -15,9 +15,15 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Peers, Visited
 from netesto.controller.wallclock import Stopwatch, await_moment
-from netesto.errors import AgentBusyError, AgentError, NetestoError
+from netesto.errors import (
+    AgentBusyError,
+    AgentError,
+    ConnectionLostError,
+    MissingError,
+    NetestoError,
+)
 from netesto.language import ports
-from netesto.model import CaptureRequest, Endpoint, Event, FileEntry
+from netesto.model import CaptureRequest, Endpoint, Event, FileEntry, Ports
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -34,6 +40,9 @@ ABORT_GRACE_S = 3.0
 # In haste, agents have so much time to end their flows, then to send what was measured, and then to
 # put settings back. One that takes longer goes on by itself, and keeps its data.
 ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.5, 1.0
+
+# How often the files of an experiment are asked for, each time after a cut that came meanwhile.
+FETCH_ATTEMPTS = 5
 
 # The time in which an agent must report the end of a flow after it was due: it gives a tool that
 # hangs some more time, the server completes its samples, and the machine may be busy.
@@ -133,7 +142,8 @@ class Run:
         return list(await asyncio.gather(*map(examined, names, errors)))
 
     async def host(self, name: str) -> HostConnection:
-        """The connection to the host that a script calls `name`; opened when first needed."""
+        """The connection to the host that a script calls `name`; opened when first needed. Waits
+        while it is cut, or lost and about to be back."""
         endpoint = self.inventory.find(name)
         connection = self.hosts.get(endpoint.host)
         if connection is None:
@@ -143,6 +153,8 @@ class Run:
                 clock=self.clock,
                 on_event=self._on_event,
                 on_lost=self._on_lost,
+                on_cut=self._on_cut,
+                on_back=self._on_back,
                 shares_clock=self._ground != "hosts",
             )
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
@@ -153,6 +165,7 @@ class Run:
                 await connection.close()
                 raise
             connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
+        await connection.ready()
         return connection
 
     async def close(self, name: str) -> None:
@@ -172,6 +185,25 @@ class Run:
             task.cancel()
             self._observer.warn(f"{closing[task]}: does not say that it put its settings back")
         await asyncio.gather(*closing)
+
+    async def _named(self, name: str) -> HostConnection:
+        """The connection to the host that a script calls `name`, in whatever state it is."""
+        connection = self.hosts.get(self.inventory.find(name).host)
+        return connection or await self.host(name)
+
+    async def _of(self, experiment: Experiment, name: str) -> HostConnection:
+        """The connection to a host that takes part in an experiment. AgentError if it was lost
+        meanwhile: an agent that was started again knows nothing of what it began."""
+        connection = await self._named(name)
+        if reason := experiment.lost.get(connection.name):
+            raise AgentError(reason)
+        await connection.ready()
+        if connection.lost is not None:
+            reason = f"{connection.name}: {connection.lost}"
+            experiment.lost[connection.name] = reason
+            raise AgentError(reason)
+        experiment.use(connection.name)
+        return connection
 
     # ---- commands ------------------------------------------------------------------------
 
@@ -194,7 +226,23 @@ class Run:
         return experiment
 
     async def carry_out(self, command: ports.RemoteCommand) -> None:
-        """Have an agent carry out a command."""
+        """Have an agent carry out a command.
+
+        What an agent refuses, or is lost before it has done, costs the experiment, not the run.
+        """
+        try:
+            await self._carry_out(command)
+        except (AgentError, MissingError) as error:
+            experiment = self.experiments.get(command.exp)
+            if experiment is None:
+                raise
+            reason = f"{error.message} (asked at {command.place})"
+            if isinstance(command, ports.DoClient) and command.group not in experiment.groups:
+                error.message = reason
+                raise
+            experiment.spoil(error.message if error.message in experiment.reasons else reason)
+
+    async def _carry_out(self, command: ports.RemoteCommand) -> None:
         match command:
             case ports.DoServer():
                 await self._do_server(command)
@@ -210,19 +258,13 @@ class Run:
                 await (await self.host(command.host)).agent.shut_down()
                 await self.close(command.host)
             case ports.Configure():
-                await self._configure(command)
+                await (await self._named(command.host)).configure(command)
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
 
-    async def _configure(self, command: ports.Configure) -> None:
-        host = await self.host(command.host)
-        for setting in command.settings:
-            host.settings.append(await host.agent.configure(setting))
-
     async def _do_server(self, command: ports.DoServer) -> None:
-        host = await self.host(command.host)
         experiment = self.experiment(command.exp, command.exp_name)
-        experiment.use(host.name)
+        host = await self._of(experiment, command.host)
         if command.start:
             # The one that is most likely needed; others start with the first flow of theirs.
             # A newer agent may have tools that this controller does not know.
@@ -233,9 +275,8 @@ class Run:
         await host.agent.take_stats(command.exp, command.order)
 
     async def _do_tcpdump(self, command: ports.DoTcpdump) -> None:
-        host = await self.host(command.host)
         experiment = self.experiment(command.exp, command.exp_name)
-        experiment.use(host.name)
+        host = await self._of(experiment, command.host)
         peer = None
         if command.server != ports.EVERYBODY:
             peer = requests.address(self.inventory.find(command.server), self._family)
@@ -249,8 +290,8 @@ class Run:
         await host.agent.start_capture(request)
 
     async def _do_client(self, command: ports.DoClient) -> None:
-        client, server = await self.host(command.host), await self.host(command.server)
         experiment = self.experiment(command.exp, command.exp_name)
+        client, server = await self._named(command.host), await self._named(command.server)
         request = requests.group_request(
             command,
             (client.endpoint, client.info),
@@ -263,22 +304,30 @@ class Run:
                 f"{command.host}→{command.server}: UDP_STREAM without bitrate= offers {offered},"
                 f" {requests.OFFERED_SHARE:g} times the rate of its first shaped link"
             )
-        ports_ = await server.agent.expect(request)
-        if not len(ports_.control) == len(ports_.data) == request.instances:
-            raise AgentError(
-                f"reserved {len(ports_.data)} ports for {request.instances} flows", host=server.name
-            )
+        nowhere = (0,) * request.instances
         group = Group(
             request=request,
-            ports=ports_,
+            ports=Ports(control=nowhere, data=nowhere),
             full_host=command.host,
             full_server=command.server,
             flows=[Flow(instance) for instance in range(1, request.instances + 1)],
             held=command.hold,
         )
+        # A flow that no agent accepts has failed; it does not vanish.
         experiment.groups[request.group] = group
-        experiment.use(client.name)
-        experiment.use(server.name)
+        try:
+            for name in (command.host, command.server):
+                await self._of(experiment, name)
+            ports_ = await server.agent.expect(request)
+            if not len(ports_.control) == len(ports_.data) == request.instances:
+                raise AgentError(
+                    f"reserved {len(ports_.data)} ports for {request.instances} flows",
+                    host=server.name,
+                )
+            group.ports = ports_
+        except (AgentError, MissingError) as error:
+            self._end(experiment, group, error.message)
+            raise
         if not group.held:
             await self._start(experiment, group, self.clock.now() + START_LEAD_S)
 
@@ -286,10 +335,19 @@ class Run:
         """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
         held = [(experiment, group) for experiment, group in self._groups() if group.held]
         clients = {self.hosts[group.request.client] for _, group in held}
-        await asyncio.gather(*(client.measure_clock() for client in clients))
+        # One that is lost now does not start its flows either.
+        await asyncio.gather(
+            *(client.measure_clock() for client in clients), return_exceptions=True
+        )
         await_moment(self._ground)
         start_s = self.clock.now() + lead_s
-        await asyncio.gather(*(self._start(*pair, start_s) for pair in held))
+        await asyncio.gather(*(self._start_or_spoil(*pair, start_s) for pair in held))
+
+    async def _start_or_spoil(self, experiment: Experiment, group: Group, start_s: float) -> None:
+        try:
+            await self._start(experiment, group, start_s)
+        except AgentError as error:
+            experiment.spoil(error.message)
 
     async def _start(self, experiment: Experiment, group: Group, start_s: float) -> None:
         client = self.hosts[group.request.client]
@@ -308,6 +366,11 @@ class Run:
                 start_s=start_s + group.request.delay_s,
                 duration_s=group.request.duration_s,
             )
+
+    @property
+    def is_left(self) -> bool:
+        """Whether all open experiments have failed already, and no flow runs."""
+        return bool(self.experiments) and all(each.is_left for each in self.experiments.values())
 
     # ---- events --------------------------------------------------------------------------
 
@@ -347,11 +410,24 @@ class Run:
         text = f"{host.name}: {reason}"
         for experiment in self.experiments.values():
             if host.name in experiment.hosts:
-                experiment.reasons.append(text)
+                experiment.lost[host.name] = text
+                experiment.spoil(text)
         for experiment, group in self._groups():
             if not group.is_over and host.name in group.hosts:
                 self._end(experiment, group, text)
         self._observer.warn(text)
+        self._changed.set()
+
+    def _on_cut(self, host: HostConnection, reason: str) -> None:
+        said = f"{reason}; joining again" if reason else "connected again; nothing was lost"
+        for experiment in self.experiments.values():
+            if host.name in experiment.hosts:
+                experiment.warnings.append(f"{host.name}: {said}")
+        self._observer.warn(f"{host.name}: {said}")
+        self._changed.set()
+
+    def _on_back(self, host: HostConnection) -> None:
+        self._observer.warn(f"{host.name}: its agent is back, and has its settings again")
         self._changed.set()
 
     def _groups(self) -> Iterator[tuple[Experiment, Group]]:
@@ -363,6 +439,8 @@ class Run:
         """The flows of a group that have not ended fail; nobody will report on them."""
         group.fail(reason, self.clock.now())
         group.complete = True
+        group.held = False
+        group.left = group.accepted
         self._release(experiment, group)
 
     def _warn(self, experiment: Experiment | None, text: str) -> None:
@@ -386,7 +464,9 @@ class Run:
             if server is not None and server.lost is None:
                 await server.agent.forget(experiment.exp, group.request.group)
         except AgentError as error:
-            self._warn(experiment, error.message)
+            # With the agent all that is to be forgotten is gone.
+            if server is not None and server.lost is None:
+                self._warn(experiment, error.message)
         finally:
             group.released = True
             self._changed.set()
@@ -416,7 +496,7 @@ class Run:
         def deadline_s() -> float:
             if timeout_s is not None:
                 return begun_s + timeout_s
-            return experiment.expected_end_s + OVERDUE_GRACE_S
+            return self._overdue_s(experiment)
 
         if await self._until(lambda: experiment.is_over, deadline_s=deadline_s):
             return
@@ -437,13 +517,22 @@ class Run:
             if host is not None and host.lost is None:
                 await host.agent.abort()
 
+    def _overdue_s(self, experiment: Experiment) -> float:
+        """Until when the end of its flows must be reported. A cut does not last for ever, and what
+        happened meanwhile is reported after it."""
+        hosts = [self.hosts[name] for name in experiment.hosts if name in self.hosts]
+        if any(host.is_cut for host in hosts):
+            return math.inf
+        joined_s = max((host.joined_s for host in hosts), default=0.0)
+        return max(experiment.expected_end_s, joined_s) + OVERDUE_GRACE_S
+
     # ---- data ----------------------------------------------------------------------------
 
     async def _get_data(self, command: ports.GetData) -> None:
         experiment = self.experiments.get(command.exp)
         if experiment is None:
             return
-        host = await self.host(command.host)
+        host = await self._named(command.host)
         try:
             await self.fetch(experiment, host.name)
         except AgentError as error:
@@ -451,13 +540,19 @@ class Run:
             self._warn(experiment, error.message)
 
     async def fetch(self, experiment: Experiment, name: str) -> None:
-        """Fetch the experiment's files from a host, when its flows there are over."""
-        deadline_s = min(experiment.expected_end_s + OVERDUE_GRACE_S, self._latest_end_s)
-        await self._until(lambda: experiment.is_over_at(name), deadline_s=lambda: deadline_s)
+        """Fetch the experiment's files from a host, when its flows there are over. An agent that
+        was lost is asked for what it had written until then, when it is back."""
+        await self._until(
+            lambda: experiment.is_over_at(name),
+            deadline_s=lambda: min(self._overdue_s(experiment), self._latest_end_s),
+        )
         host = self.hosts.get(name)
-        if host is None or host.lost is not None or name not in experiment.pending_data:
+        if host is None or name not in experiment.pending_data:
             return
         self._observer.doing(f"data from {name}")
+        await host.ready()
+        if self._is_left_running(experiment, name):
+            await host.agent.abort()
         await host.agent.finish(experiment.exp)
 
         def place(entry: FileEntry) -> Path:
@@ -467,9 +562,25 @@ class Run:
             path = place(entry).relative_to(experiment.folder)
             experiment.files[str(path)] = entry.sha256
 
-        await files.ship(host.agent, experiment.exp, place, host=name, on_arrival=keep)
+        for attempt in range(1, FETCH_ATTEMPTS + 1):
+            try:
+                await files.ship(host.agent, experiment.exp, place, host=name, on_arrival=keep)
+                break
+            except ConnectionLostError:
+                if attempt == FETCH_ATTEMPTS:
+                    raise
+                # After the cut it begins again.
+                await host.ready()
         await host.agent.confirm(experiment.exp)
         experiment.pending_data.discard(name)
+
+    def _is_left_running(self, experiment: Experiment, name: str) -> bool:
+        """Whether a host may still run flows of the experiment, because their server was lost, and
+        none of another one."""
+        others = (each for each in self.experiments.values() if each is not experiment)
+        return any(
+            group.left and group.request.client == name for group in experiment.groups.values()
+        ) and all(other.is_over_at(name) for other in others)
 
     async def fetch_rest(self, experiment: Experiment) -> None:
         """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
@@ -494,7 +605,7 @@ class Run:
         except TimeoutError:
             experiment.reasons.append(f"{name}: its data did not arrive in time")
         except AgentError as error:
-            experiment.reasons.append(error.message)
+            experiment.spoil(error.message)
 
     @property
     def _is_in_haste(self) -> bool:
@@ -507,6 +618,8 @@ class Run:
         self._latest_end_s = now_s + (ABORT_S if in_haste else ABORT_GRACE_S)
         if in_haste:
             self._latest_data_s = now_s + ABORT_S + FETCH_S
+        for host in self.hosts.values():
+            host.give_up()
         for _, group in self._groups():
             if not group.is_over:
                 group.fail("interrupted", self.clock.now())

@@ -5,10 +5,12 @@ namespace. This process itself never enters a namespace, so it may have threads.
 """
 
 import contextlib
+import errno
 import os
 import re
 import selectors
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -314,6 +316,26 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 # ---- agents ----------------------------------------------------------------------------------
 
 
+def start_again(lab: Lab, host: str, nursery: Starter, *, links: str) -> bool:
+    """Start the agent of a host if it has been killed; whether it was. Returns when it is ready.
+    LabError if it cannot be started."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        # One that is stopped, or busy, is there.
+        probe.setblocking(False)
+        if probe.connect_ex(lab.record.hosts[host].socket) not in {
+            errno.ECONNREFUSED,
+            errno.ENOENT,
+        }:
+            return False
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        reader = _start_agent(lab, host, nursery, links=links)
+        stack.callback(os.close, reader)
+        selector.register(reader, selectors.EVENT_READ, host)
+        _wait_for_agents(lab, selector, {host})
+    return True
+
+
 def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
     """Start all agents, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
@@ -327,42 +349,45 @@ def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
             nursery = stack.enter_context(nurseries.spawned(log))
         selector = stack.enter_context(selectors.DefaultSelector())
         for host in lab.record.hosts:
-            reader, writer = os.pipe()
+            reader = _start_agent(lab, host, nursery, links=links)
             stack.callback(os.close, reader)
-            try:
-                _start_agent(lab, host, nursery, writer, links=links)
-            finally:
-                os.close(writer)
             selector.register(reader, selectors.EVENT_READ, host)
-        _wait_for_agents(lab, selector)
+        _wait_for_agents(lab, selector, set(lab.record.hosts))
 
 
-def _start_agent(lab: Lab, host: str, nursery: Starter, ready: int, *, links: str) -> None:
+def _start_agent(lab: Lab, host: str, nursery: Starter, *, links: str) -> int:
+    """Start an agent; a descriptor to read, to which it writes when it is ready."""
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
-    folder.mkdir()
-    listen = ["--listen", f"unix:{record.socket}"]
-    nursery.start(
-        [
-            *listen,
-            *("--state", str(folder)),
-            *("--host", host),
-            *("--device", record.device),
-            *("--links", links),
-        ],
-        namespace=NAMESPACE_FOLDER / record.namespace,
-        log=_log(lab, host),
-        ready=ready,
-    )
+    folder.mkdir(exist_ok=True)
+    reader, writer = os.pipe()
+    try:
+        nursery.start(
+            [
+                *("--listen", f"unix:{record.socket}"),
+                *("--state", str(folder)),
+                *("--host", host),
+                *("--device", record.device),
+                *("--links", links),
+            ],
+            namespace=NAMESPACE_FOLDER / record.namespace,
+            log=_log(lab, host),
+            ready=writer,
+        )
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return reader
 
 
 def _log(lab: Lab, host: str) -> Path:
     return Path(lab.record.files) / f"{host}.log"
 
 
-def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector) -> None:
+def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector, waiting: set[str]) -> None:
     """Wait until each agent has written to its pipe. LabError if one ends or takes too long."""
-    waiting = set(lab.record.hosts)
     deadline = monotonic() + AGENT_TIMEOUT_S
     while waiting:
         events = selector.select(deadline - monotonic())

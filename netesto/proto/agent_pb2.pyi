@@ -120,16 +120,20 @@ class HostState(_message.Message):
     def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
-    __slots__ = ("controller", "run", "protocol", "version")
+    __slots__ = ("controller", "run", "protocol", "version", "token", "seen")
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     controller: str
     run: str
     protocol: int
     version: str
-    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    token: str
+    seen: int
+    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ..., token: _Optional[str] = ..., seen: _Optional[int] = ...) -> None: ...
 
 class HoldReply(_message.Message):
     __slots__ = ("token", "event")

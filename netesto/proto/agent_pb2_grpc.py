@@ -159,7 +159,7 @@ class AgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Ends the hold; answers when all is put back. A hold that only breaks off ends just the same.
+        """Ends the hold; answers when all is put back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -121,6 +122,12 @@ class Store(contextlib.AbstractContextManager["Store"]):
             found = self.partial(exp).joinpath("raw", host, *parts)
         durable.make_folder(found.parent)
         return found
+
+    def drop(self, exp: int) -> None:
+        """Remove N.partial, in which nothing was measured."""
+        partial = self.partial(exp)
+        with durable.writing(partial):
+            shutil.rmtree(partial)
 
     def complete(self, exp: int) -> Path:
         """Rename N.partial to N, now that the experiment is complete; its path."""

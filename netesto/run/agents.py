@@ -1,15 +1,51 @@
 """How the command line reaches an agent that is up."""
 
+import asyncio
+
+from netesto.controller.host import Connect
+from netesto.errors import AgentError, LabError
+from netesto.lab import netns
+from netesto.lab.netns import Lab
+from netesto.lab.nursery import Starter
 from netesto.model import Endpoint
 from netesto.transport import client
-from netesto.transport.client import AgentClient
+from netesto.transport.client import AgentClient, Reopen
 
 # How long it may take to answer the first call.
 CONNECT_TIMEOUT_S = 5.0
 
+# For how long a connection that was cut is made again: as long as an agent may take to be back.
+PATIENCE_S = 60.0
 
-async def connect(endpoint: Endpoint) -> AgentClient:
-    """The agent of a host. AgentError if it does not answer."""
+
+async def connect(endpoint: Endpoint, *, reopen: Reopen | None = None) -> AgentClient:
+    """The agent of a host. AgentError if it does not answer. `reopen` is called before each attempt
+    to reach it again."""
     return await client.connect(
-        endpoint.agent, host=endpoint.host, timeout=CONNECT_TIMEOUT_S, tls=endpoint.tls
+        endpoint.agent,
+        host=endpoint.host,
+        timeout=CONNECT_TIMEOUT_S,
+        patience_s=PATIENCE_S,
+        tls=endpoint.tls,
+        reopen=reopen,
     )
+
+
+def of_lab(lab: Lab, nursery: Starter, *, links: str) -> Connect:
+    """Connects to the agents of a lab, and starts one again that was killed."""
+    turn = asyncio.Lock()
+
+    async def connected(endpoint: Endpoint) -> AgentClient:
+        async def start_again() -> None:
+            async with turn:
+                try:
+                    await asyncio.to_thread(
+                        netns.start_again, lab, endpoint.host, nursery, links=links
+                    )
+                except LabError as error:
+                    raise AgentError(error.message, host=endpoint.host) from error
+
+        await start_again()
+        return await connect(endpoint, reopen=start_again)
+
+    return connected

@@ -10,6 +10,7 @@ from pathlib import Path
 from netesto import interrupts, report, units
 from netesto.controller import preflight
 from netesto.controller.controller import Controller, Ground
+from netesto.controller.host import Connect
 from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, netns, plan, probe
@@ -70,13 +71,13 @@ class _Whole:
 
     def run(self) -> End:
         render, write_index = _pages()
-        with self._ground() as (inventory, ground):
+        with self._ground() as (inventory, ground, connect):
             controller = Controller(
                 inventory=inventory,
                 store=self._results,
                 fields=self._session.fields,
                 claimable=claimable(self._session.fields),
-                connect=agents.connect,
+                connect=connect,
                 observer=self._watcher,
                 render=render,
                 index=write_index,
@@ -96,20 +97,21 @@ class _Whole:
                 return self._execute(controller, ground, inventory)
 
     @contextlib.contextmanager
-    def _ground(self) -> Iterator[tuple[Inventory, Ground]]:
+    def _ground(self) -> Iterator[tuple[Inventory, Ground, Connect]]:
         suffixes = preflight.suffixes(self._head.commands)
         if self._request.hosts is not None:
             inventory = self._request.hosts.with_suffixes(suffixes)
             if not self._request.agreed:
                 self._ask(inventory)
-            yield inventory, Ground(kind="hosts")
+            yield inventory, Ground(kind="hosts"), agents.connect
             return
         network = grounds.network(self._head)
         kind = self._session.ground
         self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
-        with netns.up(labs.plan_of(network), nursery=self._starter) as lab:
+        built = labs.plan_of(network)
+        with netns.up(built, nursery=self._starter) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
             text = drawing.draw(network)
@@ -122,7 +124,8 @@ class _Whole:
             inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
             measured = self._measure(lab, network, pairs)
             try:
-                yield inventory, Ground(kind=kind, topology=text, paths=measured)
+                connect = agents.of_lab(lab, self._starter, links=built.links)
+                yield inventory, Ground(kind=kind, topology=text, paths=measured), connect
             finally:
                 self._keep_unfetched(lab)
 

@@ -1,11 +1,13 @@
 """The border between controller and agents: one Protocol, whatever carries it.
 
-A controller *holds* an agent for as long as its `hold` stream exists. When the stream ends, for
-whatever reason, the agent ends its flows, puts every setting back and keeps what it measured until
-`confirm`. Every error, a lost connection included, is an `AgentError` that names the host.
+A controller *holds* an agent for as long as its `hold` stream exists. When the stream ends, the
+agent ends its flows, puts every setting back and keeps what it measured until `confirm`. A stream
+whose connection is cut has not ended: it can be joined again within a lease. Every error, a lost
+connection included, is an `AgentError` that names the host.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from netesto.model import (
@@ -22,6 +24,16 @@ from netesto.model import (
     Ports,
     Setting,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What goes with each call of a holder: the number of the `call`, from 1 in each hold (0: it
+    has none); the lowest number whose result is `pending`; the last event that it has `seen`."""
+
+    call: int = 0
+    pending: int = 0
+    seen: int = 0
 
 
 class Agent(Protocol):
@@ -91,3 +103,20 @@ class Agent(Protocol):
 
     async def shut_down(self) -> None:
         """End the agent, as after a termination signal."""
+
+
+class Connection(Agent, Protocol):
+    """An agent as a controller reaches it, by a connection that may be cut and made again.
+
+    `on_cut` is called with the reason when a cut is noticed, and with "" when the hold was joined
+    again. Calls that are made meanwhile wait for that.
+    """
+
+    on_cut: Callable[[str], None]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the connection of a hold is cut, and is being made again."""
+
+    def give_up(self) -> None:
+        """Join no more: a cut, of now or later, ends the hold with a ConnectionLostError."""

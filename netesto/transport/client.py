@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import grpc
 
 import netesto
-from netesto.errors import AgentError, NetestoError, UsageError
+from netesto.errors import AgentError, ConnectionLostError, NetestoError, UsageError
 from netesto.model import (
     Address,
     Applied,
@@ -28,8 +28,13 @@ from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import addresses, channel, codec, faults, versions
 from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
+from netesto.transport.base import Stamp
+from netesto.transport.holding import Holding, Replies
 from netesto.transport.ssh import Tunnel
 from netesto.transport.tlstunnel import TlsTunnel
+
+# Has what leads to an agent made again; AgentError if it cannot be.
+Reopen: TypeAlias = Callable[[], Awaitable[None]]
 
 Message = TypeVar("Message")
 
@@ -51,16 +56,26 @@ _PIECE_S = 30.0
 # Until the hold is granted: first the agent may have to put back what the last holder changed.
 _HOLD_S = 60.0
 
+# Until a hold is joined again, for each attempt: an agent that was stopped may not answer yet.
+_REJOIN_S = 5.0
+
 
 async def connect(
-    address: str, *, host: str, timeout: float, tls: TlsFiles | None = None
+    address: str,
+    *,
+    host: str,
+    timeout: float,
+    patience_s: float = 0.0,
+    reopen: Reopen | None = None,
+    tls: TlsFiles | None = None,
 ) -> "AgentClient":
     """Reach the agent of `host` at its address (transport.addresses), through a tunnel of its own
     if that is one of ssh, or of TLS with our files `tls`.
 
     Returns when the agent has answered. AgentError at once if none listens there, or after
     `timeout` seconds without an answer, or without a tunnel; UsageError if the address, or one of
-    our files, is invalid.
+    our files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen`
+    is called before each attempt.
     """
     found = addresses.parse(address)
     tunnel: Tunnel | TlsTunnel | None = None
@@ -72,9 +87,11 @@ async def connect(
                 raise UsageError(f"{address}: no certificate", remedy="See `tls` in docs/hosts.md.")
             tunnel = TlsTunnel(found, tls, host=host)
         case _:
-            return await _reached(AgentClient(found, host=host), timeout)
+            plain = AgentClient(found, host=host, patience_s=patience_s, reopen=reopen)
+            return await _reached(plain, timeout)
     await tunnel.open(timeout=timeout)
-    return await _reached(AgentClient(tunnel.local, host=host, tunnel=tunnel), timeout)
+    client = AgentClient(tunnel.local, host=host, tunnel=tunnel, patience_s=patience_s)
+    return await _reached(client, timeout)
 
 
 async def _reached(client: "AgentClient", timeout: float) -> "AgentClient":
@@ -96,14 +113,18 @@ class AgentClient:
         *,
         host: str,
         tunnel: Tunnel | TlsTunnel | None = None,
+        patience_s: float = 0.0,
+        reopen: Reopen | None = None,
     ) -> None:
         self.host = host
+        self._reopen = reopen
+        self._patience_s = patience_s
         self._address = address
         self.tunnel = tunnel
-        target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
-        self._channel = grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS)
-        self._stub: Any = pb_grpc.AgentStub(self._channel)  # type: ignore[no-untyped-call]  # generated code has no types
-        self._token = ""
+        self._channels: list[grpc.aio.Channel] = []
+        self._stub = self._dial(address)
+        self.on_cut: Callable[[str], None] = lambda _: None
+        self._holding = self._new_holding("", "")
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,10 +133,31 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection, which ends the hold, if there is one."""
-        await self._channel.close()
+        """Close the connection. A hold that was not ended before ends with its lease."""
+        for each in self._channels:
+            await each.close()
         if self.tunnel is not None:
             await self.tunnel.close()
+
+    def _dial(self, address: UnixAddress | TcpAddress) -> Any:
+        """What calls the agent at the end of a new connection."""
+        target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
+        # The ones before stay: closing one would cancel the tasks that have calls there.
+        self._channels.append(grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS))
+        return pb_grpc.AgentStub(self._channels[-1])  # type: ignore[no-untyped-call]  # generated code has no types
+
+    async def _open_again(self) -> None:
+        """Make what leads to the agent once more, after a cut. ConnectionLostError if it cannot
+        be made."""
+        try:
+            if self._reopen is not None:
+                await self._reopen()
+            if self.tunnel is not None:
+                await self.tunnel.close()
+                await self.tunnel.open(timeout=_REJOIN_S)
+                self._stub = self._dial(self.tunnel.local)
+        except AgentError as error:
+            raise ConnectionLostError(error.message) from error
 
     async def reach(self, *, timeout: float) -> HostInfo:
         """`info`, with errors that say why no agent answers at the address, or that it is of
@@ -132,7 +174,7 @@ class AgentClient:
                     reason = _cause(error.details() or "")
                 case _:
                     self._raise(error)
-            raise AgentError(
+            raise ConnectionLostError(
                 f"agent unreachable at {self.tunnel.address if self.tunnel else self._address}:"
                 f" {reason}",
                 host=self.host,
@@ -142,25 +184,17 @@ class AgentClient:
         return codec.decode_reply(HostInfo, message, host=self.host)
 
     async def info(self) -> HostInfo:
-        message = await self._call(self._stub.Info, pb.Nothing(), _QUICK_S)
+        message = await self._call("Info", pb.Nothing(), _QUICK_S)
         return codec.decode_reply(HostInfo, message, host=self.host)
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        request = pb.HoldRequest(
-            controller=controller,
-            run=run,
-            protocol=versions.PROTOCOL,
-            version=netesto.__version__,
-        )
-        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
+        self._holding = holding = self._new_holding(controller, run)
         is_ours = False
         try:
-            with self._border():
-                async for reply in _replies(call, first_s=_HOLD_S, next_s=None):
+            async with contextlib.aclosing(holding.events()) as events:
+                async for event in events:
                     is_ours = True
-                    self._token = reply.token
-                    if (event := codec.to_event(reply.event)) is not None:
-                        yield event
+                    yield event
             is_ours = False
         except NetestoError:
             is_ours = False
@@ -168,54 +202,89 @@ class AgentClient:
         finally:
             if is_ours:
                 await self._release()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._holding.is_cut
+
+    def give_up(self) -> None:
+        self._holding.give_up()
+
+    def _new_holding(self, controller: str, run: str) -> Holding:
+        return Holding(
+            lambda token, seen: self._join(controller, run, token, seen),
+            patience_s=self._patience_s,
+            on_cut=self.on_cut,
+        )
+
+    async def _join(self, controller: str, run: str, token: str, seen: int) -> Replies:
+        """The stream of a new hold, or of the one with this token."""
+        if token:
+            await self._open_again()
+        request = pb.HoldRequest(
+            controller=controller,
+            run=run,
+            protocol=versions.PROTOCOL,
+            version=netesto.__version__,
+            token=token,
+            seen=seen,
+        )
+        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
+        first_s = _REJOIN_S if token else _HOLD_S
+        try:
+            with self._border():
+                async for reply in _replies(call, first_s=first_s, next_s=None):
+                    yield reply.token, codec.to_event(reply.event)
+        finally:
             call.cancel()
 
     async def _release(self) -> None:
         """End the hold and wait until all settings are put back, unless the agent is gone."""
+        metadata = self._metadata(Stamp())
         with contextlib.suppress(grpc.aio.AioRpcError):
-            await self._stub.Release(pb.Nothing(), timeout=_WORK_S, metadata=self._metadata())
+            await self._stub.Release(pb.Nothing(), timeout=_WORK_S, metadata=metadata)
 
     async def probe_clock(self) -> ClockReading:
-        message = await self._call(self._stub.ProbeClock, pb.Nothing(), _QUICK_S)
+        message = await self._call("ProbeClock", pb.Nothing(), _QUICK_S)
         return codec.decode_reply(ClockReading, message, host=self.host)
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
         request = pb.ExamineRequest(peers=map(str, peers))
-        message = await self._call(self._stub.Examine, request, _QUICK_S)
+        message = await self._call("Examine", request, _QUICK_S)
         return codec.decode_reply(HostState, message, host=self.host)
 
     async def configure(self, setting: Setting) -> Applied:
-        message = await self._call(self._stub.Configure, codec.from_setting(setting), _WORK_S)
+        message = await self._call("Configure", codec.from_setting(setting), _WORK_S)
         return codec.decode_reply(Applied, message, host=self.host)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         request = pb.StartServersRequest(tests=tests, tools=tools)
-        await self._call(self._stub.StartServers, request, _WORK_S)
+        await self._call("StartServers", request, _WORK_S)
 
     async def take_stats(self, exp: int, order: int) -> None:
         request = pb.TakeStatsRequest(exp=exp, order=order)
-        await self._call(self._stub.TakeStats, request, _WORK_S)
+        await self._call("TakeStats", request, _WORK_S)
 
     async def expect(self, request: GroupRequest) -> Ports:
         message = codec.encode(pb.GroupRequest, request)
-        return codec.decode(Ports, await self._call(self._stub.Expect, message, _WORK_S))
+        return codec.decode(Ports, await self._call("Expect", message, _WORK_S))
 
     async def forget(self, exp: int, group: int) -> None:
-        await self._call(self._stub.Forget, pb.GroupName(exp=exp, group=group), _WORK_S)
+        await self._call("Forget", pb.GroupName(exp=exp, group=group), _WORK_S)
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         message = codec.from_start(request, ports, start_at_s)
-        await self._call(self._stub.Start, message, _WORK_S)
+        await self._call("Start", message, _WORK_S)
 
     async def start_capture(self, request: CaptureRequest) -> None:
         message = codec.encode(pb.CaptureRequest, request)
-        await self._call(self._stub.StartCapture, message, _WORK_S)
+        await self._call("StartCapture", message, _WORK_S)
 
     async def finish(self, exp: int) -> None:
-        await self._call(self._stub.Finish, pb.ExperimentName(exp=exp), _WORK_S)
+        await self._call("Finish", pb.ExperimentName(exp=exp), _WORK_S)
 
     async def files(self, exp: int) -> list[FileEntry]:
-        message = await self._call(self._stub.Files, pb.ExperimentName(exp=exp), _FILES_S)
+        message = await self._call("Files", pb.ExperimentName(exp=exp), _FILES_S)
         return [codec.decode(FileEntry, entry) for entry in message.files]
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
@@ -227,7 +296,7 @@ class AgentClient:
 
     async def _fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         call: grpc.aio.UnaryStreamCall[Any, pb.Piece] = self._stub.Fetch(
-            pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata()
+            pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata(Stamp())
         )
         try:
             with self._border():
@@ -237,28 +306,33 @@ class AgentClient:
             call.cancel()
 
     async def confirm(self, exp: int) -> None:
-        await self._call(self._stub.Confirm, pb.ExperimentName(exp=exp), _FILES_S)
+        await self._call("Confirm", pb.ExperimentName(exp=exp), _FILES_S)
 
     async def abort(self) -> None:
-        await self._call(self._stub.Abort, pb.Nothing(), _WORK_S)
+        await self._call("Abort", pb.Nothing(), _WORK_S)
 
     async def put_back(self) -> list[str]:
-        return list((await self._call(self._stub.PutBack, pb.Nothing(), _WORK_S)).sentences)
+        return list((await self._call("PutBack", pb.Nothing(), _WORK_S)).sentences)
 
     async def shut_down(self) -> None:
-        await self._call(self._stub.ShutDown, pb.Nothing(), _WORK_S)
+        await self._call("ShutDown", pb.Nothing(), _WORK_S)
 
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return ((channel.HOLD_KEY, self._token),)
+    def _metadata(self, stamp: Stamp) -> tuple[tuple[str, str], ...]:
+        numbers = f"{stamp.call} {stamp.pending} {stamp.seen}"
+        return ((channel.HOLD_KEY, self._holding.token), (channel.STAMP_KEY, numbers))
 
     async def _call(
         self,
-        method: Callable[..., Awaitable[Message]],
+        method: str,
         request: object,
         timeout: float,
-    ) -> Message:
-        with self._border():
-            return await method(request, timeout=timeout, metadata=self._metadata())
+    ) -> Any:
+        async def ask(stamp: Stamp) -> Any:
+            with self._border():
+                call: Callable[..., Awaitable[Any]] = getattr(self._stub, method)
+                return await call(request, timeout=timeout, metadata=self._metadata(stamp))
+
+        return await self._holding.call(ask)
 
     @contextlib.contextmanager
     def _border(self) -> Iterator[None]:
@@ -268,7 +342,7 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             self._raise(error)
         except TimeoutError:
-            raise AgentError("no answer in time", host=self.host) from None
+            raise ConnectionLostError("no answer in time", host=self.host) from None
         except grpc.aio.UsageError:
             raise AgentError("the connection was closed", host=self.host) from None
 
@@ -280,6 +354,7 @@ class AgentClient:
             case grpc.StatusCode.UNAVAILABLE:
                 words = self.tunnel.last_words() if self.tunnel is not None else ""
                 message = f"connection lost: {words or _cause(error.details() or '')}"
+                raise ConnectionLostError(message, host=self.host) from None
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 message = "no answer in time"
             case code:

@@ -6,9 +6,15 @@ Texts of an agent name no host: the caller adds the name by which it knows the a
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from netesto.errors import AgentBusyError, AgentError, MissingError, NetestoError
+from netesto.errors import (
+    AgentBusyError,
+    AgentError,
+    HoldEndedError,
+    MissingError,
+    NetestoError,
+)
 
-FaultKind = Literal["agent", "busy", "missing"]
+FaultKind = Literal["agent", "busy", "ended", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,8 @@ def of(error: Exception) -> Fault:
     match error:
         case AgentBusyError():
             return Fault("busy", error.message, error.remedy, error.holder)
+        case HoldEndedError():
+            return Fault("ended", error.message, error.remedy)
         case MissingError():
             return Fault("missing", error.message, error.remedy)
         case NetestoError():
@@ -45,6 +53,8 @@ def throw(fault: Fault, *, host: str) -> NoReturn:
     match fault.kind:
         case "busy":
             raise AgentBusyError(fault.holder, host=host, remedy=fault.remedy)
+        case "ended":
+            raise HoldEndedError(fault.message, host=host, remedy=fault.remedy)
         case "missing":
             raise MissingError(f"{host}: {fault.message}", remedy=fault.remedy)
         case "agent":

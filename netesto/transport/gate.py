@@ -1,56 +1,109 @@
 """Who may act on an agent: one holder at a time, known by the token of its hold.
 
-    free ──hold──► held ──the stream ends──► ending ──all is put back──► free
+    free ──hold──► held ──its connection is cut──► leased ──the lease ends──► ending ──► free
+                    ▲ ◄────────rejoin──────────────┘                          ▲  all is put back
+                    └──────────────────release────────────────────────────────┘
 
-The gate reads the service's stream in a separate task. What the service does when a hold ends
-therefore runs once, to its end, however abruptly the holder went.
+The gate reads the service's stream in a separate task, whether or not a connection carries it to
+the holder. What the service does when a hold ends therefore runs once, to its end, however abruptly
+the holder went. Events are kept until the holder has acknowledged them, and the results of calls
+until it has them: what was asked or reported into a cut is neither lost nor done twice.
 """
 
 import asyncio
 import contextlib
+import logging
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from netesto.errors import AgentBusyError, AgentError
+from netesto.errors import AgentBusyError, AgentError, HoldEndedError
 from netesto.model import Event, HostInfo
-from netesto.transport.base import Agent
+from netesto.transport.base import Agent, Stamp
+
+# One line for each hold and its end, as the server has one for each change and refusal.
+audit = logging.getLogger("netesto.audit")
+
+Answer = TypeVar("Answer")
 
 # With more unread events than these a holder gets no progress; it gets all others.
 _BACKLOG_MAX = 10_000
 
+# How long a hold outlives its connection: a switch that restarts takes less, and nobody else can
+# use the host meanwhile.
+LEASE_S = 30.0
+
 
 @dataclass(slots=True, eq=False)
 class _Hold:
-    """One holder. `events` ends with None when the service has ended the stream."""
+    """One holder.
+
+    connections  the events that each connection of it has to carry yet; None after the last one
+    unseen       events that it has not acknowledged, by their numbers; progress is not kept
+    calls        its calls by number, until it has their results
+    lease        the end of the lease, while no connection is there
+    """
 
     controller: str
+    run: str
     token: str = field(default_factory=lambda: secrets.token_hex(16))
-    events: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
+    connections: set[asyncio.Queue[Event | None]] = field(default_factory=set)
+    unseen: dict[int, Event] = field(default_factory=dict)
+    calls: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     reader: asyncio.Task[None] | None = None
+    lease: asyncio.TimerHandle | None = None
     is_ending: bool = False
+    # Set when all is put back, and at each end of a connection and return of one.
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, event: Event) -> None:
+        is_progress = event.kind == "progress"
+        if not is_progress:
+            self.unseen[event.sequence] = event
+        for queue in self.connections:
+            if not is_progress or queue.qsize() < _BACKLOG_MAX:
+                queue.put_nowait(event)
+
+    def acknowledge(self, stamp: Stamp) -> None:
+        """The holder has these events, and the results of calls before these."""
+        for number in [number for number in self.unseen if number <= stamp.seen]:
+            del self.unseen[number]
+        for number in [number for number in self.calls if number < stamp.pending]:
+            del self.calls[number]
+
+    def note_change(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
 
 class Gate:
     """Guards a service that has the shape of an agent, on behalf of the adapters that carry it."""
 
-    def __init__(self, service: Agent) -> None:
+    def __init__(self, service: Agent, *, lease_s: float = LEASE_S) -> None:
         self.service = service
+        self._lease_s = lease_s
         self._hold: _Hold | None = None
         self._is_closed = False
 
     def check(self, token: str) -> None:
         """AgentError unless `token` is that of the present hold."""
-        hold = self._hold
-        if hold is None:
-            raise AgentError("the hold has ended")
-        if hold.is_ending or not secrets.compare_digest(hold.token.encode(), token.encode()):
-            if not token:
-                raise AgentBusyError(hold.controller)
-            raise AgentError(
-                "the hold has ended" if hold.is_ending else f"now held by {hold.controller}"
-            )
+        self._held(token)
+
+    async def call(self, token: str, stamp: Stamp, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The result of `work`, which the holder asks for. Once begun it goes on to its end, also
+        without the connection that it came by; asked for again, by its number, it is not done
+        again."""
+        hold = self._held(token)
+        hold.acknowledge(stamp)
+        task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call)
+        if task is None:
+            task = asyncio.ensure_future(work())
+            # If its caller has gone, nobody else looks at its error.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            hold.calls[stamp.call] = task
+        return await asyncio.shield(task)
 
     async def info(self) -> HostInfo:
         """The service's answer, and who holds it."""
@@ -60,21 +113,29 @@ class Gate:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[tuple[str, Event], None]:
         """Take the service and yield its events, each with the token of this hold.
 
-        Waits while the changes of the last holder are put back; AgentBusyError if another holds the
-        service. Closing the generator ends the hold and returns when all is put back.
+        Waits while the changes of the last holder are put back, and while nothing is heard of one
+        whose connection is cut; AgentBusyError if another holds the service. The hold outlives the
+        generator by its lease.
         """
-        hold = await self._take(controller)
+        hold = await self._take(controller, run)
         reader = asyncio.create_task(self._read(hold, run), name=f"hold of {controller}")
         reader.add_done_callback(lambda _: self._free(hold))
         hold.reader = reader
-        try:
-            while (event := await hold.events.get()) is not None:
+        with self._connected(hold) as events:
+            async for event in self._events(hold, events):
                 yield hold.token, event
-            if not reader.cancelled():
-                reader.result()  # raises what the service ended the stream with
-        finally:
-            self._end(hold)
-            await asyncio.wait({reader})
+
+    async def rejoin(self, token: str, seen: int) -> AsyncGenerator[tuple[str, Event | None], None]:
+        """Go on with the hold of `token` after a cut: nothing at first, then the events after the
+        one with the number `seen`. HoldEndedError if that hold is over."""
+        hold = self._held(token)
+        hold.acknowledge(Stamp(seen=seen))
+        with self._connected(hold) as events:
+            for event in hold.unseen.values():
+                events.put_nowait(event)
+            yield token, None
+            async for event in self._events(hold, events):
+                yield token, event
 
     async def release(self, token: str) -> None:
         """End the hold of `token`, if it is not over; returns when all is put back."""
@@ -89,28 +150,72 @@ class Gate:
         if self._hold is not None:
             await self._hold.over.wait()
 
+    def _held(self, token: str) -> _Hold:
+        hold = self._hold
+        if hold is None:
+            raise HoldEndedError("the hold has ended")
+        if hold.is_ending or not secrets.compare_digest(hold.token.encode(), token.encode()):
+            if not token:
+                raise AgentBusyError(hold.controller)
+            raise HoldEndedError(
+                "the hold has ended" if hold.is_ending else f"now held by {hold.controller}"
+            )
+        return hold
+
+    @contextlib.contextmanager
+    def _connected(self, hold: _Hold) -> Iterator[asyncio.Queue[Event | None]]:
+        """A connection of the holder while the body runs; without any the lease runs."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        hold.connections.add(events)
+        if hold.lease is not None:
+            hold.lease.cancel()
+            hold.lease = None
+        hold.note_change()
+        try:
+            yield events
+        finally:
+            hold.connections.discard(events)
+            if not hold.connections and not hold.over.is_set():
+                loop = asyncio.get_running_loop()
+                hold.lease = loop.call_later(self._lease_s, self._end, hold)
+                hold.note_change()
+
+    @staticmethod
+    async def _events(
+        hold: _Hold, events: asyncio.Queue[Event | None]
+    ) -> AsyncGenerator[Event, None]:
+        while (event := await events.get()) is not None:
+            yield event
+        if hold.reader is not None and not hold.reader.cancelled():
+            hold.reader.result()  # raises what the service ended the stream with
+
     def _end(self, hold: _Hold) -> None:
         if not hold.is_ending and hold.reader is not None:
             hold.is_ending = True
             hold.reader.cancel()
 
-    async def _take(self, controller: str) -> _Hold:
-        while self._hold is not None:
-            if not self._hold.is_ending:
-                raise AgentBusyError(self._hold.controller)
-            await self._hold.over.wait()
+    async def _take(self, controller: str, run: str) -> _Hold:
+        while (hold := self._hold) is not None:
+            if hold.connections and not hold.is_ending:
+                raise AgentBusyError(hold.controller)
+            changed = hold.changed
+            await changed.wait()
         if self._is_closed:
             raise AgentError("the agent is ending")
-        self._hold = _Hold(controller)
+        self._hold = _Hold(controller, run)
         return self._hold
 
     async def _read(self, hold: _Hold, run: str) -> None:
         async with contextlib.aclosing(self.service.hold(hold.controller, run)) as events:
             async for event in events:
-                if event.kind != "progress" or hold.events.qsize() < _BACKLOG_MAX:
-                    hold.events.put_nowait(event)
+                hold.put(event)
 
     def _free(self, hold: _Hold) -> None:
         self._hold = None
+        audit.info("hold ended", extra={"run": hold.run, "claims": hold.controller})
+        if hold.lease is not None:
+            hold.lease.cancel()
         hold.over.set()
-        hold.events.put_nowait(None)
+        hold.note_change()
+        for events in hold.connections:
+            events.put_nowait(None)

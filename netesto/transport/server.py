@@ -4,6 +4,7 @@
 import contextlib
 import logging
 import os
+import re
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import channel, codec, faults, grpcserver, peers, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.base import Stamp
 from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -31,12 +33,16 @@ audit = logging.getLogger("netesto.audit")
 Answer = TypeVar("Answer")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
+# The numbers of a stamp: call, pending, seen.
+_STAMP = re.compile(r"(\d{1,18}) (\d{1,18}) (\d{1,18})", re.ASCII)
+
 # How long calls may take to end when the server stops; holds have ended by then.
 _STOP_GRACE_S = 2.0
 
 _STATUS = {
     "agent": grpc.StatusCode.FAILED_PRECONDITION,
     "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "ended": grpc.StatusCode.NOT_FOUND,
     "missing": grpc.StatusCode.UNIMPLEMENTED,
 }
 
@@ -157,25 +163,23 @@ class _Servicer(pb_grpc.AgentServicer):
         return codec.encode(pb.HostState, state)
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
-        is_granted = False
-
         async def hold() -> None:
-            nonlocal is_granted
             versions.check("controller", message.protocol, message.version)
-            events = self._gate.hold(message.controller, message.run)
+            events = (
+                self._gate.rejoin(message.token, message.seen)
+                if message.token
+                else self._gate.hold(message.controller, message.run)
+            )
             async with contextlib.aclosing(events):
                 async for token, event in events:
-                    if event.kind == "held":
-                        is_granted = True
+                    if event is None:
+                        self._note(context, "hold joined again")
+                    elif event.kind == "held":
                         self._note(context, "hold", run=message.run, claims=message.controller)
-                    reply = pb.HoldReply(token=token, event=codec.encode(pb.Event, event))
-                    await context.write(reply)
+                    said = None if event is None else codec.encode(pb.Event, event)
+                    await context.write(pb.HoldReply(token=token, event=said))
 
-        try:
-            await self._answer(context, hold)
-        finally:
-            if is_granted:
-                audit.info("hold ended", extra={"run": message.run, "claims": message.controller})
+        await self._answer(context, hold)
 
     async def Release(self, _: pb.Nothing, context: Context) -> pb.Nothing:
         await self._answer(context, lambda: self._gate.release(_token(context)))
@@ -225,13 +229,14 @@ class _Servicer(pb_grpc.AgentServicer):
 
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:
+            self._gate.check(_token(context))
             async with contextlib.aclosing(
                 self._service.fetch(message.exp, tuple(message.paths))
             ) as pieces:
                 async for piece in pieces:
                     await context.write(codec.encode(pb.Piece, piece))
 
-        await self._held(context, fetch)
+        await self._answer(context, fetch)
 
     async def Confirm(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
         return await self._done(context, lambda: self._service.confirm(message.exp))
@@ -253,11 +258,8 @@ class _Servicer(pb_grpc.AgentServicer):
     async def _held(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """The result of `call`, if the holder asks for it."""
 
-        async def checked() -> Answer:
-            self._gate.check(_token(context))
-            return await call()
-
-        return await self._answer(context, checked)
+        token, stamp = _token(context), _stamp(context)
+        return await self._answer(context, lambda: self._gate.call(token, stamp, call))
 
     async def _answer(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """The RPC border: the result of `call`, or its error as a status with a fault."""
@@ -287,4 +289,17 @@ def peer_address(peer: str) -> Address | None:
 
 def _token(context: Context) -> str:
     """The token that the caller sent; "" without one."""
-    return str(dict(context.invocation_metadata() or ()).get(channel.HOLD_KEY, ""))
+    return _metadata(context, channel.HOLD_KEY)
+
+
+def _stamp(context: Context) -> Stamp:
+    """The stamp that the caller sent; one without numbers if it sent none."""
+    match = _STAMP.fullmatch(_metadata(context, channel.STAMP_KEY))
+    if match is None:
+        return Stamp()
+    call, pending, seen = map(int, match.groups())
+    return Stamp(call=call, pending=pending, seen=seen)
+
+
+def _metadata(context: Context, key: str) -> str:
+    return str(dict(context.invocation_metadata() or ()).get(key, ""))

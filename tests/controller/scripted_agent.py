@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,6 +29,7 @@ from netesto.model import (
     InterfaceState,
     Ports,
     Setting,
+    Sysctl,
 )
 from netesto.results.store import Store
 
@@ -42,6 +43,7 @@ class ScriptedAgent:
 
     With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is;
     `frozen`, it answers neither an abort nor what comes after, and never says that it was let go.
+    It `refuses` groups with these words. `gone`, nobody can hold it.
     """
 
     host: str
@@ -58,6 +60,14 @@ class ScriptedAgent:
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
+    on_cut: Callable[[str], None] = lambda _: None
+    is_cut: bool = False
+    is_given_up: bool = False
+    refuses: str = ""
+    gone: bool = False
+
+    def give_up(self) -> None:
+        self.is_given_up = True
 
     async def info(self) -> HostInfo:
         return HostInfo(
@@ -76,6 +86,8 @@ class ScriptedAgent:
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         del run
+        if self.gone:
+            raise AgentError("connection refused", host=self.host)
         if self.holder:
             raise AgentBusyError(self.holder, host=self.host)
         self.holder = controller
@@ -116,6 +128,8 @@ class ScriptedAgent:
         self.calls.append(f"take_stats {exp} {order}")
 
     async def expect(self, request: GroupRequest) -> Ports:
+        if self.refuses:
+            raise AgentError(self.refuses, host=self.host)
         self.calls.append(f"expect {request.exp} {request.group}")
         return Ports(control=(12865,) * request.instances, data=(12900,) * request.instances)
 
@@ -203,6 +217,13 @@ class Watcher:
         self.warnings: list[str] = []
         self.said: list[str] = []
         self.ended: list[tuple[str, str]] = []
+        self.warned = asyncio.Event()
+
+    async def until(self, warning: str) -> None:
+        """Wait until it was told this."""
+        while warning not in self.warnings:
+            self.warned.clear()
+            await self.warned.wait()
 
     def echo(self, text: str) -> None: ...
 
@@ -211,6 +232,7 @@ class Watcher:
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+        self.warned.set()
 
     def experiment_started(self, exp: int, exp_name: str) -> None: ...
 
@@ -263,7 +285,9 @@ def world(folder: Path, **client: object) -> World:
     return World(run, agents, watcher)
 
 
-def do_client(group: int = 1, *, hold: bool = False, **options: object) -> ports.DoClient:
+def do_client(
+    group: int = 1, *, exp: int = 1, hold: bool = False, **options: object
+) -> ports.DoClient:
     """DO_CLIENT from a to b, with `options` of its flow."""
     plain: dict[str, object] = {
         "test": "TCP_STREAM",
@@ -274,7 +298,7 @@ def do_client(group: int = 1, *, hold: bool = False, **options: object) -> ports
         name="DO_CLIENT",
         host="a",
         server="b",
-        exp=1,
+        exp=exp,
         exp_name="x",
         group=group,
         arguments={},
@@ -294,6 +318,19 @@ def do_server(host: str) -> ports.DoServer:
         exp_name="x",
         arguments={},
         place=HERE,
+    )
+
+
+def set_sysctl(name: str, value: str) -> ports.Configure:
+    """SET_SYSCTL at a."""
+    return ports.Configure(
+        name="SET_SYSCTL",
+        host="a",
+        exp=0,
+        exp_name="",
+        arguments={},
+        place=HERE,
+        settings=(Sysctl(name, value),),
     )
 
 

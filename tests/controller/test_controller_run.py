@@ -3,11 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-from scripted_agent import CONTENT, do_client, do_server, get_data, world
+from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
 
 from netesto.controller.run import WARNINGS_MAX
-from netesto.errors import AgentError
 
 
 def statuses(run) -> list[str]:
@@ -59,15 +57,103 @@ def test_a_lost_agent_fails_its_flows_with_the_reason(tmp_path: Path):
     assert asyncio.run(scenario()) == ([reason], [reason])
 
 
-def test_a_lost_agent_is_not_asked_again(tmp_path: Path):
+def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
     async def scenario():
         here = world(tmp_path, dies=True)
         await here.run.carry_out(do_client())
         await here.run.wait_flows(1, None)
         await here.run.carry_out(do_client(group=2))
+        return statuses(here.run), here.run.experiments[1].reasons, here.agents["a"].calls
 
-    with pytest.raises(AgentError, match="a: agent lost: connection lost"):
-        asyncio.run(scenario())
+    reason = "a: agent lost: connection lost"
+    assert asyncio.run(scenario()) == ([reason, reason], [reason], ["start 1 1"])
+
+
+def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "0"))
+        await here.run.carry_out(set_sysctl("net.ipv4.tcp_sack", "0"))
+        await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1"))
+        here.agents["a"].calls.clear()
+        here.agents["a"].events.put_nowait(None)
+        await here.watcher.until("a: its agent is back, and has its settings again")
+        return here.agents["a"].calls
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
+        "configure Sysctl(name='net.ipv4.tcp_sack', value='0')",
+        "configure Sysctl(name='net.ipv4.tcp_ecn', value='1')",
+    ]
+
+
+def test_after_a_lost_agent_is_back_the_next_experiment_goes_well(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, dies=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        here.agents["a"].dies = False
+        await here.run.carry_out(do_client(exp=2))
+        await here.run.wait_flows(2, None)
+        return [here.run.experiments[exp].status for exp in (1, 2)]
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["failed", "ok"]
+
+
+def test_what_a_lost_agent_had_written_is_fetched_when_it_is_back(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, dies=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.fetch_rest(here.run.experiments[1])
+        return sorted(here.run.experiments[1].files)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
+
+
+def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        here.agents["b"].events.put_nowait(None)
+        await here.run.wait_flows(1, None)
+        await here.run.fetch_rest(here.run.experiments[1])
+        return here.agents["a"].calls
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
+        "start 1 1",
+        "abort",
+        "finish 1",
+        "confirm 1",
+    ]
+
+
+def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["b"].refuses = "No space left on device"
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        return statuses(here.run), here.run.experiments[1].reasons
+
+    assert asyncio.run(scenario()) == (
+        ["b: No space left on device"],
+        ["b: No space left on device (asked at a.nts:1:1)"],
+    )
+
+
+def test_after_an_abort_a_lost_agent_is_not_waited_for(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        here.agents["a"].gone = True
+        here.agents["a"].events.put_nowait(None)
+        await here.watcher.until("a: agent lost: connection lost")
+        await here.run.abort()
+        await here.run.fetch_rest(here.run.experiments[1])
+        return here.run.experiments[1].reasons, here.agents["a"].is_given_up
+
+    reason = "a: agent lost: connection lost"
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ([reason], True)
 
 
 def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):

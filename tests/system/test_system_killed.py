@@ -313,7 +313,7 @@ def maimed(
     with place_on(request.param, tmp_path_factory) as place:
         status = place.netesto(killing_agent(place, "client2", "flow bbr client2→server1"))
         statuses = place.statuses
-        kept = [path.name for path in place.out.glob("runs/*/client2/**/client2.snmp")]
+        kept = [path.name for path in place.out.glob("*/0/client2.snmp")]
         left = [*place.temporary.iterdir(), *sockets(place)]
         following = place.netesto(place.words(NEXT_SCRIPT))
         yield Maimed(status, statuses, kept, left, following, place.statuses)

@@ -1,10 +1,12 @@
 """The in-process twin of the wire: the same holds, tokens and errors, without bytes."""
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
+from netesto.errors import ConnectionLostError, NetestoError
 from netesto.model import (
     Address,
     Applied,
@@ -20,7 +22,9 @@ from netesto.model import (
     Setting,
 )
 from netesto.transport import faults
+from netesto.transport.base import Stamp
 from netesto.transport.gate import Gate
+from netesto.transport.holding import Holding, Replies
 
 log = logging.getLogger(__name__)
 
@@ -28,23 +32,78 @@ Answer = TypeVar("Answer")
 
 
 class MemoryAgent:
-    """An agent in this process, behind `gate`. Agents that share a gate share the service."""
+    """An agent in this process, behind `gate`. Agents that share a gate share the service.
 
-    def __init__(self, gate: Gate, *, host: str) -> None:
+    Between `cut` and `mend` nothing reaches it, and nothing of it reaches us.
+    """
+
+    def __init__(self, gate: Gate, *, host: str, patience_s: float = 0.0) -> None:
         self.host = host
         self._gate = gate
         self._service = gate.service
-        self._token = ""
+        self._patience_s = patience_s
+        self._holding = self._new_holding("", "")
+        self._cut = asyncio.Event()
+
+    def give_up(self) -> None:
+        self._holding.give_up()
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def mend(self) -> None:
+        self._cut = asyncio.Event()
 
     async def info(self) -> HostInfo:
         with self._border():
             return await self._gate.info()
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        with self._border():
-            async with contextlib.aclosing(self._gate.hold(controller, run)) as events:
-                async for self._token, event in events:
+        self._holding = holding = self._new_holding(controller, run)
+        is_ours = False
+        try:
+            async with contextlib.aclosing(holding.events()) as events:
+                async for event in events:
+                    is_ours = True
                     yield event
+            is_ours = False
+        except NetestoError:
+            is_ours = False
+            raise
+        finally:
+            if is_ours and not self._cut.is_set():
+                await self._gate.release(holding.token)
+
+    def _new_holding(self, controller: str, run: str) -> Holding:
+        return Holding(
+            lambda token, seen: self._join(controller, run, token, seen),
+            patience_s=self._patience_s,
+        )
+
+    async def _join(self, controller: str, run: str, token: str, seen: int) -> Replies:
+        gate = self._gate
+        with self._border():
+            replies = gate.rejoin(token, seen) if token else gate.hold(controller, run)
+            async with contextlib.aclosing(replies) as events:
+                while True:
+                    reply = await self._through(anext(events, None))
+                    if reply is None:
+                        return
+                    yield reply
+
+    async def _through(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """The result of a call, unless the connection is cut before it has arrived."""
+        asked = asyncio.ensure_future(call)
+        cut = asyncio.ensure_future(self._cut.wait())
+        try:
+            await asyncio.wait({asked, cut}, return_when=asyncio.FIRST_COMPLETED)
+            if self._cut.is_set():
+                raise ConnectionLostError("connection lost: cut", host=self.host)
+            return asked.result()
+        finally:
+            for task in (asked, cut):
+                task.cancel()
+            await asyncio.wait({asked, cut})
 
     async def probe_clock(self) -> ClockReading:
         with self._border():
@@ -83,7 +142,7 @@ class MemoryAgent:
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         with self._border():
-            self._gate.check(self._token)
+            self._gate.check(self._holding.token)
             async with contextlib.aclosing(self._service.fetch(exp, paths)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -101,14 +160,18 @@ class MemoryAgent:
         await self._held(self._service.shut_down)
 
     async def _held(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        with self._border():
-            self._gate.check(self._token)
-            return await call()
+        async def ask(stamp: Stamp) -> Answer:
+            with self._border():
+                return await self._through(self._gate.call(self._holding.token, stamp, call))
+
+        return await self._holding.call(ask)
 
     @contextlib.contextmanager
     def _border(self) -> Iterator[None]:
         try:
             yield
+        except ConnectionLostError:
+            raise
         except Exception as error:  # this is the RPC border
             if not faults.is_foreseen(error):
                 log.exception("call failed", extra={"host": self.host})

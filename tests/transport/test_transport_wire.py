@@ -17,9 +17,9 @@ from netesto.transport.server import AgentServer, peer_address
 DEADLINE_S = 20
 
 
-def server_at(address: str, service: RecordingService | None = None):
+def server_at(address: str, service: RecordingService | None = None, *, lease_s: float = 30.0):
     """A server that is not started yet, and the address it got."""
-    server = AgentServer(Gate(service or RecordingService()))
+    server = AgentServer(Gate(service or RecordingService(), lease_s=lease_s))
     return server, server.listen(plain(address))
 
 
@@ -74,9 +74,9 @@ async def test_call_after_the_agent_is_gone_names_the_host(tmp_path: Path):
             await agent.info()
 
 
-async def test_closed_connection_ends_the_hold(tmp_path: Path):
+async def test_closed_connection_ends_the_hold_with_its_lease(tmp_path: Path):
     service = RecordingService()
-    server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
+    server, address = server_at(f"unix:{tmp_path}/agent.sock", service, lease_s=0.1)
     await server.start()
     agent = await connect(str(address), host="h1", timeout=DEADLINE_S)
     events = agent.hold("ann", "1")

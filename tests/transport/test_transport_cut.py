@@ -1,0 +1,214 @@
+"""A hold outlives its connection: over a cut nothing is lost, and nothing is done twice."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from cuttable_wires import CuttableWire, in_memory, over_sockets
+from recording_service import HELD, PORTS, REQUEST, RecordingService
+
+from netesto.errors import AgentBusyError, ConnectionLostError, HoldEndedError
+from netesto.model import Event, Ports
+from netesto.transport.base import Stamp
+from netesto.transport.gate import Gate
+
+# These are settled by events; the deadline only keeps a broken test from hanging.
+DEADLINE_S = 30
+
+
+@pytest.fixture(params=[in_memory, over_sockets], ids=["memory", "unix"])
+def wire(request: pytest.FixtureRequest) -> CuttableWire:
+    return request.param
+
+
+def event(number: int, kind: str = "started") -> Event:
+    return Event(sequence=number, time_s=100.0 + number, kind=kind, exp=1, group=1)  # type: ignore[arg-type]
+
+
+async def test_events_go_on_after_a_cut(wire: CuttableWire, tmp_path: Path):
+    service = RecordingService()
+    async with (
+        wire(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        got = [await anext(events)]
+        there.wire.cut()
+        there.wire.mend()
+        service.events.put_nowait(event(2))
+        got.append(await asyncio.wait_for(anext(events), DEADLINE_S))
+    assert (got, service.asked) == ([HELD, event(2)], [("hold", "ann", "run"), "put back"])
+
+
+async def test_an_event_of_the_cut_comes_after_it(wire: CuttableWire, tmp_path: Path):
+    service = RecordingService()
+    async with (
+        wire(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        there.wire.cut()
+        service.events.put_nowait(event(2))
+        coming = asyncio.ensure_future(anext(events))
+        done, _ = await asyncio.wait({coming}, timeout=0.1)
+        there.wire.mend()
+        assert (done, await asyncio.wait_for(coming, DEADLINE_S)) == (set(), event(2))
+
+
+async def test_progress_of_the_cut_is_left_out(wire: CuttableWire, tmp_path: Path):
+    service = RecordingService()
+    async with (
+        wire(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        there.wire.cut()
+        coming = asyncio.ensure_future(anext(events))
+        await asyncio.wait({coming}, timeout=0.1)
+        service.events.put_nowait(event(2, "progress"))
+        service.events.put_nowait(event(3))
+        await asyncio.sleep(0)
+        there.wire.mend()
+        assert await asyncio.wait_for(coming, DEADLINE_S) == event(3)
+
+
+class Slow(RecordingService):
+    """Answers `expect` when it may."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.asked_to_expect = asyncio.Event()
+        self.may = asyncio.Event()
+
+    async def expect(self, request) -> Ports:
+        self.asked_to_expect.set()
+        await self.may.wait()
+        return await super().expect(request)
+
+
+async def test_a_call_into_the_cut_is_answered_after_it_and_carried_out_once(
+    wire: CuttableWire, tmp_path: Path
+):
+    service = Slow()
+    async with (
+        wire(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        reading = asyncio.ensure_future(anext(events))
+        expecting = asyncio.ensure_future(there.agent.expect(REQUEST))
+        await asyncio.wait_for(service.asked_to_expect.wait(), DEADLINE_S)
+        there.wire.cut()
+        await asyncio.wait({expecting}, timeout=0.1)
+        service.may.set()
+        there.wire.mend()
+        ports = await asyncio.wait_for(expecting, DEADLINE_S)
+        reading.cancel()
+        await asyncio.wait({reading})
+    asked = [each for each in service.asked if each == ("expect", REQUEST)]
+    assert (ports, asked) == (PORTS, [("expect", REQUEST)])
+
+
+async def test_a_call_made_during_the_cut_waits_for_its_end(wire: CuttableWire, tmp_path: Path):
+    service = RecordingService()
+    async with (
+        wire(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        reading = asyncio.ensure_future(anext(events))
+        there.wire.cut()
+        finishing = asyncio.ensure_future(there.agent.finish(3))
+        done, _ = await asyncio.wait({finishing}, timeout=0.3)
+        there.wire.mend()
+        await asyncio.wait_for(finishing, DEADLINE_S)
+        reading.cancel()
+        await asyncio.wait({reading})
+    assert (done, service.asked[1]) == (set(), ("finish", 3))
+
+
+async def test_the_lease_ends_a_hold_that_is_not_joined_again(wire: CuttableWire, tmp_path: Path):
+    service = RecordingService()
+    async with (
+        wire(service, tmp_path, lease_s=0.05) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        coming = asyncio.ensure_future(anext(events))
+        there.wire.cut()
+        await asyncio.wait_for(service.is_ending.wait(), DEADLINE_S)
+        there.wire.mend()
+        with pytest.raises(HoldEndedError, match=r"^h1: the hold has ended"):
+            await asyncio.wait_for(coming, DEADLINE_S)
+
+
+async def test_a_cut_is_an_error_when_the_patience_ends(wire: CuttableWire, tmp_path: Path):
+    async with (
+        wire(RecordingService(), tmp_path, patience_s=0.3) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        there.wire.cut()
+        with pytest.raises(ConnectionLostError, match=r"^h1: connection lost: "):
+            await asyncio.wait_for(anext(events), DEADLINE_S)
+
+
+async def test_a_hold_that_is_given_up_does_not_wait_for_the_end_of_a_cut(
+    wire: CuttableWire, tmp_path: Path
+):
+    async with wire(RecordingService(), tmp_path, patience_s=3600.0) as there:
+        events = there.agent.hold("ann", "run")
+        await anext(events)
+        there.wire.cut()
+        coming = asyncio.ensure_future(anext(events))
+        finishing = asyncio.ensure_future(there.agent.finish(3))
+        await asyncio.wait({coming, finishing}, timeout=0.3)
+        there.agent.give_up()
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(coming, finishing, return_exceptions=True), DEADLINE_S
+        )
+    assert [type(each) for each in outcomes] == [ConnectionLostError, ConnectionLostError]
+
+
+async def test_another_controller_waits_while_nothing_is_heard_of_the_holder():
+    gate = Gate(RecordingService(), lease_s=0.1)
+    first = gate.hold("ann", "1")
+    await anext(first)
+    await first.aclose()
+    _, begun = await asyncio.wait_for(anext(gate.hold("bob", "2")), DEADLINE_S)
+    assert (begun, (await gate.info()).holder) == (HELD, "bob")
+
+
+async def test_another_controller_is_refused_when_the_holder_is_back():
+    gate = Gate(RecordingService())
+    first = gate.hold("ann", "1")
+    token, _ = await anext(first)
+    await first.aclose()
+    waiting = asyncio.ensure_future(anext(gate.hold("bob", "2")))
+    await asyncio.wait({waiting}, timeout=0.05)
+    again = gate.rejoin(token, 1)
+    assert await anext(again) == (token, None)
+    with pytest.raises(AgentBusyError, match="in use by ann"):
+        await asyncio.wait_for(waiting, DEADLINE_S)
+    await gate.release(token)
+
+
+async def test_results_are_kept_until_the_holder_has_them():
+    service = RecordingService()
+    gate = Gate(service)
+    holding = gate.hold("ann", "1")
+    token, _ = await anext(holding)
+
+    async def work() -> str:
+        service.asked.append("work")
+        return "done"
+
+    answers = [
+        await gate.call(token, Stamp(call=1, pending=1), work),
+        await gate.call(token, Stamp(call=1, pending=1), work),
+        await gate.call(token, Stamp(call=2, pending=2), work),
+        await gate.call(token, Stamp(call=1, pending=1), work),
+    ]
+    worked = service.asked.count("work")
+    await gate.release(token)
+    assert (answers, worked) == (["done"] * 4, 3)
