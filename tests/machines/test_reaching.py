@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -73,22 +74,6 @@ def test_host_names_are_enough_to_reach_agents(agents):
     assert check(agents, "h1,h2") == (0, ["h1", "h2"], {})
 
 
-def test_ssh_config_says_what_a_name_means(agents):
-    config = "Host lab1\nHostName h1\nUser root\n"
-    with written(agents.controller, f"/home/{USER}/.ssh/config", config, user=USER):
-        assert check(agents, "lab1", user=USER) == (0, ["lab1"], {})
-
-
-def test_an_agent_is_reached_through_a_jump_host(agents):
-    with written(agents.controller, "/root/.ssh/config", "Host h2\nProxyJump h1\n"):
-        assert check(agents, "h2") == (0, ["h2"], {})
-
-
-def test_an_agent_is_reached_over_ipv6(agents):
-    address = agents["h1"].address6()
-    assert check(agents, f"root@[{address}]") == (0, [str(address)], {})
-
-
 def test_a_run_goes_from_two_names_to_a_page(agents):
     """Its flows are between the test interfaces of the agents."""
     controller = agents.controller
@@ -116,6 +101,12 @@ Host changed
 Host behind
     HostName h1
     ProxyJump nowhere
+Host jumped
+    HostName h2
+    ProxyJump h1
+Host named
+    HostName h1
+    User root
 """
 
 NAME_THE_USER = (
@@ -186,12 +177,24 @@ UNREACHABLE = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """What one `hosts check` tells of many hosts, and what is left of it on the controller: files
+    in /tmp, processes of ssh."""
+
+    status: int
+    reached: list[str]
+    told: dict[str, tuple[str, str]]
+    left: tuple[str, str]
+
+
 @pytest.fixture(scope="module")
-def failures(agents):
-    """What one `hosts check` tells of hosts that cannot be reached, each for another reason, and of
-    one that can."""
+def visited(agents):
+    """Hosts that cannot be reached, each for another reason, and some that can."""
     controller, h1 = agents.controller, agents["h1"]
-    hosts = {name: address for name, (address, _, _) in UNREACHABLE.items()} | {"h2": "ssh://h2"}
+    hosts = {name: address for name, (address, _, _) in UNREACHABLE.items()}
+    hosts |= {name: f"ssh://{name}" for name in ("h2", "named", "jumped")}
+    hosts["six"] = f"ssh://root@[{h1.address6()}]"
     tables = "".join(f'[{name}]\nagent = "{address}"\n' for name, address in hosts.items())
     known = dict(
         line.split(",", 1) for line in controller.read("/etc/ssh/ssh_known_hosts").splitlines()
@@ -204,26 +207,39 @@ def failures(agents):
     listens = [*("ss", "-H", "-l", "-t", "-n"), "sport = :2222"]
     assert process.wait_until(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
     with (
-        written(controller, "/root/failing.toml", tables),
+        written(controller, "/root/hosts.toml", tables),
         written(controller, "/root/.ssh/config", CONFIG),
         written(controller, "/root/changed", changed),
     ):
-        found = check(agents, "failing.toml")
-    yield found
+        found = check(agents, "hosts.toml")
+    processes = controller.run(["pgrep", "-x", "ssh"], check=False).stdout
+    left = controller.run(["ls", "-A", "/tmp"]).stdout, processes
     process.end(server)
     h1.run(["rm", "/run/deaf"])
+    return Visited(*found, left)
 
 
 @pytest.mark.parametrize("name", UNREACHABLE)
-def test_why_an_agent_cannot_be_reached_is_told_with_the_remedy(failures, name):
+def test_why_an_agent_cannot_be_reached_is_told_with_the_remedy(visited, name):
     address, cause, remedy = UNREACHABLE[name]
-    _, _, told = failures
-    assert told[name] == (f"agent unreachable at {address}: {cause}", remedy)
+    assert visited.told[name] == (f"agent unreachable at {address}: {cause}", remedy)
 
 
-def test_hosts_that_cannot_be_reached_make_status_3_and_hide_no_other(failures):
-    status, reached, told = failures
-    assert (status, reached, told.keys()) == (3, ["h2"], UNREACHABLE.keys())
+def test_hosts_that_cannot_be_reached_make_status_3_and_hide_no_other(visited):
+    assert (visited.status, visited.told.keys(), "h2" in visited.reached) == (
+        3,
+        UNREACHABLE.keys(),
+        True,
+    )
+
+
+@pytest.mark.parametrize("name", ["named", "jumped", "six"])
+def test_names_of_ssh_config_jump_hosts_and_ipv6_are_what_they_are_to_ssh(visited, name):
+    assert name in visited.reached
+
+
+def test_tunnels_leave_nothing(visited):
+    assert visited.left == ("", "")
 
 
 def test_another_user_of_a_host_cannot_open_its_agent(agents):
@@ -312,12 +328,6 @@ def test_ssh_ends_with_a_controller_that_is_killed_and_its_folder_with_the_next(
     check(agents, "h1")
     left.append(agents.controller.exists(folder))
     assert (is_there, is_gone, left) == (1, True, [True, False])
-
-
-def test_a_tunnel_leaves_nothing(agents):
-    check(agents, "h1")
-    left = agents.controller.run(["ls", "-A", "/tmp"]).stdout
-    assert (left, agents.controller.run(["pgrep", "-x", "ssh"], check=False).stdout) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""What ssh says, and what it means; real ssh is in tests/machines."""
+
+import pytest
+
+from netesto.errors import AgentError
+from netesto.transport.addresses import SshAddress
+from netesto.transport.ssh import Tunnel, argv, explained
+
+H1 = SshAddress("h1")
+
+CHANGED = """\
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+Offending ED25519 key in /root/.ssh/known_hosts:1
+Host key verification failed.
+"""
+
+# What the jump host says first is the cause.
+BEHIND = """\
+channel 0: open failed: connect failed: Name or service not known
+stdio forwarding failed
+Connection closed by UNKNOWN port 65535
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (CHANGED, "its host key has changed"),
+        ("Host key verification failed.\r\n", "its host key is unknown"),
+        (
+            "ssh: connect to host h1 port 22: No route to host\n",
+            "connect to host h1 port 22: No route to host",
+        ),
+        (BEHIND, "channel 0: open failed: connect failed: Name or service not known"),
+        ("Welcome\nTimeout, server h1 not responding.\r\n", "Timeout, server h1 not responding."),
+        (
+            "root@h1: Permission denied (publickey,password).\r\n",
+            "root@h1: Permission denied (publickey,password).",
+        ),
+        ("", "ssh ended"),
+    ],
+)
+def test_the_cause_is_found_in_what_ssh_said(said, cause):
+    assert explained(said, H1)[0] == cause
+
+
+def test_a_changed_key_of_a_port_is_forgotten_by_its_name_in_known_hosts():
+    _, remedy = explained(CHANGED, SshAddress("h1", port=2222))
+    assert remedy.endswith("ssh-keygen -R '[h1]:2222'")
+
+
+def test_a_host_stands_behind_all_options():
+    words = argv(SshAddress("2001:db8::1", "ann", 2222), "true")
+    assert words[-7:] == ["-p", "2222", "-l", "ann", "--", "2001:db8::1", "true"]
+
+
+async def test_ssh_that_is_not_installed_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AgentError) as caught:
+        await Tunnel(H1, host="h1").open(timeout=1)
+    assert str(caught.value) == (
+        "h1: agent unreachable at ssh://h1: ssh is not installed here\n"
+        "Install it: apt install openssh-client"
+    )
+
+
+async def test_ssh_that_never_connects_is_given_up(tmp_path, monkeypatch):
+    """A stand-in that connects to nothing, as to a host that drops all packets."""
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(AgentError) as caught:
+        await Tunnel(H1, host="h1").open(timeout=0.2)
+    assert str(caught.value) == (
+        "h1: agent unreachable at ssh://h1: no answer within 0.2 s\n"
+        "This must work, and ask nothing: ssh h1 true"
+    )
