@@ -211,12 +211,12 @@ def visited(agents):
         written(controller, "/root/.ssh/config", CONFIG),
         written(controller, "/root/changed", changed),
     ):
-        found = check(agents, "hosts.toml")
+        status, reached, told = check(agents, "hosts.toml")
     processes = controller.run(["pgrep", "-x", "ssh"], check=False).stdout
     left = controller.run(["ls", "-A", "/tmp"]).stdout, processes
     process.end(server)
     h1.run(["rm", "/run/deaf"])
-    return Visited(*found, left)
+    return Visited(status, reached, told, left)
 
 
 @pytest.mark.parametrize("name", UNREACHABLE)
