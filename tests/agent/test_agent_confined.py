@@ -1,0 +1,61 @@
+"""The systemd unit lets an agent do its work, and little else."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from agent_daemons import StartDaemon
+from agent_values import request
+
+from netesto import process
+from netesto.model import CaptureRequest, Qdisc, Sysctl
+
+UNIT = Path(__file__).resolve().parents[2] / "remote" / "netesto-agent.service"
+
+TIMEOUT_S = 30
+
+
+def of_unit(key: str) -> list[str]:
+    (value,) = re.findall(rf"^{key}=(.*)$", UNIT.read_text(), re.MULTILINE)
+    return str(value).split()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_exposure_of_the_unit_is_low():
+    argv = ["systemd-analyze", "security", "--offline=yes", "--threshold=40", str(UNIT)]
+    finished = process.run(argv, timeout=TIMEOUT_S, check=False)
+    assert finished.status == 0, finished.stdout
+
+
+def test_stopping_the_unit_leaves_the_records_of_labs():
+    assert of_unit("RuntimeDirectoryPreserve") == ["yes"]
+
+
+@pytest.mark.lab
+@pytest.mark.usefixtures("netperf")
+async def test_agent_works_with_the_capabilities_of_the_unit(start_daemon: StartDaemon):
+    names = [name.removeprefix("CAP_").lower() for name in of_unit("CapabilityBoundingSet")]
+    bounds = ",".join(["-all", *(f"+{name}" for name in names)])
+    confined = ["setpriv", f"--bounding-set={bounds}", "--inh-caps=-all", "--no-new-privs"]
+    # With nothing but 127.0.0.1, netperf's getaddrinfo finds no address (AI_ADDRCONFIG).
+    up = ["sh", "-c", 'ip link set lo up && ip addr add 10.9.9.9/32 dev lo && exec "$@"', "sh"]
+    daemon = start_daemon("a", prefix=("unshare", "--net", *up, *confined))
+    async with daemon.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        await a.configure(Qdisc("pfifo", ("limit", "1000"), "", "lo"))
+        asked = request(stats=True, congestion_control="cubic")
+        await a.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5, snap_bytes=99))
+        ports = await a.expect(asked)
+        await a.start(asked, ports, None)
+        events = []
+        async for event in a.events:
+            events.append((event.kind, event.text))
+            if event.kind == "complete":
+                break
+        await a.forget(1, 1)
+        await a.finish(1)
+        sizes = {entry.path: entry.size for entry in await a.files(1)}
+        left = await a.put_back()
+    assert [each for each in events if each[0] in ("warning", "failed")] == []
+    assert (left, min(sizes["capture.1.pcap"], sizes["ping.1.out"]) > 100) == ([], True)
