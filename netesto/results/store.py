@@ -163,19 +163,24 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """Move in what the results folder `other` on the same disk holds, to which no run writes
         any more: its experiments, their rows, which are returned, and its finished SWEEP cells.
 
-        What was moved before is no longer there; so it can be called again after a crash.
+        A call that was cut off is completed by the next: what was moved is no longer there, and
+        what was added is not added again.
         """
         rows = csvfile.read(other / TABLE)
-        taken = {str(exp) for exp in experiments(other)}
-        for exp in sorted(taken, key=int):
-            self._move_in(other / exp, self.whole(int(exp)))
+        moved = experiments(other)
+        for exp in moved:
+            self._move_in(other / str(exp), self.whole(exp))
         for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
             self._move_in(partial, self.folder / partial.name)
-        new = [row for row in rows if row["exp"].partition(".")[0] in taken]
+        own_rows, own_cells = set[str](), set[str]()
+        if {row["exp"].partition(".")[0] for row in rows} - set(map(str, moved)):
+            own_rows = {row["exp"] for row in csvfile.read(self.folder / TABLE)}
+            own_cells = set(_lines(self.folder / _CELLS))
+        new = [row for row in rows if row["exp"] not in own_rows]
         self.append(new)
-        cells = other / _CELLS
-        if taken and cells.is_file():
-            durable.append(self.folder / _CELLS, cells.read_text(encoding="utf-8"))
+        cells = [line for line in _lines(other / _CELLS) if line not in own_cells]
+        if cells:
+            durable.append(self.folder / _CELLS, "".join(f"{line}\n" for line in cells))
         return new
 
     def _move_in(self, source: Path, target: Path) -> None:
@@ -342,17 +347,21 @@ def _cell_key(script: str, cell: object) -> str:
     return json.dumps([script, cell], sort_keys=True)
 
 
+def _lines(path: Path) -> list[str]:
+    """The lines of a file; none if there is no file."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
+
+
 def _read_cells(path: Path) -> dict[str, FinishedCell]:
     """The finished cells by their hash, and by script and factors; of several lines about a cell
     the last one holds. An invalid line, or one that a power cut truncated, is ignored."""
     found: dict[str, FinishedCell] = {}
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return found
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
-    for line in lines:
+    for line in _lines(path):
         try:
             entry = json.loads(line)
             cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))

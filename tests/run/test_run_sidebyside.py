@@ -255,6 +255,26 @@ def test_a_later_run_takes_over_what_a_killed_one_had(store):
     )
 
 
+CELL = '{"cell": {"ca": "reno"}, "experiments": [1], "hash": "ab", "script": "s"}\n'
+
+
+@pytest.mark.parametrize(
+    ("table", "cells"),
+    [("", ""), ("exp,status\n1.0,ok\n", ""), ("exp,status\n1.0,ok\n", CELL)],
+    ids=["before its rows", "before its cell", "before its folder was removed"],
+)
+def test_taking_over_that_was_cut_off_is_completed(store, table, cells):
+    part = leave(store, "0", 1)
+    (part / "cells.jsonl").write_text(CELL)
+    (part / "1").rename(store.folder / "1")
+    for name, text in (("exp.csv", table), ("cells.jsonl", cells)):
+        if text:
+            (store.folder / name).write_text(text)
+    list(partfolders.take_over_left(store))
+    texts = [(store.folder / name).read_text() for name in ("exp.csv", "cells.jsonl")]
+    assert (texts, part.exists()) == (["exp,status\n1.0,ok\n", CELL], False)
+
+
 def test_parts_that_still_write_are_left_alone(store):
     part = leave(store, "0", 1)
     with partfolders.held(part.parent):

@@ -1,6 +1,7 @@
 """Cells of a SWEEP side by side, each in a guest of its own, in simulated time."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -28,10 +29,10 @@ TIMEOUT_S = 400
 WORDS = ("run", "--plain", "--ground", "sim", "--seed", "7", "--out", "out")
 
 
-def run_sweep(folder: Path, *options: str) -> Outcome:
+def run_sweep(folder: Path, *words: str) -> Outcome:
     kernel_or_reason("sim")
     (folder / "script.nts").write_text(SWEEP)
-    done = netesto(folder, *WORDS, *options, "script.nts", timeout=TIMEOUT_S)
+    done = netesto(folder, *words, timeout=TIMEOUT_S)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
@@ -41,13 +42,33 @@ def run_record(outcome: Outcome) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run_sweep(tmp_path_factory.mktemp("one"), "--jobs", "1")
+def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run_sweep(tmp_path_factory.mktemp("two"), *WORDS, "--jobs", "2", "script.nts")
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A run of the script's plan, one guest after another, that was killed after its first
+    experiment, and taken up again. `left`: processes of the first that did not end with it."""
+
+    left: list[psutil.Process]
+    outcome: Outcome
 
 
 @pytest.fixture(scope="module")
-def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run_sweep(tmp_path_factory.mktemp("two"), "--jobs", "2")
+def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
+    kernel_or_reason("sim")
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "script.nts").write_text(SWEEP)
+    netesto(folder, "plan", "--seed", "7", "-o", "plan.json", "script.nts")
+    words = ("run", "--plain", "--ground", "sim", "--out", "out", "--jobs", "1", "plan.json")
+    with process.background(command(*words), stdout=folder / "log", cwd=folder) as child:
+        assert process.wait_until((folder / "out" / "1").is_dir, timeout=TIMEOUT_S)
+        theirs = psutil.Process(child.pid).children(recursive=True)
+        child.kill()
+        psutil.wait_procs(theirs, timeout=60)
+    left = [each for each in theirs if each.is_running()]
+    return TakenUp(left, run_sweep(folder, *words, "--resume"))
 
 
 def test_every_cell_has_its_row(side_by_side: Outcome):
@@ -58,20 +79,16 @@ def test_every_cell_has_its_row(side_by_side: Outcome):
     )
 
 
-def test_results_do_not_change_with_the_number_of_guests(
-    one_by_one: Outcome, side_by_side: Outcome
+def test_results_do_not_change_with_the_number_of_guests_nor_if_a_plan_is_run_and_taken_up(
+    taken_up: TakenUp, side_by_side: Outcome
 ):
-    first, second = (run.out / "exp.csv" for run in (one_by_one, side_by_side))
-    assert first.read_bytes() == second.read_bytes()
+    assert taken_up.outcome.status == 0
+    assert unnumbered(taken_up.outcome) == unnumbered(side_by_side)
 
 
-def test_a_plan_gives_what_its_script_gives(one_by_one: Outcome, tmp_path: Path):
-    script = str(one_by_one.out.parent / "script.nts")
-    netesto(tmp_path, "plan", "--seed", "7", "-o", "plan.json", script)
-    words = ("run", "--plain", "--ground", "sim", "--out", "out", "plan.json")
-    done = netesto(tmp_path, *words, timeout=TIMEOUT_S)
-    first, second = (folder / "exp.csv" for folder in (one_by_one.out, tmp_path / "out"))
-    assert (done.status, second.read_bytes()) == (0, first.read_bytes())
+def unnumbered(run: Outcome) -> list[dict[str, str]]:
+    """The rows of exp.csv without the numbers of experiments: each run takes new ones."""
+    return [row | {"exp": "", "expNumber": ""} for row in run.rows]
 
 
 def test_what_the_script_prints_comes_once_and_in_order(side_by_side: Outcome):
@@ -99,24 +116,11 @@ def test_finished_cells_are_not_run_again(side_by_side: Outcome):
     assert (again.status, len(side_by_side.rows)) == (0, 4)
 
 
-def test_what_a_killed_run_had_measured_is_there_for_the_next(tmp_path: Path):
-    kernel_or_reason("sim")
-    (tmp_path / "script.nts").write_text(SWEEP)
-    argv = command(*WORDS, "--jobs", "1", "script.nts")
-    with process.background(argv, stdout=tmp_path / "log", cwd=tmp_path) as child:
-        assert process.wait_until((tmp_path / "out" / "1").is_dir, timeout=TIMEOUT_S)
-        theirs = psutil.Process(child.pid).children(recursive=True)
-        child.kill()
-        psutil.wait_procs(theirs, timeout=60)
-    left = [each for each in theirs if each.is_running()]
-    again = netesto(tmp_path, *WORDS, "--resume", "script.nts", timeout=TIMEOUT_S)
-    outcome = Outcome(again.status, again.stdout, again.stderr, tmp_path / "out")
-    cells = {row["ca"]: row["status"] for row in outcome.rows if row["exp"].endswith(".0")}
-    folders = list((tmp_path / "out" / "runs").glob("*.parts"))
-    assert (left, again.status, cells["reno"], cells["cubic"], folders) == (
-        [],
-        0,
-        "ok",
-        "ok",
-        [],
-    )
+def test_what_a_killed_run_had_measured_is_there_for_the_next(taken_up: TakenUp):
+    out = taken_up.outcome.out
+    first, *others = [row["exp"] for row in taken_up.outcome.rows if row["group"] == "0"]
+    assert (first, len(others), list((out / "runs").glob("*.parts"))) == ("1.0", 1, [])
+
+
+def test_the_guests_of_a_killed_run_end(taken_up: TakenUp):
+    assert taken_up.left == []
