@@ -1,18 +1,18 @@
-"""Kernels to run guests on."""
+"""Kernels to run guests on, and users who do."""
 
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from guests import Ended, run_inside
 from needs import kernel_or_reason
 
 import netesto
 from netesto import process
-from netesto.lab import guest
 from netesto.lab.kernels import Kernel
 
 
@@ -45,30 +45,9 @@ def any_kernel(tmp_path: Path) -> Kernel:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    status: int
-    stdout: bytes
-    stderr: bytes
-
-
 @pytest.fixture
 def inside(tmp_path: Path) -> Callable[..., Ended]:
-    """Run a command in a guest, its outputs into files."""
-
-    def run(kernel: Kernel, argv: Sequence[str], **options: object) -> Ended:
-        out, err = tmp_path / "out", tmp_path / "err"
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            status = guest.run(
-                argv,
-                kernel=kernel,
-                stdout=stdout.fileno(),
-                stderr=stderr.fileno(),
-                **options,  # type: ignore[arg-type] # what a test passes is run()'s own
-            )
-        return Ended(status, out.read_bytes(), err.read_bytes())
-
-    return run
+    return functools.partial(run_inside, tmp_path)
 
 
 @pytest.fixture

@@ -8,10 +8,13 @@ import signal
 import sys
 import termios
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from guests import Ended, run_inside
+from needs import kernel_or_reason
 
 from netesto import process
 from netesto.errors import LabError
@@ -59,9 +62,150 @@ def session(leader: int) -> list[int]:
     return found
 
 
-def test_exit_status_and_both_outputs_come_out(kernel, inside):
-    ended = inside(kernel, ["sh", "-c", "echo to out; echo to err >&2; exit 7"])
-    assert (ended.status, ended.stdout, ended.stderr) == (7, b"to out\n", b"to err\n")
+# ---- one guest for many facts --------------------------------------------------------------------
+
+# A command and what it finds, each in a file of the results folder. `$1` is a Python.
+FACTS = """
+pwd > cwd; echo "$COLOUR" > colour
+cat /proc/sys/net/ipv4/tcp_available_congestion_control > controls
+echo 1 > ../lost; echo 2 > new; mv new kept; ln -s kept latest
+ip netns add far && ip link add here type veth peer name there netns far \\
+    && ip addr add 10.9.0.1/24 dev here && ip link set here up \\
+    && ip -n far addr add 10.9.0.2/24 dev there && ip -n far link set there up \\
+    && tc qdisc add dev here root netem delay 20ms \\
+    && ping -n -q -c 2 -i 0.2 10.9.0.2 > lab
+ping -q -c 3 -i 0.5 127.0.0.1 > pings
+[ "$kind" = uml ] || cat /sys/devices/system/cpu/cpu0/tsc_freq_khz > frequency
+begin='import select, time; time.sleep(-time.monotonic_ns() % 10**8 / 1e9)'
+for name in looks polls sleep select; do
+    eval program=\\$$name
+    "$0" -I -S -c "$begin
+$program" > $name
+done
+[ "$kind" = uml ] || sleep 3600
+echo to out; echo to err >&2; exit 7
+"""
+
+# Programs that begin at a whole tenth of a second, and print nanoseconds.
+CLOCKS = {
+    "looks": "looks = [time.monotonic_ns() for _ in range(500)]; print(looks[-1] - looks[0])",
+    "polls": """
+end = time.monotonic_ns() + 100_000
+while (now := time.monotonic_ns()) < end:
+    pass
+print(now - end)""",
+    "sleep": "since = time.monotonic_ns(); time.sleep(0.25); print(time.monotonic_ns() - since)",
+    "select": """
+since = time.monotonic_ns(); select.select([], [], [], 0.25); print(time.monotonic_ns() - since)""",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A guest that has looked into many things. `folder` is its working folder, the only one where
+    what it wrote remains."""
+
+    ended: Ended
+    folder: Path
+    left: list[Path]
+    home: Path
+
+    def found(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("uml", marks=pytest.mark.uml),
+        pytest.param("sim", marks=pytest.mark.sim),
+    ],
+)
+def facts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    kernel = kernel_or_reason(request.param)
+    base = tmp_path_factory.mktemp("facts")
+    folder = base / "with space, comma"
+    folder.mkdir()
+    environment = {
+        **os.environ, **CLOCKS,
+        "COLOUR": "green blue", "HOME": str(base / "home"), "kind": kernel.kind,
+    }  # fmt: skip
+    argv = ["sh", "-c", FACTS, PYTHON[0]]
+    with contextlib.chdir(folder):
+        ended = run_inside(
+            base, kernel, argv, env=environment, writable=[folder], max_wall_s=4 * PATIENCE_S
+        )
+    left = list(guest.base_folder().glob(f"{owned.PREFIX}{os.getpid()}-*"))
+    return Facts(ended, folder, left, base / "home")
+
+
+IN_SIMULATED_TIME = pytest.mark.parametrize(
+    "facts", [pytest.param("sim", marks=pytest.mark.sim)], indirect=True
+)
+
+
+def test_exit_status_and_both_outputs_come_out(facts: Facts):
+    assert facts.ended == Ended(7, b"to out\n", b"to err\n")
+
+
+def test_working_folder_and_environment_are_the_same(facts: Facts):
+    assert (facts.found("cwd"), facts.found("colour")) == (f"{facts.folder}\n", "green blue\n")
+
+
+def test_only_writable_folders_are_written(facts: Facts):
+    assert (facts.found("kept"), facts.found("latest")) == ("2\n", "2\n")
+    assert not (facts.folder / "new").exists()
+    assert not (facts.folder.parent / "lost").exists()
+
+
+def test_a_lab_needs_no_root_of_this_machine(facts: Facts):
+    shortest = float(facts.found("lab").rpartition(" = ")[2].split("/")[0])
+    assert 20 <= shortest < 30
+
+
+def test_every_congestion_control_is_there(facts: Facts):
+    offered = set(facts.found("controls").split())
+    assert {"reno", "cubic", "bbr", "dctcp", "nv", "cdg", "vegas"} <= offered
+
+
+def test_nothing_is_left_behind(facts: Facts):
+    assert (facts.left, facts.home.exists()) == ([], False)
+
+
+@IN_SIMULATED_TIME
+def test_simulated_sleep_takes_no_wall_time(facts: Facts):
+    # The guest slept for an hour, and had no such wall time.
+    assert facts.ended.status == 7
+
+
+@IN_SIMULATED_TIME
+def test_pings_keep_their_distance_in_simulated_time(facts: Facts):
+    # ping takes a clock that says less than 1 s for one that was never set.
+    assert re.search(r"3 received, 0% packet loss, time 10\d\dms", facts.found("pings"))
+
+
+@IN_SIMULATED_TIME
+def test_looking_at_the_clock_takes_no_time(facts: Facts):
+    assert facts.found("looks") == "0\n"
+
+
+@IN_SIMULATED_TIME
+def test_who_waits_for_the_clock_by_looking_at_it_sees_it_move(facts: Facts):
+    assert 0 <= int(facts.found("polls")) < 256
+
+
+@IN_SIMULATED_TIME
+@pytest.mark.parametrize("wait", ["sleep", "select"])
+def test_a_timer_fires_within_two_nanoseconds(facts: Facts, wait):
+    assert 0 <= int(facts.found(wait)) - 250_000_000 <= 2
+
+
+@IN_SIMULATED_TIME
+def test_a_processor_s_speed_is_told_instead_of_measured(facts: Facts):
+    assert facts.found("frequency") == "1000000\n"
+
+
+# ---- a guest for each fact -----------------------------------------------------------------------
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(kernel, inside):
@@ -79,45 +223,12 @@ def test_bytes_pass_unchanged(kernel, inside):
     assert (ended.status, ended.stdout) == (0, every_byte)
 
 
-def test_working_folder_and_environment_are_the_same(kernel, inside, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    environment = {**os.environ, "COLOUR": "green blue"}
-    ended = inside(kernel, ["sh", "-c", 'pwd; echo "$COLOUR"'], env=environment)
-    assert ended.stdout.decode().splitlines() == [str(tmp_path), "green blue"]
-
-
-def test_only_writable_folders_are_written(kernel, inside, tmp_path):
-    results = tmp_path / "with space, comma"
-    results.mkdir()
-    script = f"cd '{tmp_path}' && echo 1 > lost && cd '{results}' && echo 2 > new && mv new kept"
-    ended = inside(kernel, ["sh", "-c", f"{script} && ln -s kept latest"], writable=[results])
-    written = {path.name: path.read_text() for path in results.iterdir()}
-    assert (ended.status, written, (tmp_path / "lost").exists()) == (
-        0,
-        {"kept": "2\n", "latest": "2\n"},
-        False,
-    )
-
-
 def test_a_terminal_outside_is_a_terminal_inside(kernel):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (33, 99))
     ask = "import os; print(os.isatty(0), os.isatty(1), os.isatty(2), *os.get_terminal_size(1))"
     guest.run([*PYTHON, ask], kernel=kernel, stdout=theirs, stderr=theirs)
     assert os.read(ours, 1000) == b"False True True 99 33\r\n"
-
-
-def test_a_lab_needs_no_root_of_this_machine(kernel, inside):
-    script = (
-        "ip netns add far && ip link add here type veth peer name there netns far"
-        " && ip addr add 10.9.0.1/24 dev here && ip link set here up"
-        " && ip -n far addr add 10.9.0.2/24 dev there && ip -n far link set there up"
-        " && tc qdisc add dev here root netem delay 20ms"
-        " && ping -n -q -c 2 -i 0.2 10.9.0.2"
-    )
-    ended = inside(kernel, ["sh", "-c", script])
-    shortest = float(ended.stdout.decode().rpartition(" = ")[2].split("/")[0])
-    assert (ended.status, 20 <= shortest < 30) == (0, True)
 
 
 @pytest.mark.uml
@@ -128,12 +239,6 @@ def test_an_ordinary_user_runs_a_lab_too(as_nobody, user_folder):
     assert (ended.status, ended.stdout, ended.stderr) == (0, "0\nfar\n", "")
     assert (kept.read_text(), kept.owner()) == ("kept\n", "nobody")
     assert not (user_folder / "lost").exists()
-
-
-def test_every_congestion_control_is_there(kernel, inside):
-    path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-    offered = set(inside(kernel, ["cat", path]).stdout.decode().split())
-    assert {"reno", "cubic", "bbr", "dctcp", "nv", "cdg", "vegas"} <= offered
 
 
 def test_a_crash_tells_the_kernel_s_last_lines(kernel, inside):
@@ -148,14 +253,6 @@ def test_a_temporary_folder_without_room_is_told(kernel, tmp_path):
     words = ("sh", "-c", mounted, "sh", tmp_path, sys.executable, STARTER, kernel.kind)
     done = process.run(["unshare", "--mount", *map(str, words)], timeout=PATIENCE_S, check=False)
     assert f"the guest kernel crashed: no space left in {tmp_path}" in done.stderr
-
-
-def test_nothing_is_left_behind(kernel, inside, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    inside(kernel, ["true"])
-    ours = f"{owned.PREFIX}{os.getpid()}-*"
-    assert list(guest.base_folder().glob(ours)) == []
-    assert not (tmp_path / "home").exists()
 
 
 def test_interrupted_once_the_command_may_end_in_its_own_way(kernel, tmp_path):
@@ -201,58 +298,6 @@ def test_what_a_killed_starter_leaves_is_ended_by_who_cleans(kernel, tmp_path):
 def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
     with pytest.raises(LabError, match=r"longer than 0.1 s of wall time .* results so far"):
         inside(kernel, [*PYTHON, POLITE], max_wall_s=0.1)
-
-
-@pytest.mark.sim
-def test_simulated_sleep_takes_no_wall_time(sim_kernel, inside):
-    ended = inside(sim_kernel, ["sleep", "3600"], max_wall_s=PATIENCE_S)
-    assert ended.status == 0
-
-
-@pytest.mark.sim
-def test_pings_keep_their_distance_in_simulated_time(sim_kernel, inside):
-    # ping takes a clock that says less than 1 s for one that was never set.
-    ended = inside(sim_kernel, ["ping", "-q", "-c", "3", "-i", "0.5", "127.0.0.1"])
-    assert re.search(rb"3 received, 0% packet loss, time 10\d\dms", ended.stdout)
-
-
-def nanoseconds(sim_kernel: Kernel, inside, program: str) -> int:
-    """What a Python program prints, started at a whole tenth of a second."""
-    begin = "import time; time.sleep(-time.monotonic_ns() % 10**8 / 1e9)\n"
-    return int(inside(sim_kernel, [*PYTHON, begin + program]).stdout)
-
-
-@pytest.mark.sim
-def test_looking_at_the_clock_takes_no_time(sim_kernel, inside):
-    looks = "looks = [time.monotonic_ns() for _ in range(500)]; print(looks[-1] - looks[0])"
-    assert nanoseconds(sim_kernel, inside, looks) == 0
-
-
-@pytest.mark.sim
-def test_who_waits_for_the_clock_by_looking_at_it_sees_it_move(sim_kernel, inside):
-    poll = """
-end = time.monotonic_ns() + 100_000
-while (now := time.monotonic_ns()) < end:
-    pass
-print(now - end)"""
-    assert 0 <= nanoseconds(sim_kernel, inside, poll) < 256
-
-
-@pytest.mark.sim
-@pytest.mark.parametrize(
-    "wait", ["time.sleep(0.25)", "select.select([], [], [], 0.25)"], ids=["sleep", "select"]
-)
-def test_a_timer_fires_within_two_nanoseconds(sim_kernel, inside, wait):
-    program = (
-        f"import select; since = time.monotonic_ns(); {wait}; print(time.monotonic_ns() - since)"
-    )
-    assert 0 <= nanoseconds(sim_kernel, inside, program) - 250_000_000 <= 2
-
-
-@pytest.mark.sim
-def test_a_processor_s_speed_is_told_instead_of_measured(sim_kernel, inside):
-    ended = inside(sim_kernel, ["cat", "/sys/devices/system/cpu/cpu0/tsc_freq_khz"])
-    assert ended.stdout == b"1000000\n"
 
 
 @pytest.mark.sim
@@ -321,28 +366,34 @@ ip netns add far && ip link add here type veth peer name there netns far
 ip addr add 10.9.0.1/24 dev here && ip link set here up
 ip -n far addr add 10.9.0.2/24 dev there && ip -n far link set there up
 tc qdisc add dev here root netem delay 5ms 2ms loss 30%
-ping -n -c 20 -i 0.01 10.9.0.2  # at least one comes back
+# At least one comes back. (With shorter intervals ping looks at the clock all the time.)
+ping -n -c 20 -i 0.2 10.9.0.2
 "$1" -c 'import random, socket, time
 print(hash("flow"), random.random(), time.monotonic())
 with socket.create_server(("127.0.0.1", 0)) as listener: print(listener.getsockname())'
 """
 
 
-def dice(inside, kernel: Kernel, seed: int):
+def dice(folder: Path, seed: int) -> Ended:
     python = str(Path(sys.executable).resolve())
-    return inside(kernel, ["sh", "-c", DICE, "dice", python], seed=seed)
+    return run_inside(
+        folder, kernel_or_reason("sim"), ["sh", "-c", DICE, "dice", python], seed=seed
+    )
+
+
+@pytest.fixture(scope="module")
+def thrown(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return dice(tmp_path_factory.mktemp("dice"), 1)
 
 
 @pytest.mark.sim
-def test_a_simulated_run_repeats_to_the_byte(sim_kernel, inside):
-    first = dice(inside, sim_kernel, 1)
-    assert (first.status, dice(inside, sim_kernel, 1)) == (0, first)
+def test_a_simulated_run_repeats_to_the_byte(thrown: Ended, tmp_path):
+    assert (thrown.status, dice(tmp_path, 1)) == (0, thrown)
 
 
 @pytest.mark.sim
-def test_another_seed_is_another_run(sim_kernel, inside):
-    first = dice(inside, sim_kernel, 1)
-    assert dice(inside, sim_kernel, 2) != first
+def test_another_seed_is_another_run(thrown: Ended, tmp_path):
+    assert dice(tmp_path, 2) != thrown
 
 
 @pytest.mark.sim

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from places import GROUNDS, PATIENCE_S, Place, place_on, skip_unless_possible
 from whole_runs import command
@@ -39,14 +40,22 @@ SAID = ("a ══ b", "seed 1", "experiment 1 of 2", "#1.1: 1 s", "experiment 1:
 
 SECOND_FLOWS = "#1.1: 25 h 0 min"
 
+# The rows of a run that is cut off during its second flows.
+CUT_OFF = ["ok", "ok", "failed", "interrupted"]
+
 # How long after that: a flow is accepted within some hundredths of a second, paths are measured
-# within some tenths.
-DELAYS_S = (0.0, 0.1, 0.4)
+# within some tenths. What follows at once on what was printed before has no later moments of its
+# own.
+MOMENTS = [
+    (text, after_s)
+    for text in SAID
+    for after_s in (0.0, 0.1, 0.4)
+    if not (after_s and text in {"experiment 1 of 2", "experiment 1: ok"})
+]
 
 HANG_UP, TERMINATE, CTRL_C = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
 
 TWICE = [
-    pytest.param((HANG_UP, HANG_UP), id="HUP HUP"),
     pytest.param((TERMINATE, HANG_UP), id="TERM HUP"),
     pytest.param((TERMINATE, TERMINATE), id="TERM TERM"),
     pytest.param((CTRL_C, CTRL_C), id="INT INT"),
@@ -76,13 +85,19 @@ def told(place: Place, text: str, signals: Sequence[int], *, after_s: float = 0.
     each other as soon as the run is about to end."""
     with place.running(SCRIPT, text) as run:
         process.wait_until(lambda: run.poll() is not None, timeout=after_s)
-        os.kill(run.pid, signals[0])
-        for again in signals[1:]:
-            process.wait_until(lambda: is_ending(place, run), timeout=PATIENCE_S)
-            os.kill(run.pid, again)
-        status = run.wait(PATIENCE_S)
+        status = ended_by(signals, place, run, run.pid)
     table = place.out / "exp.csv"
     return Told(status, left_of(run.pid, place), place.statuses if table.exists() else [])
+
+
+def ended_by(signals: Sequence[int], place: Place, run: process.Child, pid: int) -> int:
+    """The exit status of a run in process `pid`, which gets these signals."""
+    os.kill(pid, signals[0])
+    for again in signals[1:]:
+        process.wait_until(lambda: is_ending(place, run), timeout=PATIENCE_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, again)
+    return run.wait(PATIENCE_S)
 
 
 def is_ending(place: Place, run: process.Child) -> bool:
@@ -101,8 +116,7 @@ def left_of(run: int, place: Place) -> list[Path]:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("place", ["lab"], indirect=True)
-@pytest.mark.parametrize("after_s", DELAYS_S)
-@pytest.mark.parametrize("text", SAID)
+@pytest.mark.parametrize(("text", "after_s"), MOMENTS)
 def test_a_run_ends_at_any_moment(place, text, after_s):
     ended = told(place, text, [CTRL_C], after_s=after_s)
     assert (ended.status, ended.left) == (130, [])
@@ -116,10 +130,11 @@ def test_a_run_that_is_told_twice_leaves_nothing(place, signals):
     assert (ended.status, ended.left, ended.statuses[:2]) == (130, [], ["ok", "ok"])
 
 
-@pytest.mark.parametrize("place", GROUNDS, indirect=True)
+@pytest.mark.lab
+@pytest.mark.parametrize("place", ["lab"], indirect=True)
 def test_what_a_terminal_that_went_away_cut_off_is_kept(place):
     ended = told(place, SECOND_FLOWS, [HANG_UP, HANG_UP])
-    assert ended == Told(130, [], ["ok", "ok", "failed", "interrupted"])
+    assert ended == Told(130, [], CUT_OFF)
 
 
 @pytest.mark.lab
@@ -139,31 +154,35 @@ APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGTERM")
 
 
 @contextlib.contextmanager
-def running_apart(place: Place) -> Iterator[process.Child]:
-    """The script's run in a PID namespace of its own, in its second experiment."""
-    if process.run([*APART, "true"], timeout=10, check=False).status != 0:
-        pytest.skip("unshare: no PID namespace can be made here")
+def running_apart(place: Place) -> Iterator[tuple[process.Child, int]]:
+    """The script's run in its second experiment, and its process here; in a PID namespace of its
+    own where one can be made."""
+    apart = APART if process.run([*APART, "true"], timeout=10, check=False).status == 0 else ()
     place.output.write_text("")
     with process.background(
-        [*APART, *place.words(SCRIPT)],
+        [*apart, *place.words(SCRIPT)],
         stdout=place.output,
         env=place.environment,
         ready=lambda: SECOND_FLOWS in place.output.read_text(),
         timeout=PATIENCE_S,
     ) as run:
-        yield run
+        [pid] = [each.pid for each in psutil.Process(run.pid).children()] if apart else [run.pid]
+        yield run, pid
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What came of netesto beside a run: another run that writes to the same results folder, one
-    that does not, and `clean`. `lives`: the run still does what it did."""
+    that does not, and `clean`. `lives`: the run still did what it did; `ended`: how it ended when
+    its terminal went away. `is_apart`: it was in another PID namespace."""
 
+    is_apart: bool
     refused: int
     told: str
     following: int
     cleaned: int
     lives: bool
+    ended: Told
 
 
 @pytest.fixture(scope="module", params=GROUNDS)
@@ -173,19 +192,27 @@ def beside(
     skip_unless_possible(request.param, lab_obstacle)
     with place_on(request.param, tmp_path_factory) as place:
         other = Place(place.ground, tmp_path_factory.mktemp("other"), place.temporary)
-        with running_apart(place) as run:
+        with running_apart(place) as (run, pid):
             words = other.words(NEXT_SCRIPT)
             refused = other.netesto([*words, "--out", str(place.out)])
             told = other.output.read_text()
             following = other.netesto(words)
             cleaned = other.netesto(command("clean"))
             lives = run.poll() is None and place.output.read_text().rstrip().endswith(SECOND_FLOWS)
-        yield Beside(refused, told, following, cleaned, lives)
+            status = ended_by((HANG_UP, HANG_UP), place, run, pid)
+        ended = Told(status, left_of(pid, place), place.statuses)
+        yield Beside(pid != run.pid, refused, told, following, cleaned, lives, ended)
 
 
 def test_a_run_leaves_one_of_another_pid_namespace_alone(beside: Beside):
+    if not beside.is_apart:
+        pytest.skip("unshare: no PID namespace can be made here")
     assert (beside.following, beside.cleaned, beside.lives) == (0, 0, True)
 
 
 def test_two_runs_do_not_write_to_one_results_folder(beside: Beside):
     assert (beside.refused, "another run is writing to this folder" in beside.told) == (3, True)
+
+
+def test_what_a_terminal_that_went_away_cut_off_is_kept_on_every_ground(beside: Beside):
+    assert beside.ended == Told(130, [], CUT_OFF)

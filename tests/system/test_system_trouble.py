@@ -78,12 +78,3 @@ def test_a_flow_over_ipv6_uses_ipv6_addresses(tmp_path: Path):
     outcome = run_script(tmp_path, PAIR + STREAM % 1, ["--family", "6"])
     request = outcome.manifest(1)["groups"][0]["request"]
     assert (outcome.status, ":" in request["client_address"]) == (0, True)
-
-
-def test_two_runs_do_not_share_a_results_folder(tmp_path: Path):
-    run = start(tmp_path, PAIR + STREAM % 20)
-    wait_for(tmp_path, "flow cubic a→b")
-    second = netesto(tmp_path, "run", "--plain", "--out", "out", "script.nts")
-    os.kill(run.pid, signal.SIGINT)
-    run.wait(PATIENCE_S)
-    assert (second.status, "another run is writing to this folder" in second.stderr) == (3, True)
