@@ -155,9 +155,10 @@ def launch(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
+    stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start a command in its own process group, which may outlive this process. Both its streams
-    are appended to the file `stdout`. ProcessError if it cannot start.
+    are appended to the file `stdout`; `stdin` is a descriptor. ProcessError if it cannot start.
 
     The caller ends it, with `end`; `background` does so after a block.
     """
@@ -165,7 +166,7 @@ def launch(
         return subprocess.Popen(
             list(argv),
             executable=program(argv[0], env),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=sink,
             stderr=subprocess.STDOUT,
             env=None if env is None else dict(env),
@@ -322,19 +323,21 @@ async def start(
     return Job(argv, child)
 
 
-async def run_async(argv: Sequence[str], *, timeout: float, check: bool = True) -> Finished:
+async def run_async(
+    argv: Sequence[str], *, timeout: float, check: bool = True, stdin: bytes | None = None
+) -> Finished:
     """`run` for code that runs in an event loop. Cancelling it kills the command."""
     with _starting(argv):
         child = await asyncio.create_subprocess_exec(
             *argv,
             executable=program(argv[0]),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
     try:
-        stdout, stderr = await asyncio.wait_for(child.communicate(), timeout)
+        stdout, stderr = await asyncio.wait_for(child.communicate(stdin), timeout)
     except TimeoutError:
         raise _late(argv, timeout) from None
     finally:

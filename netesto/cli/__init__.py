@@ -153,6 +153,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import guests
 
             return guests.kernel(chosen)
+        case "hosts" if chosen.action in {"install", "remove", "bundle"}:
+            from netesto.cli import installing
+
+            return installing.ACTIONS[chosen.action](chosen)
         case "hosts":
             from netesto.cli import hosts
 

@@ -61,6 +61,7 @@ _CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (
 
 # argparse gives the collection of sub-commands no public name.
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
+_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 # How a shell completes an argument that names a file or a folder: the functions that shtab calls
 # in completions/, which `make completions` makes from this module.
@@ -188,6 +189,11 @@ def _run(commands: _Commands) -> None:
         metavar="NAME",
         help="the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was"
         " built from (default: Debian's)",
+    )
+    run.add_argument(
+        "--ssh",
+        metavar="HOSTS",
+        help="real hosts as in --hosts, which get an agent for this run: nothing is installed",
     )
     _completed(_FILES, script, _real_hosts(run))
     _completed(_FOLDERS, out, kernel)
@@ -495,6 +501,7 @@ def _hosts(commands: _Commands) -> None:
         "netesto hosts check hosts.toml scripts/rate-tests.nts",
     )
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _install(actions)
     listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
     file = listed.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
     check = actions.add_parser(
@@ -509,6 +516,97 @@ def _hosts(commands: _Commands) -> None:
     _insecure(check)
     _completed(_FILES, file, checked, script)
     _language(check)
+
+
+def _install(actions: _Actions) -> None:
+    install = actions.add_parser(
+        "install",
+        help="put an agent on hosts that ssh reaches, start it, prove it by a flow of 2 s, and"
+        " write the hosts file; again: change nothing; another version: upgrade",
+    )
+    remove = actions.add_parser(
+        "remove", help="take the agent of a host away, and all that came with it"
+    )
+    for command in (install, remove):
+        command.add_argument(
+            "names",
+            nargs="*",
+            metavar="HOST",
+            help="[user@]HOST, or a host of the file (default: all of the file)",
+        )
+        file = command.add_argument(
+            "--hosts",
+            type=Path,
+            metavar="FILE",
+            help="the hosts file, or an inventory of Ansible (default: hosts.toml)",
+        )
+        _completed(_FILES, file)
+        command.add_argument(
+            "-n",
+            "--dry-run",
+            nargs="?",
+            const="plain",
+            choices=["plain"],
+            metavar="plain",
+            help="look at the hosts, say what would be done, and do nothing",
+        )
+    install.add_argument(
+        "--no-tools", action="store_true", help="install no tools (netperf, iperf3, tcpdump, …)"
+    )
+    install.add_argument(
+        "--offline",
+        action="store_true",
+        help="use no package index: the packages are those of this installation",
+    )
+    packages = install.add_argument(
+        "--bundle",
+        type=Path,
+        metavar="FILE",
+        help="use no package index: packages of 'bundle', too",
+    )
+    remove.add_argument(
+        "--force", action="store_true", help="also with measurements that were never fetched"
+    )
+    bundle = actions.add_parser(
+        "bundle", help="write the packages of agents into a file, for hosts without a package index"
+    )
+    out = bundle.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("agents.zip"),
+        metavar="FILE",
+        help="(default: agents.zip)",
+    )
+    _completed(_FILES, packages, out)
+    bundle.add_argument(
+        "--python",
+        dest="pythons",
+        action="append",
+        metavar="3.N",
+        type=_python,
+        help="for hosts with this Python; repeatable (default: as here)",
+    )
+    bundle.add_argument(
+        "--arch",
+        dest="machines",
+        action="append",
+        metavar="NAME",
+        type=_machine,
+        help="for hosts of this architecture, as of uname -m; repeatable (default: as here)",
+    )
+
+
+def _python(text: str) -> str:
+    if re.fullmatch(r"3\.[1-9][0-9]", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version of Python; example: 3.12")
+    return text
+
+
+def _machine(text: str) -> str:
+    if re.fullmatch(r"[a-z0-9_]+", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture; example: aarch64")
+    return text
 
 
 def _port(text: str) -> int:

@@ -11,6 +11,7 @@ from netesto import atomic, log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load
+from netesto.deploy import target
 from netesto.errors import UsageError, WorldError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
@@ -80,24 +81,30 @@ def _lab(options: argparse.Namespace) -> LabRequest | None:
 def _request(options: argparse.Namespace) -> Request:
     """UsageError if the options name no ground, or two, or something else that is invalid."""
     on_failure = OnFailure.parse(options.on_failure)
-    if options.hosts is None:
-        if options.wait is not None:
-            raise UsageError(
-                "--wait is for hosts that others use, too",
-                remedy="Name them with --hosts; a lab has hosts of its own.",
-            )
+    if options.hosts is not None and options.ssh is not None:
+        raise UsageError(
+            "--ssh and --hosts do not go together",
+            remedy="--ssh brings agents for this run; --hosts names those that run already.",
+        )
+    if options.hosts is None and options.wait is not None:
+        raise UsageError(
+            "--wait is for hosts that others use, too",
+            remedy="Name them with --hosts; a lab has hosts of its own, and --ssh agents.",
+        )
+    real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
+    if not real:
         if options.ground == "hosts":
             raise UsageError(
-                "--ground hosts needs --hosts",
+                "--ground hosts needs --hosts or --ssh",
                 remedy="Name them, or a file of them: --hosts host1,host2. See docs/hosts.md.",
             )
     elif options.ground not in {None, "hosts"} or options.kernel is not None:
         raise UsageError(
-            "--hosts means real hosts; --ground and --kernel do not go with it",
-            remedy="Leave out --hosts, and the script's LAB is built on this machine.",
+            f"--{real} means real hosts; --ground and --kernel do not go with it",
+            remedy=f"Leave out --{real}, and the script's LAB is built on this machine.",
         )
     if options.jobs is not None and options.jobs > 1:
-        if options.hosts is not None:
+        if real:
             raise grounds.crowded(options.jobs, "hosts")
         if options.ground == "lab":
             raise grounds.crowded(options.jobs, "lab")
@@ -105,6 +112,10 @@ def _request(options: argparse.Namespace) -> Request:
     hosts: Inventory | None = None
     if options.hosts is not None:
         hosts = load(options.hosts, aliases=aliases, insecure=options.insecure)
+    elif options.ssh is not None:
+        hosts = load(options.ssh, aliases=aliases)
+        for endpoint in hosts.endpoints.values():
+            target.of(endpoint)
     _check_plan(options, is_part=bool(options.run))
     return Request(
         script=options.script,
@@ -114,6 +125,7 @@ def _request(options: argparse.Namespace) -> Request:
         ground=options.ground,
         kernel=options.kernel,
         hosts=hosts,
+        brought=options.ssh is not None,
         lab=_lab(options),
         aliases=aliases,
         family=options.family,
@@ -127,7 +139,7 @@ def _request(options: argparse.Namespace) -> Request:
         max_wall_s=options.max_wall,
         max_stall_s=options.max_stall,
         shown=tuple(_shown(options)),
-        warnings=tuple(repeated_definitions(options.definitions)),
+        warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )
 
 

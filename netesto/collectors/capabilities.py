@@ -180,7 +180,10 @@ def created(batch: Sequence[tuple[str, str]], stderr: str) -> frozenset[str]:
 
 
 def memory_folder() -> Path:
-    """The folder that keeps what was found until the next boot."""
+    """The folder that keeps what was found until the next boot: that of the service, if it has one
+    (RUNTIME_DIRECTORY, systemd.exec(5))."""
+    if own := os.environ.get("RUNTIME_DIRECTORY"):
+        return Path(own)
     if os.geteuid() == 0:
         return Path("/run/netesto")
     runtime = os.environ.get("XDG_RUNTIME_DIR")

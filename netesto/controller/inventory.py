@@ -8,6 +8,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
+from netesto.controller import ansible
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint, TlsFiles
@@ -25,7 +26,7 @@ _EXAMPLE = """Write a host like this:
 
 class Inventory:
     """Hosts by their names, or by other names for them (`aliases`). A script may append one of
-    `suffixes`, those of HOST_SUFFIX, to either."""
+    `suffixes`, those of HOST_SUFFIX, to either. `warnings` are about their file."""
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class Inventory:
         *,
         aliases: Mapping[str, str] | None = None,
         suffixes: Collection[str] = (),
+        warnings: Sequence[str] = (),
     ) -> None:
         self._suffixes = tuple(suffixes)
+        self.warnings = tuple(warnings)
         self.endpoints = {endpoint.host: endpoint for endpoint in endpoints}
         self._aliases = dict(aliases or {})
         for alias, host in self._aliases.items():
@@ -48,6 +51,10 @@ class Inventory:
         """The same hosts, for a script that appends these suffixes to their names."""
         hosts = list(self.endpoints.values())
         return Inventory(hosts, aliases=self._aliases, suffixes=suffixes)
+
+    def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
+        """The same hosts, whose agents are at other addresses."""
+        return Inventory(endpoints, aliases=self._aliases, suffixes=self._suffixes)
 
     def learn(self, host: str, reported: Sequence[str]) -> Endpoint:
         """The host, which has addresses from now on: if none were given, the first of each IP
@@ -84,14 +91,25 @@ def load(
 ) -> Inventory:
     """The hosts of a hosts file (TOML): a table per host, with its `agent`, `addresses` and `tls`,
     of which the last may also be there once for all; or those of a list, [USER@]HOST,…, which ssh
-    reaches. What exists or ends in .toml is a file.
+    reaches. What exists or ends in .toml is a file; what ends in .ini, .yml or .yaml is an
+    inventory of Ansible.
 
     UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
     unless `insecure`. docs/hosts.md documents the keys.
     """
     path = Path(text)
+    warnings: list[str] = []
     is_file = path.suffix == ".toml" or (path.exists() and not path.is_dir())
-    endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
+    if path.suffix in ansible.SUFFIXES:
+        found = ansible.read(path)
+        if found.ignored:
+            warnings = [f"{path}: without effect here: {', '.join(found.ignored)}"]
+        endpoints = [
+            Endpoint(host=each.name, agent=str(SshAddress(each.host, each.user, each.port)))
+            for each in found.hosts
+        ]
+    else:
+        endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
     names = [endpoint.host for endpoint in endpoints]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
@@ -110,7 +128,7 @@ def load(
                 f"{text}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
                 remedy="Each host has its own agent; --map gives a host a second name.",
             )
-    return Inventory(endpoints, aliases=aliases)
+    return Inventory(endpoints, aliases=aliases, warnings=warnings)
 
 
 def _named(word: str) -> Endpoint:

@@ -16,11 +16,12 @@ from netesto.run.settings import Settings
 class Request:
     """A run, as it is asked for.
 
-    `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones;
-    `lab` is built in place of the script's own, `aliases` are names in the script for hosts. `run`
-    is the name of the run that has started this one, in a guest or for a part of the script.
-    `wait_s` is how long hosts that are in use are waited for.
-    `warnings` are about the command line; `shown` are the words of it that say how much is shown.
+    `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
+    which get an agent for this run if it is `brought`; `lab` is built in place of the script's own,
+    `aliases` are names in the script for hosts. `run` is the name of the run that has started this
+    one, in a guest or for a part of the script. `wait_s` is how long hosts that are in use are
+    waited for. `warnings` are about the command line; `shown` are the words of it that say how much
+    is shown.
     """
 
     script: str
@@ -30,6 +31,7 @@ class Request:
     ground: str | None = None
     kernel: str | None = None
     hosts: Inventory | None = None
+    brought: bool = False
     lab: LabRequest | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     family: int = 4

@@ -103,7 +103,12 @@ class _Whole:
             inventory = self._request.hosts.with_suffixes(suffixes)
             if not self._request.agreed:
                 self._ask(inventory)
-            yield inventory, Ground(kind="hosts"), agents.connect
+            with (
+                self._brought(inventory)
+                if self._request.brought
+                else contextlib.nullcontext(inventory) as up
+            ):
+                yield up, Ground(kind="hosts"), agents.connect
             return
         network = grounds.network(self._head)
         kind = self._session.ground
@@ -128,6 +133,16 @@ class _Whole:
                 yield inventory, Ground(kind=kind, topology=text, paths=measured), connect
             finally:
                 self._keep_unfetched(lab)
+
+    @contextlib.contextmanager
+    def _brought(self, inventory: Inventory) -> Iterator[Inventory]:
+        """The hosts, each with an agent for this run."""
+        from netesto.deploy import once, target
+
+        self._watcher.doing("bringing agents to the hosts")
+        hosts = [target.of(each) for each in inventory.endpoints.values()]
+        with once.agents(hosts) as endpoints:
+            yield inventory.at(endpoints)
 
     def _tidy_up(self) -> None:
         try:

@@ -1,0 +1,86 @@
+"""Starts an agent again that failed, on hosts without a service manager: `--lock FILE -- COMMAND`.
+
+As the systemd unit does: the host of a killed agent is put back at once, and an agent that cannot
+start, because its configuration is wrong, stays down. The lock is held for as long as this runs,
+and names its process.
+"""
+
+import argparse
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from netesto import interrupts, process
+
+# After a failure; twice as long each time, and short again after an agent that ran for longer.
+FIRST_PAUSE_S = 0.5
+LAST_PAUSE_S = 60.0
+
+# What an agent may take to put its host back; its systemd unit says the same.
+STOP_S = 30.0
+
+# Above this the log is begun again, and the old one kept beside it.
+LOG_BYTES = 10_000_000
+
+EXIT_USAGE = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Keep an agent running until SIGTERM, or until it ends well."""
+    parser = argparse.ArgumentParser(prog="netesto.agent.supervisor")
+    parser.add_argument("--lock", type=Path, required=True)
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args(argv)
+    os.umask(0o022)
+    with given.lock.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write(f"{given.lock}: another supervisor has it\n")
+            return 1
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        with interrupts.heeded():
+            try:
+                return _keep(given.command, given.log)
+            except KeyboardInterrupt:
+                interrupts.heed()
+                return 0
+
+
+def _keep(command: Sequence[str], log: Path) -> int:
+    pause_s = FIRST_PAUSE_S
+    while True:
+        begun = time.monotonic()
+        status = _life(command, log)
+        if status in {0, EXIT_USAGE}:
+            return status
+        process.run([*command, "--recover"], timeout=STOP_S, check=False)
+        if time.monotonic() - begun > LAST_PAUSE_S:
+            pause_s = FIRST_PAUSE_S
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+
+def _life(command: Sequence[str], log: Path) -> int:
+    """One agent, to its end; its exit status."""
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))
+    child = process.launch(command, stdout=log)
+    try:
+        return child.wait()
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            process.wait_until(lambda: child.poll() is not None, timeout=STOP_S)
+        process.end(child)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

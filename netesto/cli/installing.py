@@ -1,0 +1,293 @@
+"""Agents on hosts for the command line: `netesto hosts install|remove|bundle`."""
+
+import argparse
+import asyncio
+import platform
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from netesto import atomic, paths
+from netesto.cli import console, printing
+from netesto.cli.display import Display
+from netesto.controller import ansible, hostsfile
+from netesto.controller.inventory import load
+from netesto.deploy import payload, plan, remote, target
+from netesto.deploy.facts import Facts
+from netesto.deploy.plan import Plan, Wanted
+from netesto.deploy.target import Target
+from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
+from netesto.model import Endpoint
+from netesto.run import agents, start, status
+from netesto.run.request import Request
+from netesto.run.settings import Settings
+from netesto.transport.addresses import SshAddress
+
+T = TypeVar("T")
+
+HOSTS_FILE = Path("hosts.toml")
+
+# A flow of this long shows that tools, ports and addresses work.
+PROOF_S = 2
+
+# The congestion control that every kernel has, and allows every user.
+_ALWAYS_THERE = "reno"
+
+
+def install(options: argparse.Namespace) -> int:
+    """Put an agent on each host, prove it, and write the hosts file."""
+    hosts = _targets(options)
+    wanted = _wanted(options)
+    done = asyncio.run(
+        _carried_out(
+            hosts,
+            lambda host, facts: plan.install(facts, wanted, name=host.name),
+            dry=options.dry_run,
+        )
+    )
+    if not options.dry_run:
+        outcome = done.tell("installed", "has this agent: nothing to do")
+        written = _write(options.hosts or HOSTS_FILE, done)
+        return max(outcome, _prove(written, done)) if done.changed else outcome
+    return done.tell("", "nothing to do")
+
+
+def remove(options: argparse.Namespace) -> int:
+    """Take the agent of each host away, and all that came with it."""
+    done = asyncio.run(
+        _carried_out(
+            _targets(options),
+            lambda _, facts: plan.remove(facts, force=options.force),
+            dry=options.dry_run,
+        )
+    )
+    return done.tell("" if options.dry_run else "removed", "has no agent of 'hosts install'")
+
+
+def bundle(options: argparse.Namespace) -> int:
+    """Write the packages of agents into a file."""
+    here = (".".join(map(str, sys.version_info[:2])), platform.machine())
+    pairs = [
+        (python, machine)
+        for machine in options.machines or [here[1]]
+        for python in options.pythons or [here[0]]
+    ]
+    for made in payload.make_bundle(options.output, pairs):
+        glibc = ".".join(map(str, made.glibc))
+        printing.out(f"Python {made.python} on {made.machine}, glibc {glibc} or later")
+    printing.out(f"bundle   {options.output}")
+    return status.OK
+
+
+def _targets(options: argparse.Namespace) -> list[Target]:
+    """The hosts that are named, or all of the hosts file. UsageError if there are none."""
+    path = options.hosts or HOSTS_FILE
+    # A file that is not there yet gets the hosts that are named.
+    is_needed = options.hosts is not None and not options.names
+    known = load(str(path)).endpoints if path.exists() or is_needed else {}
+    named = [
+        known[text] if text in known else next(iter(load(text).endpoints.values()))
+        for text in options.names
+    ]
+    found = {each.host: target.of(each) for each in named or known.values()}
+    if not found:
+        raise UsageError(
+            f"no host is named, and there is no {HOSTS_FILE}",
+            remedy="Write: netesto hosts install root@host1 root@host2",
+        )
+    if len(found) < len(named):
+        raise UsageError("a host is named twice", remedy="Leave one out.")
+    return list(found.values())
+
+
+def _wanted(options: argparse.Namespace) -> Wanted:
+    remote_folder = paths.data_folder() / "remote"
+    bundled = payload.read_bundle(options.bundle) if options.bundle else []
+    return Wanted(
+        code=payload.code(),
+        packages=[payload.own(), *bundled],
+        requirements=payload.requirements(),
+        unit=(remote_folder / "netesto-agent.service").read_text(encoding="utf-8"),
+        tools_script=(remote_folder / "install-packages").read_text(encoding="utf-8"),
+        with_tools=not options.no_tools,
+        offline=options.offline or options.bundle is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What became of hosts: their plans, carried out, or why not."""
+
+    hosts: Sequence[Target]
+    plans: Mapping[str, Plan]
+    errors: Sequence[AgentError]
+
+    @property
+    def changed(self) -> list[str]:
+        """Hosts on which something was done, in order."""
+        failed = {error.host for error in self.errors}
+        return [name for name, each in self.plans.items() if each.steps and name not in failed]
+
+    @property
+    def good(self) -> list[Target]:
+        """Hosts without an error, in order."""
+        failed = {error.host for error in self.errors}
+        return [host for host in self.hosts if host.name in self.plans and host.name not in failed]
+
+    def tell(self, done: str, nothing: str) -> int:
+        """Print the end of each host; the exit status."""
+        for host in self.good:
+            what = done if self.plans[host.name].steps else nothing
+            for note in (what, *self.plans[host.name].notes):
+                if note:
+                    printing.out(f"{host.name}: {note}")
+        for error in self.errors:
+            printing.err(f"netesto: {error}")
+        return status.NOT_READY if self.errors else status.OK
+
+
+async def _carried_out(
+    hosts: Sequence[Target], planned: Callable[[Target, Facts], Plan], *, dry: bool
+) -> _Done:
+    """Look at all hosts, say what is going to happen, and do it: side by side, and each for
+    itself."""
+    errors: list[AgentError] = []
+    looked = await _side_by_side((host, remote.look(host)) for host in hosts)
+    plans: dict[str, Plan] = {}
+    for host, facts in zip(hosts, looked, strict=True):
+        try:
+            if isinstance(facts, AgentError):
+                raise facts
+            plans[host.name] = planned(host, facts)
+        except AgentError as error:
+            named = error.host or host.name
+            text = error.message.removeprefix(f"{named}: ")
+            errors.append(AgentError(text, host=host.name, remedy=error.remedy))
+            continue
+        for step in plans[host.name].steps:
+            if step.words:
+                printing.out(f"{host.name}: {step.words}", flush=True)
+    if not dry:
+        ready = [host for host in hosts if host.name in plans and plans[host.name].steps]
+        ends = await _side_by_side((host, _act(host, plans[host.name])) for host in ready)
+        errors += [end for end in ends if isinstance(end, AgentError)]
+    return _Done(hosts, plans, errors)
+
+
+async def _act(host: Target, planned: Plan) -> None:
+    """Carry out a plan, unless a run holds the agent there: it would be ended."""
+    there = planned.facts.installed
+    if there is not None and there.runs and (holder := await _holder(host, planned.facts)):
+        raise AgentBusyError(holder, host=host.name, remedy="Wait for the end of that run.")
+    await remote.act(host, planned)
+
+
+async def _holder(host: Target, facts: Facts) -> str:
+    """Who holds the agent of a host; "" if nobody does, or it does not answer."""
+    endpoint = Endpoint(host=host.name, agent=str(_agent_address(host, facts)))
+    try:
+        agent = await agents.connect(endpoint)
+        async with asyncio.timeout(agents.CONNECT_TIMEOUT_S), agent:
+            return (await agent.info()).holder
+    except (AgentError, TimeoutError):
+        return ""
+
+
+async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T | AgentError]:
+    """What becomes of each, in order; other errors than those of hosts are raised."""
+    ends = await asyncio.gather(*(each for _, each in work), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException) and not isinstance(end, AgentError):
+            raise end
+    return [
+        end for end in ends if not isinstance(end, BaseException) or isinstance(end, AgentError)
+    ]
+
+
+def _write(path: Path, done: _Done) -> Path:
+    """Put the hosts into the hosts file, unless it is an inventory of Ansible; its path."""
+    if path.suffix in ansible.SUFFIXES:
+        return path
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = before
+    for host in done.good:
+        facts = done.plans[host.name].facts
+        text = hostsfile.with_host(
+            text,
+            path,
+            name=host.name,
+            agent=str(_agent_address(host, facts)),
+            addresses=facts.addresses,
+        )
+    if text != before:
+        try:
+            atomic.replace(path, text, lasting=True)
+        except OSError as error:
+            raise WorldError(f"{path}: cannot write: {error.strerror}") from error
+        printing.out(f"hosts    {path}")
+    return path
+
+
+def _agent_address(host: Target, facts: Facts) -> SshAddress:
+    return replace(host.address, path=Path(facts.places.socket))
+
+
+def _prove(path: Path, done: _Done) -> int:
+    """Flows over all hosts that were changed, each to the next: what a run needs of them works. One
+    alone has another for its peer, or itself."""
+    names = done.changed
+    if len(names) == 1:
+        names += [host.name for host in done.good if host.name != names[0]][:1]
+    pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+    with tempfile.TemporaryDirectory(prefix="netesto-") as folder:
+        script = Path(folder, "proof.nts")
+        script.write_text(_proof(pairs), encoding="utf-8")
+        display = Display(console.to_stderr(), plain=True, quiet=True)
+        end = start.run(
+            Request(
+                script=str(script),
+                settings=Settings.of(libraries=[], definitions=[], max_iterations=1000),
+                out=Path(folder, "results"),
+                hosts=load(str(path)),
+                ground="hosts",
+                agreed=True,
+            ),
+            display,
+        )
+    for failure in end.failures:
+        printing.err(f"netesto: {failure}")
+    if end.status == status.OK:
+        printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(display.rows)}")
+    return end.status
+
+
+def _proof(pairs: Sequence[tuple[str, str]]) -> str:
+    """A script with a flow between each of the pairs."""
+    servers = dict.fromkeys(server for _, server in pairs)
+    hosts = dict.fromkeys(name for pair in pairs for name in pair)
+    lines = ["SET number=COUNTER"]
+    for server in servers:
+        lines += [f"DO_SERVER host={server} exp=$number expName=proof order=0 start=1"]
+        lines += ["SET number=PREV"]
+    lines += [
+        f"DO_CLIENT host={client} server={server} test=TCP_STREAM"
+        f" ca={_ALWAYS_THERE} dur={PROOF_S} stats=0"
+        for client, server in pairs
+    ]
+    lines += ["WAIT_FLOWS", *(f"DO_SERVER host={server} order=1" for server in servers)]
+    lines += [*(f"GET_DATA host={host}" for host in hosts), "PROCESS_EXP exp=PREV"]
+    return "\n".join([*lines, ""])
+
+
+def _rates(rows: Sequence[Mapping[str, str]]) -> str:
+    return ", ".join(row["rate"] for row in rows if "rate" in row) or "done"
+
+
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "install": install,
+    "remove": remove,
+    "bundle": bundle,
+}

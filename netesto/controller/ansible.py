@@ -1,0 +1,267 @@
+"""Inventories of Ansible, INI and YAML: which hosts there are, and how ssh reaches them. Nothing in
+them is executed: no templates, no vault, no plugins.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from netesto.errors import MissingError, UsageError
+
+SUFFIXES = (".ini", ".yml", ".yaml")
+
+# What of a host matters here: its address, user and port for ssh.
+_VARIABLES = ("ansible_host", "ansible_user", "ansible_port")
+# [01:12], [a:f], [1:9:2], with both ends; zeros in front give the width.
+_RANGE = re.compile(r"\[(\w+):(\w+)(?::([0-9]+))?\]")
+_SECTION = re.compile(r"\[([^\]:]+)(?::(\w+))?\]")
+# What ssh is given must not be an option.
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
+# Nobody has more; an error in a range would fill the memory.
+HOSTS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AnsibleHost:
+    """A host under its name in the inventory. `user` and `port` are those of ssh if they are not
+    given."""
+
+    name: str
+    host: str
+    user: str = ""
+    port: int | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    hosts: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Found:
+    """Groups by name, the variables of hosts, and what is left out."""
+
+    groups: dict[str, _Group] = field(default_factory=dict)
+    hosts: dict[str, dict[str, str]] = field(default_factory=dict)
+    ignored: dict[str, None] = field(default_factory=dict)
+
+    def group(self, name: str) -> _Group:
+        return self.groups.setdefault(name, _Group())
+
+    def add(self, group: str, pattern: str, variables: Mapping[str, Any], where: str) -> None:
+        own = self.known(variables)
+        for name in expanded(pattern, where):
+            self.group(group).hosts.append(name)
+            self.hosts.setdefault(name, {}).update(own)
+            if len(self.hosts) > HOSTS_MAX:
+                raise UsageError(f"{where}: more than {HOSTS_MAX} hosts")
+
+    def known(self, variables: Mapping[str, Any]) -> dict[str, str]:
+        """Those that matter here. One with a template would have to be executed."""
+        own: dict[str, str] = {}
+        for name, value in variables.items():
+            if name in _VARIABLES and "{{" not in str(value):
+                own[name] = str(value)
+            else:
+                self.ignored[name] = None
+        return own
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The hosts, in order; `ignored` are variables and sections without a meaning here."""
+
+    hosts: tuple[AnsibleHost, ...]
+    ignored: tuple[str, ...]
+
+
+def read(path: Path) -> Read:
+    """The hosts of an inventory. UsageError says what is wrong and where; MissingError if it takes
+    a package that is not installed."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    found = _Found()
+    if path.suffix == ".ini":
+        _read_ini(text, str(path), found)
+    else:
+        _read_yaml(text, str(path), found)
+    hosts = tuple(_host(name, _variables(name, found), str(path)) for name in found.hosts)
+    if not hosts:
+        raise UsageError(f"{path}: names no host")
+    return Read(hosts, tuple(found.ignored))
+
+
+def _host(name: str, variables: Mapping[str, str], where: str) -> AnsibleHost:
+    host = variables.get("ansible_host", name)
+    for text, what in ((name, "name"), (host, f"ansible_host {host!r}")):
+        if _HOST.fullmatch(text) is None:
+            raise UsageError(f"{where}: host {name}: invalid {what}")
+    port = variables.get("ansible_port")
+    if port is not None and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise UsageError(f"{where}: host {name}: invalid port {port!r}")
+    return AnsibleHost(
+        name,
+        host,
+        variables.get("ansible_user", ""),
+        None if port is None else int(port),
+    )
+
+
+def _variables(name: str, found: _Found) -> dict[str, str]:
+    """Those of a host over those of its groups; an inner group over an outer one."""
+    merged: dict[str, str] = {}
+    for group in _outermost_first(found):
+        if name in _all_hosts(group, found, set()):
+            merged.update(found.groups[group].variables)
+    return {**merged, **found.hosts[name]}
+
+
+def _outermost_first(found: _Found) -> list[str]:
+    """`all`, then the groups by how deep they are."""
+    depth = dict.fromkeys(found.groups, 0)
+    for _ in found.groups:
+        for name, group in found.groups.items():
+            for child in group.children:
+                depth[child] = max(depth.get(child, 0), min(depth[name] + 1, len(depth)))
+    return sorted(found.groups, key=lambda name: (name != "all", depth[name], name))
+
+
+def _all_hosts(group: str, found: _Found, seen: set[str]) -> set[str]:
+    """The hosts of a group and of its children; of `all`, all."""
+    if group == "all":
+        return set(found.hosts)
+    if group in seen or group not in found.groups:
+        return set()
+    seen.add(group)
+    inner = (_all_hosts(child, found, seen) for child in found.groups[group].children)
+    return set(found.groups[group].hosts).union(*inner)
+
+
+def expanded(pattern: str, where: str) -> Iterator[str]:
+    """The names that a pattern with ranges stands for: `h[1:3]` for h1, h2, h3. UsageError if a
+    range is invalid."""
+    match = _RANGE.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    first, last, step = match[1], match[2], int(match[3] or 1)
+    for each in _between(first, last, step, f"{where}: invalid range {match[0]}"):
+        yield from expanded(f"{pattern[: match.start()]}{each}{pattern[match.end() :]}", where)
+
+
+def _between(first: str, last: str, step: int, wrong: str) -> Iterator[str]:
+    if step == 0:
+        raise UsageError(wrong)
+    if first.isdecimal() and last.isdecimal():
+        if int(last) < int(first) or int(last) - int(first) > HOSTS_MAX:
+            raise UsageError(wrong)
+        width = len(first) if first.startswith("0") else 0
+        for number in range(int(first), int(last) + 1, step):
+            yield str(number).rjust(width, "0")
+    elif len(first) == len(last) == 1 and first.isascii() and last.isascii() and first <= last:
+        for code in range(ord(first), ord(last) + 1, step):
+            yield chr(code)
+    else:
+        raise UsageError(wrong)
+
+
+def _read_ini(text: str, name: str, found: _Found) -> None:
+    group, kind = "ungrouped", "hosts"
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{name}:{number}"
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#;":
+            continue
+        section = _SECTION.fullmatch(stripped.partition("#")[0].strip())
+        if section is not None:
+            group, kind = section[1], section[2] or "hosts"
+            found.group(group)
+            if kind not in {"hosts", "children", "vars"}:
+                found.ignored[f"[{group}:{kind}]"] = None
+        elif kind == "hosts":
+            words = _words(stripped, where)
+            found.add(group, words[0], _pairs(words[1:], where), where)
+        elif kind == "children":
+            child = _words(stripped, where)[0]
+            found.group(child)
+            found.group(group).children.append(child)
+        elif kind == "vars":
+            key, _, value = stripped.partition("=")
+            words = _words(value, where)
+            own = found.known({key.strip(): " ".join(words)})
+            found.group(group).variables.update(own)
+
+
+def _words(text: str, where: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _pairs(words: list[str], where: str) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"{where}: {word!r} is not NAME=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _read_yaml(text: str, name: str, found: _Found) -> None:
+    try:
+        import yaml  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise MissingError(
+            f"{name}: reading YAML needs the package PyYAML",
+            remedy="Install it: pip install netesto[ansible]. Inventories in INI need nothing.",
+        ) from None
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{name}: not YAML: {error}") from None
+    for group, content in _mapping(document, name).items():
+        _read_group(str(group), _mapping(content, f"{name}: {group}"), name, found, depth=0)
+
+
+def _read_group(
+    group: str, content: Mapping[Any, Any], name: str, found: _Found, *, depth: int
+) -> None:
+    where = f"{name}: {group}"
+    if depth > 50:
+        raise UsageError(f"{where}: nested too deeply")
+    found.group(group)
+    for key, value in content.items():
+        match key:
+            case "hosts":
+                for pattern, variables in _mapping(value, f"{where}: hosts").items():
+                    own = _mapping(variables, f"{where}: {pattern}")
+                    found.add(group, str(pattern), {str(k): v for k, v in own.items()}, where)
+            case "children":
+                for child, inner in _mapping(value, f"{where}: children").items():
+                    found.group(group).children.append(str(child))
+                    inside = _mapping(inner, f"{where}: {child}")
+                    _read_group(str(child), inside, name, found, depth=depth + 1)
+            case "vars":
+                own = {str(k): v for k, v in _mapping(value, f"{where}: vars").items()}
+                found.group(group).variables.update(found.known(own))
+            case _:
+                found.ignored[str(key)] = None
+
+
+def _mapping(value: object, where: str) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: not a mapping")
+    return value

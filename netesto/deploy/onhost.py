@@ -1,0 +1,561 @@
+"""What runs on a host while an agent is put there; it needs nothing but Python 3.6.
+
+`netesto.deploy.remote` sends this file through ssh, with one request behind it (a line of JSON) and
+the archives that the request names. The reply is a line of JSON behind a line with the token of the
+request: whatever the profile of a login shell prints comes before it.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import grp
+import gzip
+import hashlib
+import io
+import json
+import os
+import platform
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, TextIO, Tuple
+
+# The agent needs it.
+PYTHON = (3, 11)
+NEWEST = 20
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MANAGERS = ("apt-get", "dnf", "yum", "zypper", "pacman", "apk")
+POLL_S = 0.02
+LOCK_WAIT_S = 120
+# What an agent may take to put its host back; its systemd unit says the same.
+STOP_S = 30
+START_S = 30
+
+
+class StepError(Exception):
+    """Something on this host is not as it must be; the text is for the user."""
+
+
+def main(source: BinaryIO, sink: TextIO) -> None:
+    """Carry out the one request in `source`."""
+    os.environ["PATH"] = os.environ.get("PATH", "") + os.pathsep + PATH
+    os.environ["LC_ALL"] = "C"
+    request = json.loads(source.readline().decode())
+    replies = Replies(sink, request["token"])
+    try:
+        if request["do"] == "look":
+            replies.send(look(request))
+        elif request["do"] == "act":
+            replies.send(act(request, source))
+        else:
+            once(request, source, replies)
+    except StepError as error:
+        replies.send({"error": str(error)})
+    except (OSError, EOFError, tarfile.TarError) as error:
+        replies.send({"error": told(error)})
+
+
+class Replies:
+    """Lines of JSON, each behind a line with the token."""
+
+    def __init__(self, sink: TextIO, token: str) -> None:
+        self.sink, self.token = sink, token
+
+    def send(self, value: Dict[str, Any]) -> None:
+        self.sink.write("\n{}\n{}\n".format(self.token, json.dumps(value)))
+        self.sink.flush()
+
+
+def told(error: Exception) -> str:
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or "cut short"
+    what = "no space left on the disk" if error.errno == errno.ENOSPC else error.strerror
+    return "{}: {}".format(error.filename or "this host", what)
+
+
+# --- look ---------------------------------------------------------------------------------------
+
+
+def look(request: Dict[str, Any]) -> Dict[str, Any]:
+    """What this host is and has; changes nothing."""
+    home = os.path.expanduser("~")
+    python, version = best_python()
+    places = {name: expand(path) for name, path in request["records"].items()}
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "libc": "-".join(platform.libc_ver()),
+        "python": python,
+        "python_version": version,
+        "pip": python != "" and quiet([python, "-m", "pip", "--version"]),
+        "uid": os.getuid(),
+        "group": group_name(),
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "home": home,
+        "sudo": os.getuid() != 0 and quiet(["sudo", "-n", "true"]),
+        "systemd": os.path.isdir("/run/systemd/system"),
+        "user_systemd": lingers(),
+        "manager": next((name for name in MANAGERS if shutil.which(name)), ""),
+        "tools": [tool for tool in request["tools"] if shutil.which(tool)],
+        "addresses": addresses(),
+        "free_bytes": {name: free(path) for name, path in places.items()},
+        "existing": {
+            name: [expand(path) for path in paths if os.path.lexists(expand(path))]
+            for name, paths in request["watched"].items()
+        },
+        "installed": {name: installed(path) for name, path in places.items()},
+        "cached": [name for name in names(home + "/.cache/netesto") if "." not in name],
+    }
+
+
+def lingers() -> bool:
+    """Whether this user has a service manager that stays when the last session ends."""
+    name = pwd.getpwuid(os.getuid()).pw_name
+    manager = os.environ.get("XDG_RUNTIME_DIR", "/nowhere") + "/systemd/private"
+    return os.path.exists(manager) and os.path.exists("/var/lib/systemd/linger/" + name)
+
+
+def group_name() -> str:
+    """The group that has this user alone, as many systems give each one; "" if it is another."""
+    name = pwd.getpwuid(os.getuid()).pw_name
+    try:
+        return name if grp.getgrgid(os.getgid()).gr_name == name else ""
+    except KeyError:
+        return ""
+
+
+def expand(path: str) -> str:
+    return os.path.expanduser(path)
+
+
+def best_python() -> Tuple[str, str]:
+    """The path and version of an interpreter that an agent can use, this one before others; of this
+    one if there is none."""
+    if sys.version_info >= PYTHON:
+        return sys.executable, "{}.{}".format(*sys.version_info)
+    for minor in range(NEWEST, PYTHON[1] - 1, -1):
+        path = shutil.which("python3.{}".format(minor))
+        if path and quiet([path, "-c", "import ssl, json"]):
+            return path, "3.{}".format(minor)
+    return "", "{}.{}".format(*sys.version_info)
+
+
+def quiet(argv: List[str]) -> bool:
+    """Whether a command ends well."""
+    try:
+        null = subprocess.DEVNULL
+        return subprocess.call(argv, stdin=null, stdout=null, stderr=null, timeout=20) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def addresses() -> List[str]:
+    """The address by which ssh came, and one of the other family of the same interface."""
+    words = os.environ.get("SSH_CONNECTION", "").split()
+    if len(words) != 4:
+        return []
+    own = words[2].partition("%")[0]
+    own = own[7:] if own.startswith("::ffff:") else own
+    try:
+        shown = subprocess.check_output(["ip", "-j", "address"], timeout=10)
+        links = json.loads(shown.decode())
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return [own]
+    for link in links:
+        found = [each for each in link["addr_info"] if each.get("scope") == "global"]
+        if own in [each["local"] for each in found]:
+            family = [each["family"] for each in found if each["local"] == own][0]
+            return [own] + [each["local"] for each in found if each["family"] != family][:1]
+    return [own]
+
+
+def free(path: str) -> int:
+    """The bytes that are free where `path` is or will be."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize
+
+
+def installed(path: str) -> Optional[Dict[str, Any]]:
+    """The record of an installation, with what has become of it; None if there is none."""
+    try:
+        with open(path) as file:
+            record: Dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        return None
+    record["changed"] = [
+        name for name, digest in record["files"].items() if digest_of(name) != digest
+    ] + [name for name in record["folders"] if not os.path.isdir(name)]
+    record["runs"] = runs(record["service"])
+    record["unfetched"] = unfetched(record["spool"])
+    return record
+
+
+def digest_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return ""
+
+
+def runs(service: Dict[str, Any]) -> bool:
+    """Whether the agent is up: to systemd, or by the lock that its supervisor holds."""
+    if service["kind"] == "systemd":
+        return quiet(["systemctl"] + service["scope"] + ["is-active", "-q", service["unit"]])
+    return is_locked(service["lock"])
+
+
+def is_locked(path: str) -> bool:
+    try:
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    return False
+
+
+def names(path: str) -> List[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def unfetched(spool: str) -> Optional[List[str]]:
+    """The runs whose measurements nobody has fetched. None: not for this user's eyes."""
+    try:
+        return sorted(os.listdir(spool))
+    except OSError as error:
+        return None if error.errno == errno.EACCES else []
+
+
+# --- act ----------------------------------------------------------------------------------------
+
+
+def act(request: Dict[str, Any], source: BinaryIO) -> Dict[str, Any]:
+    """Carry out steps, one installation at a time; what a step could not do ends them."""
+    begun = time.time()
+    with locked(request["lock"]):
+        if is_reached(begun=begun, **request["goal"]):
+            return {"done": len(request["steps"])}
+        for number, (kind, values) in enumerate(request["steps"]):
+            try:
+                STEPS[kind](source=source, **values)
+            except (StepError, OSError, EOFError, tarfile.TarError) as error:
+                return {"done": number, "error": told(error)}
+    return {"done": len(request["steps"])}
+
+
+def is_reached(path: str, text: str, begun: float) -> bool:
+    """Whether another installation has done the same while this one waited for it."""
+    if not text or not os.path.exists(path) or os.stat(path).st_mtime < begun:
+        return False
+    found = installed(path)
+    assert found is not None
+    with open(path, encoding="utf-8") as file:
+        return file.read() == text and not found["changed"] and bool(found["runs"])
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[None]:
+    """The lock of installations in one folder. It goes with the folder when that is removed."""
+
+    def late(_number: int, _frame: object) -> None:
+        raise StepError("another installation has been at work here for {} s".format(LOCK_WAIT_S))
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LOCK_WAIT_S)
+    while True:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Whoever held it may have removed the folder.
+            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                signal.alarm(0)
+                yield
+                return
+
+
+def folder(source: BinaryIO, path: str, mode: int) -> None:
+    """Make a folder; one that is there stays as it is."""
+    if not os.path.isdir(path):
+        os.makedirs(path)
+        os.chmod(path, mode)
+
+
+def write(source: BinaryIO, path: str, mode: int, text: str) -> None:
+    """Replace a file whole."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fresh = path + ".new"
+    try:
+        with open(fresh, "w", encoding="utf-8") as file:
+            os.chmod(fresh, mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    finally:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+
+
+def unpack(source: BinaryIO, path: str, size: int, python: str) -> None:
+    """Unpack the next `size` bytes of the request, a tar.gz, as a new folder, and compile it."""
+    data = source.read(size)
+    if len(data) < size:
+        raise StepError("the connection ended within the archive")
+    if os.path.isdir(path):
+        return
+    draft = fresh_folder(path)
+    try:
+        with tarfile.open(fileobj=gzip.GzipFile(fileobj=io.BytesIO(data)), mode="r:") as archive:
+            for member in archive:
+                extract(archive, member, draft)
+        finish(draft, path, python)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def fresh_folder(path: str) -> str:
+    """An empty folder beside `path`, without what an installation that was cut short left."""
+    draft = path + ".part"
+    shutil.rmtree(draft, ignore_errors=True)
+    os.makedirs(draft)
+    return draft
+
+
+def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> None:
+    parts = member.name.split("/")
+    if not member.isfile() or ".." in parts or member.name.startswith("/"):
+        raise StepError("unexpected {!r} in the archive".format(member.name))
+    path = os.path.join(draft, *parts)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        content = archive.extractfile(member)
+        assert content is not None
+        shutil.copyfileobj(content, file)
+    os.chmod(path, 0o644)
+
+
+def finish(draft: str, path: str, python: str) -> None:
+    """Compile for `python` now: the agent may not be allowed to, and would do so at each start."""
+    checked([python, "-m", "compileall", "-q", draft, "-s", draft, "-p", path], 120)
+    for place, _folders, _files in os.walk(draft):
+        os.chmod(place, 0o755)
+    os.rename(draft, path)
+
+
+def pip(source: BinaryIO, path: str, python: str, requirements: List[str]) -> None:
+    """Install packages from the host's own index as a new folder."""
+    if os.path.isdir(path):
+        return
+    draft = fresh_folder(path)
+    try:
+        words = ["--quiet", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
+        checked([python, "-m", "pip", "install"] + words + ["--target", draft] + requirements, 600)
+        finish(draft, path, python)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def run(source: BinaryIO, argv: List[str], timeout: float) -> None:
+    checked(argv, timeout)
+
+
+def script(source: BinaryIO, text: str, words: List[str], timeout: float) -> None:
+    """Run a shell script."""
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "script")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        checked(["sh", path] + words, timeout)
+
+
+def checked(argv: List[str], timeout: float) -> None:
+    """Run a command; StepError, with its last words, unless it ends well."""
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            argv, stdin=null, stdout=pipe, stderr=subprocess.STDOUT, timeout=timeout, env=env
+        )
+    except subprocess.TimeoutExpired:
+        raise StepError("{}: still running after {} s, ended".format(argv[0], timeout))
+    if done.returncode != 0:
+        words = done.stdout.decode("utf-8", "replace").strip().splitlines()[-4:]
+        raise StepError("{}: exit status {}: {}".format(argv[0], done.returncode, "\n".join(words)))
+
+
+def supervise(source: BinaryIO, argv: List[str], socket_path: str, log: str) -> None:
+    """Start the supervisor of an agent, and wait until the agent listens."""
+    os.makedirs(os.path.dirname(socket_path), 0o700, exist_ok=True)
+    with open(log, "ab") as sink:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+            cwd="/",
+            env=dict(os.environ, RUNTIME_DIRECTORY=os.path.dirname(socket_path)),
+        )
+    wait_for_agent(child, socket_path, log)
+
+
+def wait_for_agent(child: "subprocess.Popen[bytes]", socket_path: str, log: str) -> None:
+    deadline = time.monotonic() + START_S
+    while not listens(socket_path):
+        if child.poll() is not None:
+            raise StepError("the agent does not start:\n{}".format(last_lines(log)))
+        if time.monotonic() > deadline:
+            raise StepError(
+                "the agent does not listen after {} s:\n{}".format(START_S, last_lines(log))
+            )
+        time.sleep(POLL_S)
+
+
+def listens(path: str) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.connect(path)
+    except OSError:
+        return False
+    return True
+
+
+def last_lines(log: str) -> str:
+    with open(log, "rb") as file:
+        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-5:])
+
+
+def stop(source: BinaryIO, lock: str) -> None:
+    """End the supervisor that holds `lock`, and its agent."""
+    if not is_locked(lock):
+        return
+    with open(lock) as file:
+        os.kill(int(file.read()), signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S + 5
+    while is_locked(lock):
+        if time.monotonic() > deadline:
+            raise StepError("the agent does not end")
+        time.sleep(POLL_S)
+
+
+def spare(source: BinaryIO, spool: str) -> None:
+    """Go no further if there are measurements that nobody has fetched."""
+    left = unfetched(spool)
+    if left:
+        raise StepError("measurements of {} were never fetched".format(", ".join(left)))
+
+
+def remove(source: BinaryIO, path: str, digest: str) -> None:
+    """Remove a folder, or a file if it is still the one with this SHA-256 (empty: whatever it
+    is)."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path) and (not digest or digest_of(path) == digest):
+        os.unlink(path)
+
+
+def remove_if_empty(source: BinaryIO, path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass
+
+
+STEPS: Dict[str, Callable[..., None]] = {
+    "folder": folder,
+    "write": write,
+    "unpack": unpack,
+    "pip": pip,
+    "run": run,
+    "script": script,
+    "supervise": supervise,
+    "stop": stop,
+    "spare": spare,
+    "remove": remove,
+    "remove_if_empty": remove_if_empty,
+}
+
+
+# --- an agent for one run -----------------------------------------------------------------------
+
+
+def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
+    """Run an agent for as long as the other end of standard input exists; then it puts the host
+    back, and its folder is removed."""
+    for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(sign, lambda _number, _frame: sys.exit(1))
+    for kind, values in request["steps"]:
+        with locked(request["cache"] + "/.lock"):
+            STEPS[kind](source=source, **values)
+    place = request["folder"]
+    os.mkdir(place, 0o700)
+    child = None
+    log = os.path.join(place, "log")
+    path = os.pathsep.join(request["packages"])
+    env = dict(os.environ, PYTHONPATH=path, RUNTIME_DIRECTORY=place)
+    argv = [request["python"], "-P", "-s", "-m", "netesto.agent.daemon"] + request["words"]
+    try:
+        with open(log, "ab") as sink:
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                env=env,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        wait_for_agent(child, request["socket"], log)
+        owner = os.environ.get("SUDO_UID")
+        if owner is not None:
+            # The sshd of this user is to reach it.
+            for path in (place, request["socket"]):
+                os.chown(path, int(owner), -1)
+        replies.send({"ready": True})
+        source.read()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(sign, signal.SIG_IGN)
+        if child is not None:
+            end(child)
+        if child is None or is_put_back(argv + ["--recover"], env):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def end_with_parent() -> None:
+    """Have the kernel send SIGTERM when the parent is gone, however it ends (prctl(2))."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM, 0, 0, 0)
+
+
+def end(child: "subprocess.Popen[bytes]") -> None:
+    child.send_signal(signal.SIGTERM)
+    try:
+        child.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def is_put_back(argv: List[str], env: Dict[str, str]) -> bool:
+    """Undo what a killed agent left; nothing is there to do if it ended by itself."""
+    null = subprocess.DEVNULL
+    return subprocess.call(argv, stdin=null, stdout=null, stderr=null, env=env) == 0
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer, sys.stdout)

@@ -1,0 +1,251 @@
+"""The packages that an agent needs, as archives: from this installation, or from a bundle.
+
+What is installed here fits a host with the same minor version of Python, the same machine and no
+older C library, so that such a host needs no package index and no network. A bundle has the
+packages for other hosts.
+"""
+
+import functools
+import gzip
+import hashlib
+import io
+import json
+import platform
+import re
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from netesto import atomic, process
+from netesto.deploy.facts import Facts
+from netesto.errors import UsageError, WorldError
+
+# Of the SHA-256 that names an archive.
+_NAME_DIGITS = 16
+_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
+# manylinux_2_17 is a version of glibc; the older names stand for one (PEP 600).
+_GLIBC = re.compile(r"manylinux_(\d+)_(\d+)_")
+_OLD_GLIBC = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_": (2, 17)}
+# The versions of glibc that wheels are built for today.
+_WHEEL_GLIBC = ("2_17", "2_28", "2_34")
+_DOWNLOAD_S = 600.0
+_INDEX = "bundle.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A folder for hosts as a tar.gz: `name` is that of the folder and tells its content."""
+
+    name: str
+    data: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What the agent imports of others, for `python` ("3.11") on `machine`; `glibc` is the least
+    version of the C library."""
+
+    python: str
+    machine: str
+    glibc: tuple[int, ...]
+    archive: Archive
+
+    def fit(self, facts: Facts) -> bool:
+        """Whether an agent on this host can use them."""
+        name, _, version = facts.libc.partition("-")
+        return (
+            (self.python, self.machine, "glibc") == (facts.python_version, facts.machine, name)
+            and _numbers(version) >= self.glibc
+        )  # fmt: skip
+
+
+def requirements() -> list[str]:
+    """What an agent needs of others, as pip takes it: the extra `agent` of this package."""
+    wanted = re.compile(r";\s*extra\s*==\s*['\"]agent['\"]\s*$")
+    found = metadata.requires("netesto") or []
+    return [wanted.sub("", each).strip() for each in found if wanted.search(each)]
+
+
+def code() -> Archive:
+    """This package."""
+    root = Path(__file__).parents[1]
+    files = {
+        path.relative_to(root.parent).as_posix(): path.read_bytes() for path in root.rglob("*.py")
+    }
+    return _archive("code", files)
+
+
+def own() -> Packages:
+    """The packages that are installed here. WorldError if one is not."""
+    found: dict[str, metadata.Distribution] = {}
+    _collect(map(_name, requirements()), found)
+    glibc = max(_glibc_of(each.read_text("WHEEL") or "") for each in found.values())
+    listed = "".join(each.read_text("RECORD") or each.version for _, each in sorted(found.items()))
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {listed}".encode()).hexdigest()
+    return Packages(
+        python=".".join(map(str, sys.version_info[:2])),
+        machine=platform.machine(),
+        glibc=glibc,
+        archive=Archive(
+            f"packages-{digest[:_NAME_DIGITS]}",
+            functools.cache(lambda: _packed(_files(found.values()))),
+        ),
+    )
+
+
+def _collect(names: Iterable[str], found: dict[str, metadata.Distribution]) -> None:
+    """The distributions of these names, and what they require in turn."""
+    for name in names:
+        if name in found:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            raise WorldError(f"the package {name} is not installed here") from None
+        needed = found[name].requires or []
+        # A marker is of an extra, or of an older Python than an agent runs on.
+        _collect((_name(each) for each in needed if ";" not in each), found)
+
+
+def _name(requirement: str) -> str:
+    match = _REQUIREMENT.match(requirement)
+    assert match is not None, requirement
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
+
+
+def _files(distributions: Iterable[metadata.Distribution]) -> dict[str, bytes]:
+    """What the distributions have put beside each other: no scripts, nothing compiled."""
+    return {
+        str(file): Path(str(each.locate_file(file))).read_bytes()
+        for each in distributions
+        for file in each.files or []
+        if _is_wanted(str(file))
+    }
+
+
+def _is_wanted(name: str) -> bool:
+    return not (name.startswith(("..", "/")) or "__pycache__" in name or name.endswith(".pyi"))
+
+
+def _glibc_of(wheel: str) -> tuple[int, ...]:
+    """The least glibc that the tags of a wheel name; that of this machine for one built here."""
+    versions = [(int(major), int(minor)) for major, minor in _GLIBC.findall(wheel)]
+    versions += [version for name, version in _OLD_GLIBC.items() if name in wheel]
+    if versions:
+        return min(versions)
+    return (0,) if "-any" in wheel else _numbers(platform.libc_ver()[1])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def _archive(kind: str, files: Mapping[str, bytes]) -> Archive:
+    digest = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
+    name = f"{kind}-{digest.hexdigest()[:_NAME_DIGITS]}"
+    return Archive(name, functools.cache(lambda: _packed(files)))
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    """A tar.gz that depends on the files alone."""
+    sink = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return sink.getvalue()
+
+
+# --- bundles ------------------------------------------------------------------------------------
+
+
+def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[Packages]:
+    """Write a bundle with the packages for (python, machine) pairs: this installation's own where
+    they fit, others from the package index of this machine. ProcessError if pip fails."""
+    mine = own()
+    made = [
+        mine if (mine.python, mine.machine) == pair else _downloaded(*pair)
+        for pair in dict.fromkeys(platforms)
+    ]
+    index = [
+        {"python": each.python, "machine": each.machine, "glibc": each.glibc,
+         "name": each.archive.name}
+        for each in made
+    ]  # fmt: skip
+    try:
+        with (
+            atomic.written(path) as file,
+            # Stored: its members are compressed.
+            zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as bundle,
+        ):
+            bundle.writestr(_INDEX, json.dumps(index, indent=1))
+            for each in made:
+                bundle.writestr(f"{each.archive.name}.tar.gz", each.archive.data())
+    except OSError as error:
+        raise WorldError(f"{path}: cannot write: {error.strerror}") from error
+    return made
+
+
+def _downloaded(python: str, machine: str) -> Packages:
+    """The packages for another platform, by pip from the package index of this machine."""
+    platforms = [f"--platform=manylinux_{version}_{machine}" for version in _WHEEL_GLIBC]
+    with tempfile.TemporaryDirectory() as folder:
+        process.run(
+            process.python(
+                "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
+                "--only-binary=:all:", f"--python-version={python}", "--implementation=cp",
+                *platforms, f"--platform=manylinux2014_{machine}", "--dest", folder,
+                *requirements(),
+            ),
+            timeout=_DOWNLOAD_S,
+        )  # fmt: skip
+        wheels = sorted(Path(folder).glob("*.whl"))
+        files = dict(member for wheel in wheels for member in _members(wheel))
+        # A wheel's name ends with its tags.
+        glibc = max(_glibc_of(wheel.name) for wheel in wheels)
+    return Packages(python, machine, glibc, _archive("packages", files))
+
+
+def _members(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if _is_wanted(name) and not name.endswith("/") and ".data/" not in name:
+                yield name, archive.read(name)
+
+
+def read_bundle(path: Path) -> list[Packages]:
+    """The packages in a bundle. UsageError if it is none."""
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            index = json.loads(bundle.read(_INDEX))
+        return [
+            Packages(
+                each["python"],
+                each["machine"],
+                tuple(each["glibc"]),
+                Archive(each["name"], functools.partial(_member, path, f"{each['name']}.tar.gz")),
+            )
+            for each in index
+        ]
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError):
+        raise UsageError(
+            f"{path}: not a bundle", remedy="Make one: netesto hosts bundle -o agents.zip"
+        ) from None
+
+
+def _member(path: Path, name: str) -> bytes:
+    with zipfile.ZipFile(path) as bundle:
+        return bundle.read(name)

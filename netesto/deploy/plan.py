@@ -1,0 +1,455 @@
+"""What an installation does on a host, as data. Pure: from the facts of the host alone."""
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netesto import __version__
+from netesto.deploy.facts import Facts, Installed, Places, lacking
+from netesto.deploy.payload import Archive, Packages
+from netesto.errors import AgentError
+
+# What a host must have free: the packages unpacked and compiled, twice over, for an upgrade.
+ROOM_BYTES = 150_000_000
+
+# Of an agent without root, where its user has a service manager that stays.
+_USER_UNIT = """\
+[Unit]
+Description=Netesto agent: runs and observes network experiments on this host
+
+[Service]
+Type=notify
+Environment=RUNTIME_DIRECTORY={folder}
+ExecStart={launcher} --config {config}
+ExecStopPost={launcher} --recover --config {config}
+KillMode=mixed
+TimeoutStopSec=30
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+"""
+
+# What a path has that ssh, and the address of an agent, can have.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+,@=-]{1,107}")
+
+_INSTALL_S = 900
+_QUICK_S = 60
+
+# Packages with the tools, where they are not called as the tool is. Debian's are known to
+# remote/install-packages; netperf is in none of these distributions.
+_PACKAGES: Mapping[str, Mapping[str, str]] = {
+    "dnf": {"ip": "iproute", "tc": "iproute-tc", "ss": "iproute", "sysctl": "procps-ng",
+            "ping": "iputils"},
+    "zypper": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
+               "ping": "iputils", "iperf3": "iperf"},
+    "pacman": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps-ng",
+               "ping": "iputils"},
+    "apk": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
+            "ping": "iputils"},
+}  # fmt: skip
+_INSTALLERS: Mapping[str, Sequence[str]] = {
+    "dnf": ("dnf", "install", "-y", "-q"),
+    "zypper": ("zypper", "--non-interactive", "install"),
+    "pacman": ("pacman", "-S", "--noconfirm", "--needed"),
+    "apk": ("apk", "add"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of `onhost`: its kind there, its values, and the words for a person ("": none, it
+    goes with another). `archive` is what the host is sent for it."""
+
+    words: str
+    kind: str
+    values: Mapping[str, Any]
+    archive: Archive | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done on a host, and what its user should know. No steps: nothing. `record` is
+    the text that the host has in the end of an installation."""
+
+    facts: Facts
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    record: str = ""
+
+    @property
+    def goal(self) -> dict[str, str]:
+        """The file that has the `record` if somebody else was faster."""
+        return {"path": self.facts.places.record, "text": self.record}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a host is to have. `packages` are tried in order; if none fit, the host's own pip gets
+    `requirements`, unless `offline`. `unit` and `tools_script` are the texts of remote/."""
+
+    code: Archive
+    packages: Sequence[Packages]
+    requirements: Sequence[str]
+    unit: str = ""
+    tools_script: str = ""
+    with_tools: bool = True
+    offline: bool = False
+
+
+def check(facts: Facts) -> None:
+    """AgentError if no agent can be on this host."""
+    if facts.system != "Linux":
+        raise AgentError(f"runs {facts.system}; an agent needs Linux")
+    if not facts.python:
+        raise AgentError(
+            f"has Python {facts.python_version}; an agent needs 3.11 or later",
+            remedy="Install one beside it there, such as python3.11; it is found by this name.",
+        )
+
+
+def _check_home(places: Places) -> None:
+    if _PLAIN_PATH.fullmatch(places.socket) is None:
+        raise AgentError(
+            f"no agent can listen in {places.socket!r}: spaces, or more than 107 bytes",
+            remedy="Log in as root, or use 'netesto run --ssh', which installs nothing.",
+        )
+
+
+def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
+    """The packages that go to this host; None if its own pip gets them. AgentError if neither is
+    possible."""
+    for packages in wanted.packages:
+        if packages.fit(facts):
+            return packages
+    platform = f"Python {facts.python_version} on {facts.machine} with {facts.libc or 'its libc'}"
+    bundle = (
+        f"netesto hosts bundle --python {facts.python_version} --arch {facts.machine} -o agents.zip"
+    )
+    remedy = f"Make a bundle: {bundle}\nand add --bundle agents.zip."
+    if wanted.offline:
+        raise AgentError(f"no packages for {platform}", remedy=remedy)
+    if not facts.pip:
+        raise AgentError(f"no packages for {platform}, and no pip there", remedy=remedy)
+    return None
+
+
+def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
+    """Put an agent there, called `name`. AgentError if it cannot be."""
+    check(facts)
+    _check_home(facts.places)
+    packages = fitting(facts, wanted)
+    there = facts.installed
+    if there is None and facts.existing:
+        found = ", ".join(sorted(facts.existing))
+        raise AgentError(
+            f"has an agent that 'hosts install' did not put there: {found}",
+            remedy="Stop it and move these files away first.",
+        )
+    host = _Host(facts, wanted, name, packages)
+    tools = tuple(host.tools()) if wanted.with_tools else ()
+    if _is_done(there, host) and not tools:
+        return Plan(facts, notes=tuple(host.notes()))
+    if facts.free_bytes < ROOM_BYTES:
+        raise AgentError(
+            f"has {facts.free_bytes // 1_000_000} MB free below {facts.places.prefix};"
+            f" an installation needs {ROOM_BYTES // 1_000_000} MB"
+        )
+    if _is_done(there, host):
+        return Plan(facts, tools, tuple(host.notes()))
+    return Plan(facts, (*tools, *host.steps()), tuple(host.notes()), _text(host.record()))
+
+
+def _is_done(there: Installed | None, host: "_Host") -> bool:
+    return (
+        there is not None
+        and there.runs
+        and not _damaged(there, host.places)
+        and there.record == host.record()
+    )
+
+
+def _damaged(there: Installed, places: Places) -> list[str]:
+    """What is not as it was installed. A configuration that its user changed is as it should be."""
+    return [path for path in there.changed if path != places.config]
+
+
+class _Host:
+    """What one host is to have, and the steps to it."""
+
+    def __init__(self, facts: Facts, wanted: Wanted, name: str, packages: Packages | None) -> None:
+        self.facts = facts
+        self.places = facts.places
+        self.wanted = wanted
+        self.name = name
+        self.packages = packages
+        self.there = facts.installed
+        prefix = self.places.prefix
+        self.code = f"{prefix}/{wanted.code.name}"
+        self.others = f"{prefix}/{_folder_of(packages, facts, wanted.requirements)}"
+        self.texts = {self.places.launcher: self._launcher()}
+        config = self.places.config
+        self.keeps_config = self.there is not None and (
+            config in self.there.changed and config in facts.existing
+        )
+        if not self.keeps_config:
+            self.texts[config] = self._config()
+        if self.by_systemd:
+            self.texts[self.places.unit] = self._unit()
+
+    @property
+    def by_systemd(self) -> bool:
+        return self.facts.systemd if self.places.root else self.facts.user_systemd
+
+    @property
+    def group(self) -> str:
+        """Who may use an agent of root that was installed by sudo: its ssh is not root's."""
+        return self.facts.group if self.facts.sudo else ""
+
+    def _environment(self) -> list[str]:
+        return [f"PYTHONPATH={self.code}:{self.others}", self.facts.python, "-P", "-s"]
+
+    def _launcher(self) -> str:
+        path, *python = self._environment()
+        # An argument of exec needs no `--`: what follows is ours.
+        return (
+            "#!/bin/sh\n# The agent of this host, as 'netesto hosts install' put it here.\n"
+            f"{path.partition('=')[0]}={shlex.quote(path.partition('=')[2])}\n"
+            f'export PYTHONPATH\nexec {shlex.join(python)} -m netesto.agent.daemon "$@"\n'
+        )
+
+    def _config(self) -> str:
+        keys = {
+            "host": self.name,
+            "listen": [f"unix:{self.places.socket}"],
+            "state": self.places.state,
+            **({"group": self.group} if self.group else {}),
+        }
+        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+        return "\n".join(
+            [
+                "# By 'netesto hosts install'; a changed file is kept. Keys: docs/hosts.md",
+                *lines,
+                "",
+            ]
+        )
+
+    def _unit(self) -> str:
+        if not self.places.root:
+            folder = self.places.socket.rpartition("/")[0]
+            return _USER_UNIT.format(
+                folder=folder, launcher=self.places.launcher, config=self.places.config
+            )
+        return self.wanted.unit.replace(
+            "/usr/local/bin/netesto-agent", self.places.launcher
+        ).replace("/etc/netesto/agent.toml", self.places.config)
+
+    def record(self) -> dict[str, Any]:
+        """What the host has in the end."""
+        places, there = self.places, self.there
+        files = {path: _digest(text) for path, text in self.texts.items()}
+        if self.keeps_config and there is not None:
+            files[places.config] = there.record["files"][places.config]
+        return {
+            "version": __version__,
+            "name": self.name,
+            "files": dict(sorted(files.items())),
+            "folders": sorted([self.code, self.others]),
+            "service": self._service(),
+            "spool": f"{places.state}/spool",
+        }
+
+    def _service(self) -> dict[str, Any]:
+        if self.by_systemd:
+            scope = [] if self.places.root else ["--user"]
+            return {"kind": "systemd", "scope": scope, "unit": "netesto-agent"}
+        return {"kind": "supervisor", "lock": self.places.alive}
+
+    def tools(self) -> Iterator[Step]:
+        """Install the tools that are missing, if a package manager that we know can."""
+        missing = lacking(self.facts)
+        manager = self.facts.manager
+        if not missing or not self.places.root:
+            return
+        if manager == "apt-get":
+            yield Step(
+                f"install the packages with {', '.join(missing)} (apt-get)",
+                "script",
+                {"text": self.wanted.tools_script, "words": ["agent"], "timeout": _INSTALL_S},
+            )
+        elif names := self._packages(missing):
+            argv = [*_INSTALLERS[manager], *names]
+            yield Step(shlex.join(argv), "run", {"argv": argv, "timeout": _INSTALL_S})
+
+    def _packages(self, tools: Collection[str]) -> list[str]:
+        manager = self.facts.manager
+        known = _PACKAGES.get(manager)
+        if known is None:
+            return []
+        return sorted({known.get(tool, tool) for tool in tools if tool != "netperf"})
+
+    def notes(self) -> Iterator[str]:
+        """What the user should know of the agent there."""
+        missing = lacking(self.facts)
+        if self.places.root:
+            if self.facts.sudo and not self.group:
+                yield (
+                    f"{self.facts.user} cannot reach the agent, which is root's: set group in"
+                    f" {self.places.config}, and restart it"
+                )
+            if not self.facts.systemd:
+                yield "no systemd: the agent runs, and will not after a reboot of the host"
+            if missing and self.wanted.with_tools and self.facts.manager != "apt-get":
+                left = [tool for tool in missing if not self._packages([tool])]
+                if left:
+                    yield f"missing: {', '.join(left)}; install them by hand"
+        else:
+            yield "without root: no captures, no changes of sysctls, interfaces, qdiscs or routes"
+            if not self.by_systemd:
+                yield "the agent runs, and will not after a reboot of the host"
+        if missing and not (self.wanted.with_tools and self.places.root):
+            yield f"missing: {', '.join(missing)}"
+        if self.keeps_config:
+            yield f"{self.places.config} was changed there, and is kept"
+
+    def steps(self) -> Iterator[Step]:
+        """From what is there to the record."""
+        facts, places, there = self.facts, self.places, self.there
+        folders = set(there.record["folders"]) - set(there.changed) if there else set()
+        old = sorted(set(there.record["folders"]) - {self.code, self.others}) if there else []
+        yield Step("", "folder", {"path": places.prefix, "mode": 0o755})
+        # First, so that an installation that is cut short can be repeated, and removed.
+        yield self._write_record(
+            {**self.record(), "folders": sorted({self.code, self.others, *old})}
+        )
+        if self.others not in folders:
+            yield _packages_step(facts, self.packages, self.others, self.wanted.requirements)
+        if self.code not in folders:
+            words = f"netesto {__version__} to {self.code}"
+            yield _unpack(words, self.wanted.code, self.code, facts)
+        argv = ["env", *self._environment(), "-m", "netesto.agent.daemon", "--help"]
+        yield Step("", "run", {"argv": argv, "timeout": _QUICK_S})
+        for path, text in self.texts.items():
+            mode = 0o755 if path == places.launcher else 0o644
+            yield Step(f"write {path}", "write", {"path": path, "mode": mode, "text": text})
+        yield from self._start()
+        for path in old:
+            yield Step("", "remove", {"path": path, "digest": ""})
+        yield self._write_record(self.record())
+
+    def _write_record(self, record: Mapping[str, Any]) -> Step:
+        values = {"path": self.places.record, "mode": 0o644, "text": _text(record)}
+        return Step("", "write", values)
+
+    def _start(self) -> Iterator[Step]:
+        places, there = self.places, self.there
+        if there is not None and there.record["service"]["kind"] == "supervisor":
+            yield Step("stop the agent", "stop", {"lock": places.alive})
+        if self.by_systemd:
+            scope = self._service()["scope"]
+            for words in (["daemon-reload"], ["enable", "netesto-agent"]):
+                yield Step("", "run", {"argv": ["systemctl", *scope, *words], "timeout": _QUICK_S})
+            argv = ["systemctl", *scope, "restart", "netesto-agent"]
+            yield Step("start netesto-agent.service", "run", {"argv": argv, "timeout": _QUICK_S})
+            return
+        path, *python = self._environment()
+        words = ["--lock", places.alive, "--log", places.log, "--", places.launcher]
+        argv = ["env", path, *python, "-m", "netesto.agent.supervisor", *words]
+        yield Step("", "folder", {"path": places.state, "mode": 0o700})
+        yield Step(
+            "start the agent",
+            "supervise",
+            {
+                "argv": [*argv, "--config", places.config],
+                "socket_path": places.socket,
+                "log": places.log,
+            },
+        )
+
+
+def _folder_of(packages: Packages | None, facts: Facts, requirements: Sequence[str]) -> str:
+    """The name of the folder of packages; None: those that the host's pip gets."""
+    if packages is not None:
+        return packages.archive.name
+    text = f"{facts.python_version} {facts.machine} {requirements}"
+    return f"packages-{_digest(text)[:16]}"
+
+
+def _packages_step(
+    facts: Facts, packages: Packages | None, path: str, requirements: Sequence[str]
+) -> Step:
+    needed = ", ".join(requirements)
+    if packages is not None:
+        return _unpack(f"{needed} to {path}", packages.archive, path, facts)
+    values = {"path": path, "python": facts.python, "requirements": [*requirements]}
+    return Step(f"pip install {needed} to {path}", "pip", values)
+
+
+def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
+    return Step(words, "unpack", {"path": path, "python": facts.python}, archive)
+
+
+def brought(
+    facts: Facts, code: Archive, packages: Sequence[Packages], requirements: Sequence[str]
+) -> tuple[list[Step], list[str]]:
+    """The steps that put what an agent imports into the cache, and its folders there. AgentError if
+    there are no packages for the host."""
+    wanted = Wanted(code=code, packages=packages, requirements=requirements)
+    found = fitting(facts, wanted)
+    name = _folder_of(found, facts, requirements)
+    steps = []
+    if code.name not in facts.cached:
+        steps.append(_unpack("", code, f"{facts.cache}/{code.name}", facts))
+    if name not in facts.cached:
+        steps.append(_packages_step(facts, found, f"{facts.cache}/{name}", requirements))
+    return steps, [f"{facts.cache}/{code.name}", f"{facts.cache}/{name}"]
+
+
+def remove(facts: Facts, *, force: bool) -> Plan:
+    """Take away what `install` put there. With `force` also measurements that nobody fetched."""
+    places, there = facts.places, facts.installed
+    steps: list[Step] = []
+    if facts.cached:
+        steps.append(_remove(f"remove {facts.cache}", facts.cache))
+    if there is None:
+        return Plan(facts, tuple(steps))
+    record = there.record
+    if not force:
+        steps.append(Step("", "spare", {"spool": record["spool"]}))
+    if record["service"]["kind"] == "systemd":
+        scope = record["service"]["scope"]
+        argv = ["systemctl", *scope, "disable", "--now", record["service"]["unit"]]
+        steps.append(Step("stop netesto-agent.service", "run", {"argv": argv, "timeout": _QUICK_S}))
+    else:
+        steps.append(Step("stop the agent", "stop", {"lock": places.alive}))
+    for path, digest in record["files"].items():
+        steps.append(_remove(f"remove {path}", path, digest))
+    if record["service"]["kind"] == "systemd":
+        argv = ["systemctl", *record["service"]["scope"], "daemon-reload"]
+        steps.append(Step("", "run", {"argv": argv, "timeout": _QUICK_S}))
+    steps += [_remove(f"remove {path}", path) for path in (places.state, places.log)]
+    steps += [_remove("", path) for path in (places.socket, places.memory)]
+    steps += [
+        Step("", "remove_if_empty", {"path": path.rpartition("/")[0]})
+        for path in (places.config, places.state, places.socket)
+    ]
+    # With it go the record and the lock.
+    steps.append(_remove(f"remove {places.prefix}", places.prefix))
+    kept = places.config in there.changed and places.config in facts.existing
+    return Plan(facts, tuple(steps), (f"left: {places.config}, which was changed",) if kept else ())
+
+
+def _remove(words: str, path: str, digest: str = "") -> Step:
+    return Step(words, "remove", {"path": path, "digest": digest})
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=1)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,134 @@
+"""Hosts through ssh: `onhost` is run there, with a request; nothing is left of it."""
+
+import itertools
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from netesto import process
+from netesto.deploy import facts
+from netesto.deploy.facts import Facts
+from netesto.deploy.plan import Plan, Step
+from netesto.deploy.target import Target
+from netesto.errors import AgentError, ProcessError
+from netesto.transport import ssh
+
+# For a host that does not answer, and one that is slow.
+LOOK_S = 60.0
+ACT_S = 1200.0
+
+# Means the same to every login shell: there is nothing in it to expand.
+_PYTHON = 'python3 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())).decode())"'
+# What a shell says that does not know a command, and what sudo does.
+_NOT_FOUND = 127
+_SSH_FAILED = 255
+
+
+async def look(host: Target) -> Facts:
+    """What there is on a host. AgentError if it cannot be reached."""
+    return facts.parse(await _ask(host, facts.request(), (), timeout=LOOK_S))
+
+
+async def act(host: Target, plan: Plan) -> None:
+    """Carry out a plan. AgentError names the step that the host could not do."""
+    request = {
+        "do": "act",
+        "lock": plan.facts.places.lock,
+        "goal": plan.goal,
+        "steps": sent(plan.steps),
+    }
+    following = archives(plan.steps)
+    reply = await _ask(host, request, following, sudo=plan.facts.sudo, timeout=ACT_S)
+    if "error" in reply:
+        step = plan.steps[reply["done"]]
+        raise AgentError(
+            f"{step.words or step.kind}: {reply['error']}",
+            host=host.name,
+            remedy="Mend it and repeat the command: it goes on where it ended.",
+        )
+
+
+def archives(steps: Sequence[Step]) -> list[bytes]:
+    """What a host is sent behind a request, in the order of its steps."""
+    return [step.archive.data() for step in steps if step.archive is not None]
+
+
+def sent(steps: Sequence[Step]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The steps as `onhost` takes them."""
+    return [
+        (step.kind, {**step.values, "size": len(step.archive.data())})
+        if step.archive is not None
+        else (step.kind, step.values)
+        for step in steps
+    ]
+
+
+def command(*, sudo: bool) -> str:
+    """The command for the host, which runs what comes on its standard input."""
+    return f"sudo -n {_PYTHON}" if sudo else _PYTHON
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What is written to the host, and the token that marks its replies."""
+
+    data: bytes
+    token: str
+
+    def replies(self, printed: str) -> list[dict[str, Any]]:
+        """The replies in what was printed so far."""
+        lines = printed.split("\n")
+        return [
+            json.loads(after)
+            for line, after in itertools.pairwise(lines[:-1])
+            if line == self.token
+        ]
+
+
+def spoken(request: Mapping[str, Any], following: Sequence[bytes]) -> Spoken:
+    """A request for `onhost`, with the program itself and the archives."""
+    program, token = _program(), secrets.token_hex(16)
+    line = json.dumps({**request, "token": token}).encode()
+    return Spoken(b"".join([b"%d\n" % len(program), program, line, b"\n", *following]), token)
+
+
+@cache
+def _program() -> bytes:
+    return Path(__file__).with_name("onhost.py").read_bytes()
+
+
+async def _ask(
+    host: Target,
+    request: Mapping[str, Any],
+    following: Sequence[bytes],
+    *,
+    sudo: bool = False,
+    timeout: float,
+) -> dict[str, Any]:
+    """The reply of a host. AgentError if there is none."""
+    said = spoken(request, following)
+    argv = [*host.ssh(), command(sudo=sudo)]
+    try:
+        done = await process.run_async(argv, stdin=said.data, timeout=timeout, check=False)
+    except ProcessError as error:
+        raise AgentError(str(error), host=host.name) from None
+    replies = said.replies(done.stdout)
+    if not replies:
+        raise ended(host, done.status, done.stderr or done.stdout)
+    if "error" in replies[0] and "done" not in replies[0]:
+        raise AgentError(replies[0]["error"], host=host.name)
+    return replies[0]
+
+
+def ended(host: Target, status: int | None, said: str) -> AgentError:
+    """The error of an ssh process that ended, having `said` this, before a host replied."""
+    if status == _NOT_FOUND:
+        return AgentError("has no python3; an agent needs 3.11 or later", host=host.name)
+    cause, remedy = ssh.explained(said.strip(), host.address)
+    if status == _SSH_FAILED:
+        return AgentError(f"not reached by ssh: {cause}", host=host.name, remedy=remedy)
+    return AgentError(f"the connection ended: {cause}", host=host.name, remedy=remedy)

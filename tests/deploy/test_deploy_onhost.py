@@ -1,0 +1,140 @@
+"""The program that runs on hosts, as a process of this machine, in folders of its own."""
+
+import ast
+import io
+import json
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from netesto import process
+from netesto.deploy import facts, onhost, remote
+
+PATIENCE_S = 60
+
+
+def asked(request, *following, env=None):
+    """The reply to a request."""
+    said = remote.spoken(request, following)
+    argv = ["sh", "-c", f"echo 'Welcome to h1!'; {remote.command(sudo=False)}"]
+    path = Path(request["lock"]).parent.with_suffix(".request")
+    path.write_bytes(said.data)
+    line = f"{argv[2]} <{path}"
+    done = process.run(["sh", "-c", line], timeout=PATIENCE_S, env=env)
+    (reply,) = said.replies(done.stdout)
+    return reply
+
+
+def act(folder, *steps, archive=b""):
+    lock = str(folder / "place" / ".lock")
+    goal = {"path": "", "text": ""}
+    return asked({"do": "act", "lock": lock, "goal": goal, "steps": steps}, archive)
+
+
+def tar(**files):
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return sink.getvalue()
+
+
+def unpack(path, data):
+    return ["unpack", {"path": str(path), "size": len(data), "python": sys.executable}]
+
+
+def test_it_is_python_3_6():
+    text = Path(onhost.__file__).read_text(encoding="utf-8")
+    assert ast.parse(text, feature_version=(3, 6))
+
+
+def test_the_command_means_the_same_to_every_login_shell():
+    assert set(remote.command(sudo=True)) & set("$`!\\*?~{}[]#\n") == set()
+
+
+def test_it_tells_what_the_host_is_whatever_its_profile_prints(tmp_path):
+    request = {**facts.request(), "lock": str(tmp_path / "place" / ".lock")}
+    env = {**os.environ, "SSH_CONNECTION": "192.0.2.9 5 ::ffff:192.0.2.1 22"}
+    found = facts.parse(asked(request, env=env))
+    assert (found.system, found.uid, found.addresses) == ("Linux", os.getuid(), ("192.0.2.1",))
+
+
+def test_an_archive_is_unpacked_whole_and_compiled(tmp_path):
+    data = tar(**{"a/b.py": "x = 1\n"})
+    assert act(tmp_path, unpack(tmp_path / "out", data), archive=data) == {"done": 1}
+    names = sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert [name.partition(".")[0] for name in names] == ["b", "b"]
+
+
+def test_an_archive_that_is_cut_short_leaves_nothing(tmp_path):
+    data = tar(**{"a.py": "x = 1\n"})
+    reply = act(tmp_path, unpack(tmp_path / "out", data), archive=data[:-9])
+    assert (reply, list(tmp_path.glob("out*"))) == (
+        {"done": 0, "error": "the connection ended within the archive"},
+        [],
+    )
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/../../evil"])
+def test_an_archive_reaches_nothing_outside_its_folder(tmp_path, name):
+    data = tar(**{name: "x"})
+    reply = act(tmp_path, unpack(tmp_path / "out", data), archive=data)
+    assert reply == {"done": 0, "error": f"unexpected {name!r} in the archive"}
+
+
+def test_what_an_installation_left_that_was_cut_short_is_begun_again(tmp_path):
+    (tmp_path / "out.part").mkdir()
+    (tmp_path / "out.part" / "old").touch()
+    data = tar(**{"a.py": "x = 1\n"})
+    act(tmp_path, unpack(tmp_path / "out", data), archive=data)
+    assert not (tmp_path / "out" / "old").exists()
+
+
+def test_a_step_that_fails_ends_the_work_and_is_named(tmp_path):
+    steps = [
+        ["run", {"argv": ["true"], "timeout": 5}],
+        ["run", {"argv": ["sh", "-c", "echo why; exit 3"], "timeout": 5}],
+        ["write", {"path": str(tmp_path / "after"), "mode": 0o600, "text": ""}],
+    ]
+    reply = act(tmp_path, *steps)
+    assert (reply, (tmp_path / "after").exists()) == (
+        {"done": 1, "error": "sh: exit status 3: why"},
+        False,
+    )
+
+
+def test_a_file_that_was_changed_is_not_removed(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("changed")
+    act(tmp_path, ["remove", {"path": str(path), "digest": "0" * 64}])
+    assert path.exists()
+
+
+def test_measurements_that_nobody_fetched_end_a_removal(tmp_path):
+    (tmp_path / "spool" / "run-1").mkdir(parents=True)
+    reply = act(tmp_path, ["spare", {"spool": str(tmp_path / "spool")}])
+    assert reply == {"done": 0, "error": "measurements of run-1 were never fetched"}
+
+
+def test_a_record_tells_what_became_of_what_it_records(tmp_path):
+    (tmp_path / "kept").write_text("a")
+    record = {
+        "files": {str(tmp_path / "kept"): onhost.digest_of(str(tmp_path / "kept")),
+                  str(tmp_path / "gone"): "0" * 64},
+        "folders": [str(tmp_path)],
+        "service": {"kind": "supervisor", "lock": str(tmp_path / "lock")},
+        "spool": str(tmp_path / "spool"),
+    }  # fmt: skip
+    path = tmp_path / "installed.json"
+    path.write_text(json.dumps(record))
+    found = onhost.installed(str(path)) or {}
+    assert (found["changed"], found["runs"], found["unfetched"]) == (
+        [str(tmp_path / "gone")],
+        False,
+        [],
+    )

@@ -1,0 +1,108 @@
+"""What is sent to hosts: small, complete, and named by its content."""
+
+import io
+import os
+import sys
+import tarfile
+from configparser import RawConfigParser
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from netesto import paths, process
+from netesto.deploy import payload
+from netesto.deploy.facts import Facts
+from netesto.errors import UsageError
+
+# What the issue of agents on small hosts allows, unpacked.
+ROOM_BYTES = 60_000_000
+
+
+def unpacked(archive, folder: Path) -> Path:
+    with tarfile.open(fileobj=io.BytesIO(archive.data())) as file:
+        file.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("agent")
+    unpacked(payload.own().archive, folder / "packages")
+    unpacked(payload.code(), folder / "code")
+    return folder
+
+
+def test_what_an_agent_needs_is_below_60_mb(target):
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    assert size < ROOM_BYTES
+
+
+def test_an_agent_imports_nothing_but_what_is_sent(target):
+    env = {**os.environ, "PYTHONPATH": f"{target / 'code'}:{target / 'packages'}"}
+    code = (
+        "import sys, netesto.agent.daemon, netesto.agent.supervisor, netesto.agent.nursery;"
+        "print([name for name, each in sys.modules.items() if '.' not in name"
+        " and 'site-packages' in str(getattr(each, '__file__', ''))"
+        " and not name.startswith(('_', 'site', 'distutils', 'coverage', 'a1'))])"
+    )
+    argv = [sys.executable, "-P", "-s", "-S", "-c", code]
+    assert process.run(argv, timeout=60, env=env).stdout == "[]\n"
+
+
+def test_the_extra_of_agents_is_a_part_of_what_the_whole_needs():
+    config = RawConfigParser()
+    config.read(paths.data_folder() / "setup.cfg")
+    whole = config["options"]["install_requires"].split("\n")
+    extra = config["options.extras_require"]["agent"].split("\n")
+    assert [each for each in extra if each not in whole] == []
+
+
+def test_the_same_content_has_the_same_name_and_bytes():
+    one, two = payload.code(), payload.code()
+    assert (one.name, one.data()) == (two.name, two.data())
+
+
+def test_packages_fit_a_host_like_this_one_and_no_other():
+    mine = payload.own()
+    like = Facts(python_version=mine.python, machine=mine.machine, libc="glibc-2.99")
+    others = [
+        replace(like, python_version="3.99"),
+        replace(like, machine="vax"),
+        replace(like, libc="glibc-2.4"),
+        replace(like, libc="-"),
+    ]
+    assert [mine.fit(each) for each in (like, *others)] == [True, *[False] * 4]
+
+
+@pytest.mark.parametrize(
+    ("wheel", "glibc"),
+    [
+        ("Tag: cp311-cp311-manylinux_2_17_x86_64\nTag: cp311-cp311-manylinux2014_x86_64", (2, 17)),
+        ("Tag: cp39-abi3-manylinux2014_x86_64", (2, 17)),
+        ("Tag: py3-none-any", (0,)),
+    ],
+)
+def test_the_least_glibc_is_in_the_tags_of_a_wheel(wheel, glibc):
+    assert payload._glibc_of(wheel) == glibc
+
+
+def test_a_bundle_has_the_packages_that_were_put_into_it(tmp_path):
+    mine = payload.own()
+    payload.make_bundle(tmp_path / "agents.zip", [(mine.python, mine.machine)])
+    (found,) = payload.read_bundle(tmp_path / "agents.zip")
+    assert (found.python, found.machine, found.glibc, found.archive.data()) == (
+        mine.python,
+        mine.machine,
+        mine.glibc,
+        mine.archive.data(),
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", None])
+def test_what_is_no_bundle_is_refused(tmp_path, content):
+    path = tmp_path / "agents.zip"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"agents\.zip: (not a bundle|cannot be read)"):
+        payload.read_bundle(path)

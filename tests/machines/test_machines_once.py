@@ -1,0 +1,104 @@
+"""`netesto run --ssh`: machines with ssh and Python alone, as they were when the run has ended."""
+
+import contextlib
+import os
+import signal
+
+import psutil
+import pytest
+from worlds import USER, machines
+
+from netesto import process
+
+PATIENCE_S = 100
+
+SCRIPT = """\
+SOURCE inlib
+DEFAULT dur=1
+RUN OneFlowStream server=b1 client=b2 ca=cubic dur=$dur
+"""
+# A kernel may allow users no congestion control but its default.
+UDP_SCRIPT = """\
+DO_SERVER host=b1 exp=COUNTER expName=Exp order=0 start=1
+DO_CLIENT host=b2 server=b1 test=UDP_RR req=100 dur=1 stats=0
+WAIT_FLOWS
+DO_SERVER host=b1 order=1
+GET_DATA host=b1
+GET_DATA host=b2
+PROCESS_EXP exp=PREV
+"""
+CACHE = ".cache/netesto"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    with machines("b1", "b2", folder=tmp_path_factory.mktemp("bare"), bare=True) as made:
+        made.controller.write("/root/my.nts", SCRIPT)
+        yield made
+
+
+def traces(machine, home="/root"):
+    """Files where an agent could have left some, and processes."""
+    find = ["find", "/tmp", "/run/netesto", "/var/lib/netesto", "/etc/netesto", home, "/opt"]
+    files = machine.run([*find, "-path", "*/.cache", "-prune", "-o", "-print"], check=False)
+    return files.stdout, machine.run(["ps", "-e", "-o", "comm="]).stdout
+
+
+@pytest.fixture(scope="module")
+def run(bare):
+    """A first run, from nothing: what was before, how it ended, and what was after."""
+    before = [traces(bare[name]) for name in ("b1", "b2")]
+    argv = ["netesto", "run", "--ssh", "b1,b2", "-o", "out", "my.nts"]
+    done = bare.controller.run(argv, timeout=PATIENCE_S)
+    return before, done, [traces(bare[name]) for name in ("b1", "b2")]
+
+
+def test_a_run_over_ssh_needs_nothing_on_the_hosts_and_measures(run):
+    _, done, _ = run
+    assert [line.split()[-1] for line in done.stdout.splitlines() if " Exp " in line] == ["ok"] * 2
+
+
+def test_a_run_over_ssh_leaves_no_trace_but_the_cache(run):
+    before, _, after = run
+    assert after == before
+
+
+def test_the_cache_has_the_packages_once(bare, run):
+    names = bare["b1"].run(["ls", f"/root/{CACHE}"]).stdout.split()
+    assert [name.partition("-")[0] for name in names] == ["code", "packages"]
+
+
+def test_without_root_a_run_over_ssh_measures_too(bare):
+    bare.controller.write(f"/home/{USER}/my.nts", UDP_SCRIPT)
+    argv = ["netesto", "run", "--ssh", "b1,b2", "-o", "out", "my.nts"]
+    done = bare.controller.run(argv, timeout=PATIENCE_S, user=USER)
+    assert [line.split()[-1] for line in done.stdout.splitlines() if " Exp " in line] == ["ok"] * 2
+
+
+def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
+    before = [traces(bare[name]) for name in ("b1", "b2")]
+    log = bare["b1"].folder / "killed.log"
+    argv = ["netesto", "run", "--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "killed", "my.nts"]
+    child = bare.controller.start(argv, stdout=log)
+    assert process.wait_until(lambda: "flow cubic" in log.read_text(), timeout=PATIENCE_S)
+    for each in psutil.Process(child.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "netesto" in " ".join(each.cmdline()) and each.name() != "ssh":
+                os.kill(each.pid, signal.SIGKILL)
+    process.end(child)
+    assert process.wait_until(
+        lambda: [traces(bare[name]) for name in ("b1", "b2")] == before, timeout=PATIENCE_S
+    )
+
+
+def test_a_host_that_would_be_an_option_of_ssh_is_refused(bare):
+    argv = ["netesto", "run", "--ssh", "b1,-b4@x", "my.nts"]
+    done = bare.controller.run(argv, timeout=PATIENCE_S, check=False)
+    told = "netesto: '-b4@x' is neither a hosts file nor a host"
+    assert (done.status, done.stderr.splitlines()[0]) == (2, told)
+
+
+def test_a_host_that_ssh_does_not_reach_is_named_before_anything_is_done(bare):
+    argv = ["netesto", "run", "--ssh", "b1,b2,b3", "my.nts"]
+    done = bare.controller.run(argv, timeout=PATIENCE_S, check=False)
+    assert (done.status, "netesto: b3: not reached by ssh: " in done.stderr) == (3, True)
