@@ -283,7 +283,12 @@ def _proof(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _rates(rows: Sequence[Mapping[str, str]]) -> str:
-    return ", ".join(row["rate"] for row in rows if "rate" in row) or "done"
+    """What each flow achieved; rows N.0 are of all flows together."""
+    return ", ".join(
+        f"{row['host']} to {row['server']} {row['rate']} Mbit/s"
+        for row in rows
+        if not row["exp"].endswith(".0")
+    )
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
