@@ -212,12 +212,14 @@ class HostInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceState:
-    """An interface as it is now. `offloads`: those of tso, gso, gro and lro that are on."""
+    """An interface as it is now. `offloads`: those of tso, gso, gro and lro that are on. `refusal`:
+    why the agent sets no qdisc of it; "" if it does."""
 
     name: str
     mtu_bytes: int
     is_up: bool
     offloads: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 PathAnswer = Literal[
@@ -246,7 +248,7 @@ class HostState:
     `clock_source` is the program that sets the clock, "" if none is known; `clock_error_s` bounds
     the clock's error against UTC while `is_synchronized`. `disk_free_bytes` is where measurements
     are kept, `missing_commands` what agents run and is not installed. `management` are the
-    interfaces by which the host itself is reached.
+    interfaces by which the host itself is reached. `refusals`: why no flow would start there now.
     """
 
     is_synchronized: bool
@@ -257,6 +259,7 @@ class HostState:
     management: tuple[str, ...]
     interfaces: tuple[InterfaceState, ...]
     paths: tuple[PathState, ...]
+    refusals: tuple[str, ...] = ()
 
 
 EventKind = Literal[

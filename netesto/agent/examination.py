@@ -2,15 +2,15 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 import psutil
 
 from netesto import process
 from netesto.agent import routes
+from netesto.agent.experiment import Premises
 from netesto.collectors import hostfacts, pathmtu, timesync
-from netesto.errors import ProcessError
+from netesto.errors import NotAllowedError, ProcessError
 from netesto.model import Address, HostState, InterfaceState, PathState
 from netesto.traffic.ports import REFUSED_PORT
 
@@ -20,40 +20,71 @@ COMMANDS = ("ethtool", "ip", "ping", "tc", "tcpdump")
 _ETHTOOL_TIMEOUT_S = 2.0
 
 
-async def examine(peers: Sequence[Address], *, device: str, folder: Path) -> HostState:
-    """The state of this host, whose agent tests through `device` and keeps files in `folder`, and
-    of its paths to `peers`. Takes at most 3 s."""
+async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
+    """The state of this host, as its agent would use it, and of its paths to those `peers` with
+    which it may have flows. Takes at most 3 s."""
     clock, paths, managing = await asyncio.gather(
         timesync.read(),
-        asyncio.gather(*(_path(peer, default=device) for peer in peers)),
-        routes.default_device(),
+        asyncio.gather(*(_path(peer, premises) for peer in peers)),
+        routes.managing(),
     )
-    used = {device, *(path.device for path in paths)}
+    used = {premises.device, *(path.device for path in paths)}
     return HostState(
         is_synchronized=clock.is_synchronized,
         clock_error_s=clock.error_s,
         clock_source=clock.source,
-        disk_free_bytes=shutil.disk_usage(folder).free,
+        disk_free_bytes=shutil.disk_usage(premises.folder).free,
         missing_commands=tuple(name for name in COMMANDS if shutil.which(name) is None),
-        management=(managing,),
-        interfaces=await _interfaces(used),
+        management=managing,
+        interfaces=await _interfaces(used, premises),
         paths=tuple(paths),
+        refusals=await asyncio.to_thread(_refusals, premises),
     )
 
 
-async def _path(peer: Address, *, default: str) -> PathState:
-    device = await routes.device_to(peer, default=default)
+async def _path(peer: Address, premises: Premises) -> PathState:
+    device = await routes.device_to(peer, default=premises.device)
+    if refusal := _refusal(lambda: premises.limits.check_peer(peer)):
+        return PathState(
+            peer=str(peer), device=device, mtu_bytes=0, answer="unreachable", reason=refusal
+        )
     return await pathmtu.measure(peer, port=REFUSED_PORT, device=device)
 
 
-async def _interfaces(used: Iterable[str]) -> tuple[InterfaceState, ...]:
+def _refusals(premises: Premises) -> tuple[str, ...]:
+    refusal = _refusal(lambda: premises.limits.check_room(premises.folder / "spool"))
+    return (refusal,) if refusal else ()
+
+
+def _refusal(check: Callable[[], None]) -> str:
+    """What a check of the limits refuses, with the key to change; "" if nothing."""
+    try:
+        check()
+    except NotAllowedError as error:
+        return str(error)
+    return ""
+
+
+async def _interfaces(used: Iterable[str], premises: Premises) -> tuple[InterfaceState, ...]:
     """All interfaces, and the offloads of those that are used."""
     there = psutil.net_if_stats()
     names = [name for name in used if name in there]
     offloads = dict(zip(names, await asyncio.gather(*map(_offloads, names)), strict=True))
+
+    def refusal(name: str) -> str:
+        return _refusal(
+            lambda: premises.limits.check_interface(
+                name, managing=premises.managing, test=premises.device
+            )
+        )
+
     return tuple(
         InterfaceState(
-            name=name, mtu_bytes=state.mtu, is_up=state.isup, offloads=offloads.get(name, ())
+            name=name,
+            mtu_bytes=state.mtu,
+            is_up=state.isup,
+            offloads=offloads.get(name, ()),
+            refusal=refusal(name),
         )
         for name, state in sorted(there.items())
     )

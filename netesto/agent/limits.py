@@ -90,7 +90,7 @@ class Limits:
         if flows > self.flows:
             said = f"{flows} flows at the same time; {self.flows:g} are allowed"
             raise _refusal(said, "flows", flows)
-        self._check_peer(peer)
+        self.check_peer(peer)
         available = psutil.virtual_memory().available
         if available < self.memory_reserve:
             raise _refusal(
@@ -99,7 +99,8 @@ class Limits:
                 f"{available // 2_000_000}M",
             )
 
-    def _check_peer(self, peer: Address) -> None:
+    def check_peer(self, peer: Address) -> None:
+        """Whether there may be flows with `peer`."""
         named = self.peers
         if any(peer in network for network in (_connected() if named is None else named)):
             return

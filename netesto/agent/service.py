@@ -82,8 +82,7 @@ class Service:
         return self._premises.clock.reading(self._premises.clock.now())
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
-        premises = self._premises
-        return await examination.examine(peers, device=premises.device, folder=premises.folder)
+        return await examination.examine(peers, self._premises)
 
     async def configure(self, setting: Setting) -> Applied:
         with self._acting() as session:

@@ -4,7 +4,7 @@
 warning does not.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
@@ -38,9 +38,6 @@ CLOCK_BOUND_S = 0.005
 
 # Somebody set the clock by hand; nothing drifts so far.
 CLOCK_OFFSET_S = 1.0
-
-# An agent refuses experiments below.
-DISK_FREE_BYTES = 10**9
 
 # Without these agents do nothing; the others are for some of the data.
 _REQUIRED_COMMANDS = frozenset({"ip", "tc"})
@@ -245,12 +242,9 @@ def _of_state(name: str, info: HostInfo, state: HostState) -> Iterator[Problem]:
             "Start an NTP client on the host: apt install chrony",
             "warning",
         )
-    if state.disk_free_bytes < DISK_FREE_BYTES:
-        yield Problem(
-            name,
-            f"less than {DISK_FREE_BYTES / 1e9:g} GB of disk free",
-            "Free some where the agent keeps its files, by default /var/lib/netesto.",
-        )
+    for refusal in state.refusals:
+        message, _, remedy = refusal.partition("\n")
+        yield Problem(name, message, remedy)
     for command in state.missing_commands:
         yield Problem(
             name,
@@ -295,12 +289,9 @@ def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterato
                 "warning",
             )
         case "unreachable":
-            yield Problem(
-                name,
-                f"path {to}: {path.reason}",
-                f"On {name}: ip route get {path.peer}",
-                "warning",
-            )
+            reason, _, remedy = path.reason.partition("\n")
+            remedy = remedy or f"On {name}: ip route get {path.peer}"
+            yield Problem(name, f"path {to}: {reason}", remedy, "warning")
         case "whole" if path.mtu_bytes < min(mtus.get(path.device, 0), 65_535):
             yield Problem(
                 name,
@@ -346,19 +337,11 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
     for each in placed:
         if each.host not in states:
             continue
-        state = states[each.host]
+        interfaces = {found.name: found for found in states[each.host].interfaces}
         what = f"{each.command} {each.device} ({each.place})"
-        if each.device not in _names(state):
-            has = " ".join(_names(state))
+        if each.device not in interfaces:
+            has = " ".join(interfaces)
             yield Problem(each.host, f"{what}: no such interface; the host has {has}")
-        elif each.device in state.management:
-            yield Problem(
-                each.host,
-                f"{what}: this interface carries the host's management",
-                "Name the interface of the test in the host's agent.toml: device = …",
-                "warning",
-            )
-
-
-def _names(state: HostState) -> Collection[str]:
-    return [each.name for each in state.interfaces]
+        elif refusal := interfaces[each.device].refusal:
+            message, _, remedy = refusal.partition("\n")
+            yield Problem(each.host, f"{what}: {message}", remedy)

@@ -74,16 +74,18 @@ class ExamineRequest(_message.Message):
     def __init__(self, peers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InterfaceState(_message.Message):
-    __slots__ = ("name", "mtu_bytes", "is_up", "offloads")
+    __slots__ = ("name", "mtu_bytes", "is_up", "offloads", "refusal")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
     IS_UP_FIELD_NUMBER: _ClassVar[int]
     OFFLOADS_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     mtu_bytes: int
     is_up: bool
     offloads: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., is_up: _Optional[bool] = ..., offloads: _Optional[_Iterable[str]] = ...) -> None: ...
+    refusal: str
+    def __init__(self, name: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., is_up: _Optional[bool] = ..., offloads: _Optional[_Iterable[str]] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class PathState(_message.Message):
     __slots__ = ("peer", "device", "mtu_bytes", "answer", "reason")
@@ -100,7 +102,7 @@ class PathState(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., device: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., answer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostState(_message.Message):
-    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths")
+    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals")
     IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +111,7 @@ class HostState(_message.Message):
     MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
     INTERFACES_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
     is_synchronized: bool
     clock_error_s: float
     clock_source: str
@@ -117,7 +120,8 @@ class HostState(_message.Message):
     management: _containers.RepeatedScalarFieldContainer[str]
     interfaces: _containers.RepeatedCompositeFieldContainer[InterfaceState]
     paths: _containers.RepeatedCompositeFieldContainer[PathState]
-    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ...) -> None: ...
+    refusals: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
     __slots__ = ("controller", "run", "protocol", "version", "token", "seen")

@@ -1,11 +1,43 @@
-from ipaddress import ip_address
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
 
 from netesto.agent import examination
-from netesto.model import PathState
+from netesto.agent.experiment import Premises
+from netesto.agent.journal import Journal
+from netesto.agent.limits import Limits
+from netesto.agent.spool import Spool
+from netesto.agent.tools import Tools
+from netesto.collectors.clock import Clock
+from netesto.model import InterfaceState, PathState
+from netesto.traffic.ports import PortRange
+
+
+@pytest.fixture
+def premises(tmp_path: Path) -> Premises:
+    return Premises(
+        host="a",
+        device="lo",
+        folder=tmp_path,
+        spool=Spool(tmp_path / "spool"),
+        journal=Journal(tmp_path / "journal"),
+        clock=Clock(),
+        tools=Tools({}),
+        ports=PortRange(),
+        limits=Limits(),
+    )
 
 
 def loopback(peer: str) -> PathState:
     return PathState(peer=peer, device="lo", mtu_bytes=65535, answer="whole")
+
+
+async def loopback_interface(premises: Premises) -> InterfaceState:
+    state = await examination.examine([], premises)
+    [found] = [each for each in state.interfaces if each.name == "lo"]
+    return found
 
 
 async def test_an_agent_tries_the_paths_that_it_is_asked_for(start_daemon):
@@ -15,18 +47,42 @@ async def test_an_agent_tries_the_paths_that_it_is_asked_for(start_daemon):
     assert state.paths == (loopback("127.0.0.1"), loopback("127.0.0.2"))
 
 
-async def test_interfaces_have_mtu_and_state(tmp_path):
-    state = await examination.examine([], device="lo", folder=tmp_path)
-    [found] = [each for each in state.interfaces if each.name == "lo"]
-    assert (found.mtu_bytes, found.is_up) == (65536, True)
+async def test_a_path_to_where_no_flow_may_go_is_not_tried(premises):
+    limits = Limits(peers=(ip_network("10.0.0.0/8"),))
+    state = await examination.examine([ip_address("127.0.0.9")], replace(premises, limits=limits))
+    [path] = state.paths
+    expected = 'To allow it, write in agent.toml: [limits] peers = ["127.0.0.9/32"]'
+    assert (path.answer, path.reason.split("\n")) == (
+        "unreachable",
+        ["no flows with 127.0.0.9", expected],
+    )
 
 
-async def test_free_disk_is_that_of_the_agents_folder(tmp_path):
-    state = await examination.examine([], device="lo", folder=tmp_path)
+async def test_interfaces_have_mtu_and_state(premises):
+    found = await loopback_interface(premises)
+    assert (found.mtu_bytes, found.is_up, found.refusal) == (65536, True, "")
+
+
+async def test_an_interface_that_scripts_may_not_set_says_why(premises):
+    found = await loopback_interface(replace(premises, device="eth9"))
+    assert found.refusal == (
+        "the interface lo is not the test interface\n"
+        'To allow it, write in agent.toml: [limits] interfaces = ["lo"]'
+    )
+
+
+async def test_a_disk_without_room_is_told_with_the_key(premises):
+    limits = Limits(disk_reserve=1e18)
+    state = await examination.examine([], replace(premises, limits=limits))
+    assert ["[limits] disk_reserve" in each for each in state.refusals] == [True]
+
+
+async def test_free_disk_is_that_of_the_agents_folder(premises):
+    state = await examination.examine([], premises)
     assert 0 < state.disk_free_bytes < 1 << 60
 
 
-async def test_commands_that_are_not_installed_are_named(tmp_path, monkeypatch):
+async def test_commands_that_are_not_installed_are_named(premises, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    state = await examination.examine([], device="lo", folder=tmp_path)
+    state = await examination.examine([], premises)
     assert state.missing_commands == ("ethtool", "ip", "ping", "tc", "tcpdump")

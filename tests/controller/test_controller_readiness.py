@@ -108,7 +108,7 @@ def test_what_an_agent_says_of_its_host_may_be_wrong(info, problem):
             {"is_synchronized": False},
             ("warning", "a", "clock not synchronized by chronyd: it drifts during a run"),
         ),
-        ({"disk_free_bytes": 10**8}, ("error", "a", "less than 1 GB of disk free")),
+        ({"refusals": ("the disk is full\nFree some.",)}, ("error", "a", "the disk is full")),
         ({"missing_commands": ("tc",)}, ("error", "a", "tc is not installed")),
         ({"missing_commands": ("ethtool",)}, ("warning", "a", "ethtool is not installed")),
         (
@@ -201,10 +201,12 @@ def test_a_setting_without_an_interface_goes_to_the_one_of_the_agent():
     ]
 
 
-def test_a_setting_of_the_interface_that_carries_management_is_told():
+def test_a_setting_that_an_agent_would_refuse_is_an_error():
+    refused = InterfaceState(name="eth0", mtu_bytes=1500, is_up=True, refusal="ours\nWrite it.")
+    state = replace(STATE, interfaces=(refused, *STATE.interfaces[1:]))
     command = configure("SET_QDISC", Qdisc("tbf", device="eth0"))
-    text = "SET_QDISC eth0 (a.nts:1:1): this interface carries the host's management"
-    assert found(visited(), command) == [("warning", "a", text)]
+    wrong = readiness.problems([visited(state=state)], HOSTS, [command], family=4)
+    assert wrong == [Problem("a", "SET_QDISC eth0 (a.nts:1:1): ours", "Write it.")]
 
 
 def test_a_setting_of_an_interface_that_is_not_there_is_an_error():

@@ -36,6 +36,7 @@ STATE = HostState(
         InterfaceState(name="lo", mtu_bytes=65536, is_up=False),
     ),
     paths=(PathState(peer="10.0.0.2", device="eth1", mtu_bytes=9000, answer="whole"),),
+    refusals=("the disk is full",),
 )
 
 INFO = HostInfo(
