@@ -34,7 +34,8 @@ TOOLS = ("ip", "tc", "ss", "ping", "netperf", "netserver", "iperf3", "tcpdump", 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add = parser.getgroup("netesto").addoption
     add("--instants", type=int, default=15, help="runs told to end at an instant (default: 15)")
-    add("--instants-seed", type=int, default=1, help="draws these instants (default: 1)")
+    # With this seed 15 instants have all signals, and one host that has to miss its controller.
+    add("--instants-seed", type=int, default=34, help="draws these instants (default: 34)")
     add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
     add("--streams", type=int, default=2000, help="what a hostile peer sends (default: 2000)")
 

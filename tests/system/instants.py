@@ -20,7 +20,7 @@ from netesto.lab.netns import Lab
 from netesto.results import csvfile, manifest, store
 
 # What a run of each ground takes on an idle machine: instants are drawn from it.
-TAKES_S: Mapping[str, float] = {"lab": 5.0, "hosts": 4.0, "uml": 12.0, "sim": 12.0}
+TAKES_S: Mapping[str, float] = {"lab": 4.2, "hosts": 3.4, "uml": 12.0, "sim": 12.0}
 
 SIGNALS = (
     ("INT",), ("TERM",), ("HUP",), ("KILL",), ("INT", "INT"), ("HUP", "HUP"), ("TERM", "HUP"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from instants import Instant, drawn, tried
+from places import skip_unless_possible
 
 from netesto.lab import netns
 from netesto.lab.netns import Lab
@@ -32,6 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("instant", found, ids=str)
 
 
-def test_a_run_ends_at_any_instant(instant: Instant, hosts: Lab):
+def test_a_run_ends_at_any_instant(instant: Instant, hosts: Lab, lab_obstacle: str):
+    skip_unless_possible(instant.ground.replace("hosts", "lab"), lab_obstacle)
     ended = tried(instant, hosts if instant.ground == "hosts" else None)
     assert ended.fault(instant) == "", ended.said
