@@ -14,6 +14,9 @@ T = TypeVar("T")
 # For work that was cancelled, and for a loop that hangs.
 CLOSE_TIMEOUT_S = 2.0
 
+# For what is still running at the end, and cancelled.
+CANCEL_TIMEOUT_S = 0.4
+
 
 class Background:
     """The loop and its thread. Use it with `with`; leaving it cancels what is still running."""
@@ -48,4 +51,6 @@ class Background:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        if others:
+            # One that waits for a peer that hangs goes with the process.
+            await asyncio.wait(others, timeout=CANCEL_TIMEOUT_S)

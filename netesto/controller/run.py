@@ -39,7 +39,7 @@ ABORT_GRACE_S = 3.0
 
 # In haste, agents have so much time to end their flows, then to send what was measured, and then to
 # put settings back. One that takes longer goes on by itself, and keeps its data.
-ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.5, 1.0
+ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
 # How often the files of an experiment are asked for, each time after a cut that came meanwhile.
 FETCH_ATTEMPTS = 5
@@ -184,7 +184,9 @@ class Run:
         for task in late:
             task.cancel()
             self._observer.warn(f"{closing[task]}: does not say that it put its settings back")
-        await asyncio.gather(*closing)
+        for result in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
     async def _named(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`, in whatever state it is."""

@@ -5,12 +5,15 @@ other, whatever process numbers they see."""
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import processes
 import psutil
 import pytest
+from instants import END_S, slowdown
 from places import GROUNDS, PATIENCE_S, Place, place_on, skip_unless_possible
 from whole_runs import command
 
@@ -146,6 +149,20 @@ def test_a_run_killed_while_it_measures_leaves_nothing_that_clean_does_not_find(
         os.kill(run.pid, signal.SIGKILL)
         run.wait(PATIENCE_S)
     assert (place.netesto(command("clean")), left_of(run.pid, place)) == (0, [])
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("place", ["lab"], indirect=True)
+def test_a_run_whose_agents_hang_ends_within_seconds_too(place):
+    with place.running(SCRIPT, SECOND_FLOWS) as run:
+        [lab] = [each for each in records.read_all(records.STATE_FOLDER) if each.owner == run.pid]
+        for agent in processes.agents_in([lab.hosts["b"].namespace]):
+            agent.suspend()
+        begun_s, slow = time.monotonic(), slowdown()
+        os.kill(run.pid, CTRL_C)
+        status = run.wait(PATIENCE_S)
+        took_s = (time.monotonic() - begun_s) / max(slow, slowdown())
+    assert (status, left_of(run.pid, place), took_s < END_S) == (130, [], True), took_s
 
 
 # ---- other PID namespaces ------------------------------------------------------------------------
