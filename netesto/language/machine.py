@@ -168,8 +168,7 @@ class Machine:
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
         """Execute a remote command."""
         self.has_sent = True
-        notes = self.notes.of_experiment("")
-        self.remote.send(name, words, place, self.chain(), notes)
+        self.remote.send(name, words, place, self.chain(), self.notes.of_experiment)
 
     def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
         """Finish the experiments without a PROCESS_EXP, except those of `since`, as if
@@ -265,9 +264,7 @@ class Machine:
                 break
         return found
 
-    def trace(self, statement: ast.Statement, frame: Frame) -> None:
+    def trace(self, row: ast.Row, frame: Frame) -> None:
         """Show a statement that is about to run."""
-        if not isinstance(statement, ast.Comment):
-            line = statement.row.line
-            text = f"{line.file}:{line.number}: {self.scope.fill(line.text, frame)}"
-            self.port.do(ports.Echo(text=text))
+        text = f"{row.line.file}:{row.line.number}: {self.scope.fill(row.line.text, frame)}"
+        self.port.do(ports.Echo(text=text))

@@ -1,7 +1,7 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import itertools
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
@@ -81,9 +81,10 @@ class Remote:
         words: tuple[str, ...],
         place: Place,
         chain: tuple[str, ...],
-        notes: ports.ExperimentNotes,
+        notes_of: Callable[[str], ports.ExperimentNotes],
     ) -> None:
-        """Resolve a remote command and hand it to the port. `notes` are the current ones."""
+        """Resolve a remote command and pass it to the port. `notes_of` gives the current notes of
+        an experiment with this name."""
         words, torn = without_torn(REMOTE[name], words)
         for pair in torn:
             written = " ".join(pair)
@@ -113,7 +114,7 @@ class Remote:
             requested = given.values.get("exp")
             self._captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, ports.DoServer | ports.DoClient):
-            self._begin(command, notes)
+            self._begin(command, notes_of)
             self._port.do(command)
         elif command is not None:
             self._port.do(command)
@@ -217,7 +218,9 @@ class Remote:
         return [command for _, command in self._captures]
 
     def _begin(
-        self, command: ports.DoServer | ports.DoClient, notes: ports.ExperimentNotes
+        self,
+        command: ports.DoServer | ports.DoClient,
+        notes_of: Callable[[str], ports.ExperimentNotes],
     ) -> None:
         """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
@@ -243,7 +246,7 @@ class Remote:
         begun = self._begun[exp]
         if isinstance(command, ports.DoClient):
             self.has_held = self.has_held or command.hold
-            begun.flows, begun.notes = command, replace(notes, exp_name=begun.name)
+            begun.flows, begun.notes = command, notes_of(begun.name)
             begun.groups.add(command.group)
             begun.last_group = max(begun.last_group, command.group)
             begun.has_waited = False

@@ -1,12 +1,11 @@
 """Carries statements out, by a walk over the tree.
 
-A command line is parsed into a step when it first runs; after that, each run only substitutes its
-variables.
+A body becomes steps when it first runs; after that, each run only substitutes variables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from netesto.errors import ScriptError
 from netesto.language import ast, lines, local
@@ -27,7 +26,9 @@ from netesto.language.values import looks_like_range, values_of
 from netesto.nearest import hint, nearest
 
 Body: TypeAlias = Sequence[ast.Statement]
+Acting: TypeAlias = ast.Command | ast.If | ast.IfBlock | ast.For | ast.Sweep | ast.Macro
 Step: TypeAlias = Callable[[Frame], None]
+Steps: TypeAlias = Sequence[tuple[Acting, Step]]
 Words: TypeAlias = tuple[str, ...]
 # Runs another file, which the line names.
 Source: TypeAlias = Callable[[str, ast.Row], None]
@@ -58,10 +59,9 @@ class Walk:
         self._machine = machine
         self._forgive = forgive
         self._depth = 0
-        # Steps of lines and conditions of blocks by the identity of their nodes (their hash would
-        # be slow); `_files` keeps the nodes alive, so that no identity is reused.
-        self._steps: dict[int, Step] = {}
-        self._tests: dict[int, Test] = {}
+        # Statements with their steps by the identity of their body (its hash would be slow);
+        # `_files` keeps the bodies alive, so that no identity is reused.
+        self._steps: dict[int, Steps] = {}
         self._files: list[Body] = []
         self._handlers: Mapping[str, Handler] = {
             "RUN": self._run_macro,
@@ -82,23 +82,25 @@ class Walk:
                 f"more than {MAX_DEPTH} nested macros, loops and files",
                 remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
             )
-        machine, steps, scope = self._machine, self._steps, self._machine.scope
+        machine, scope = self._machine, self._machine.scope
+        steps = self._steps.get(id(body))
+        if steps is None:
+            steps = self._steps[id(body)] = [
+                (statement, self._step(statement))
+                for statement in body
+                if not isinstance(statement, ast.Comment)
+            ]
         self._depth += 1
         if level is not None:
             machine.stack.append(level)
         try:
-            for statement in body:
+            for statement, step in steps:
                 try:
                     if machine.tracing:
-                        machine.trace(statement, frame)
+                        machine.trace(statement.row, frame)
                     scope.lookups = 0
-                    step = steps.get(id(statement))
-                    if step is not None:
-                        step(frame)
-                    else:
-                        self._statement(statement, frame)
+                    step(frame)
                 except ScriptError as error:
-                    assert not isinstance(statement, ast.Comment), "comments do nothing"
                     machine.blame(error, statement.row)
                     machine.mistakes += 1
                     if (
@@ -113,32 +115,41 @@ class Walk:
             if level is not None:
                 machine.stack.pop()
 
-    def _statement(self, statement: ast.Statement, frame: Frame) -> None:
+    def _step(self, statement: Acting) -> Step:
         match statement:
             case ast.Command() | ast.If():
-                step = self._steps[id(statement)] = self._step(statement)
-                step(frame)
+                return self._line(statement)
             case ast.IfBlock():
-                for branch in statement.branches:
-                    if branch.condition is None or self._holds(branch.condition, frame):
-                        self.run(branch.body, frame)
-                        return
+                return self._block(statement)
             case ast.For():
-                self._for(statement, frame)
+                return partial(self._for, statement)
             case ast.Sweep():
-                self._sweep(statement, frame)
+                return partial(self._sweep, statement)
             case ast.Macro():
-                self._define(statement)
-            case _:
-                pass
+                return lambda _: self._define(statement)
 
-    def _holds(self, tree: ast.Condition, frame: Frame) -> bool:
-        test = self._tests.get(id(tree))
-        if test is None:
-            test = self._tests[id(tree)] = self._test(tree)
-        return test(frame)
+    def _block(self, block: ast.IfBlock) -> Step:
+        branches: list[tuple[Test, Body]] = []
+        for each in block.branches:
+            test = (lambda _: True) if each.condition is None else self._test(each.condition)
+            branches.append((test, each.body))
+
+        def step(frame: Frame) -> None:
+            for test, body in branches:
+                if test(frame):
+                    self.run(body, frame)
+                    return
+
+        return step
 
     def _test(self, tree: ast.Condition) -> Test:
+        try:
+            return self._valid_test(tree)
+        except ScriptError as error:
+            # An invalid condition is an error when it is reached, not before.
+            return partial(_fail, error)
+
+    def _valid_test(self, tree: ast.Condition) -> Test:
         macros, variables = self._machine.macros, self._machine.scope.variables
         match tree:
             case ast.VariableDefined(name=name):
@@ -277,7 +288,7 @@ class Walk:
 
     # ---- commands ------------------------------------------------------------------------
 
-    def _step(self, line: ast.Command | ast.If) -> Step:
+    def _line(self, line: ast.Command | ast.If) -> Step:
         """The step of a line: a command, possibly after IFs."""
         tests: list[Test] = []
         while isinstance(line, ast.If):
@@ -399,7 +410,7 @@ class Walk:
         return step
 
 
-def _fail(error: ScriptError, _: Frame) -> None:
+def _fail(error: ScriptError, _: Frame) -> NoReturn:
     raise error
 
 
