@@ -55,20 +55,19 @@ def place_of(folder: str) -> int:
 
 
 def group_of(item: pytest.Item) -> str:
-    """What a test shares with others: its file, or those of a ground in it; "" for a test of a
-    whole run that shares nothing."""
+    """What a test shares with others: its file, or those of a ground in it; "" for a test of whole
+    runs or guests that shares nothing."""
     if item.path.parent.name not in {"system", "lab_guest"}:
         return str(item.path)
     assert isinstance(item, pytest.Function)
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    grounds = [each for each in parameters if each in GROUNDS]
-    if grounds:
-        return f"{item.path}-{grounds[0]}"
     is_shared = any(
         definitions[-1].scope != "function" and name not in CHEAP
         for name, definitions in item._fixtureinfo.name2fixturedefs.items()
     )
-    return str(item.path) if is_shared else ""
+    if not is_shared:
+        return ""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "-".join([str(item.path), *(each for each in parameters if each in GROUNDS)])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,14 +46,11 @@ SECOND_FLOWS = "#1.1: 25 h 0 min"
 # The rows of a run that is cut off during its second flows.
 CUT_OFF = ["ok", "ok", "failed", "interrupted"]
 
-# How long after that: a flow is accepted within some hundredths of a second, paths are measured
-# within some tenths. What follows at once on what was printed before has no later moments of its
-# own.
+# When after that: a flow is accepted within some hundredths of a second, paths are measured within
+# some tenths. (test_system_instants draws its moments.)
 MOMENTS = [
-    (text, after_s)
-    for text in SAID
-    for after_s in (0.0, 0.1, 0.4)
-    if not (after_s and text in {"experiment 1 of 2", "experiment 1: ok"})
+    *((text, 0.0) for text in SAID),
+    *((text, after_s) for text in ("a ══ b", "#1.1: 1 s") for after_s in (0.1, 0.4)),
 ]
 
 HANG_UP, TERMINATE, CTRL_C = signal.SIGHUP, signal.SIGTERM, signal.SIGINT

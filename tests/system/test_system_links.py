@@ -36,12 +36,12 @@ NETEM = """\
 LAB pair rate=50mbit delay=10
 SOURCE inlib
 SET_NETEM host=a netem_delay=5
-RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=3
-RUN OneFlowRR server=b client=a expName=delayed ca=cubic req=1 dur=3
+RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=1.5
+RUN OneFlowRR server=b client=a expName=delayed ca=cubic req=1 dur=1.5
 SET_NETEM host=a netem_delay=0
-RUN OneFlowRR server=b client=a expName=removed ca=cubic req=1 dur=3
+RUN OneFlowRR server=b client=a expName=removed ca=cubic req=1 dur=1.5
 SET_QDISC host=a qdisc=fq
-RUN OneFlowStream server=b client=a expName=fq ca=bbr dur=3
+RUN OneFlowStream server=b client=a expName=fq ca=bbr dur=1.5
 """
 
 
@@ -123,7 +123,7 @@ def test_a_delay_of_a_host_adds_to_that_of_its_link_and_takes_nothing_from_the_r
 LONG = """\
 LAB chain routers=5 delay=10
 SOURCE inlib
-RUN OneFlowRR server=h2 client=h1 expName=long ca=cubic req=1 dur=2
+RUN OneFlowRR server=h2 client=h1 expName=long ca=cubic req=1 dur=1
 """
 
 
