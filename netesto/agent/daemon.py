@@ -10,6 +10,7 @@ import platform
 import resource
 import secrets
 import sys
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -211,7 +212,8 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
-    server = AgentServer(gate, admits=clients.admits)
+    callers = ChainMap(*(front.callers for front in tls))
+    server = AgentServer(gate, admits=clients.admits, callers=callers)
     manager = Manager.of_environment()
     try:
         addresses = [server.listen(address, group=group) for address in listen]

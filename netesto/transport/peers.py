@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import unquote
 
 # Looking at each of more descriptors would cost more than the answer is worth.
@@ -14,8 +14,9 @@ _DESCRIPTORS_MAX = 256
 _CREDENTIALS = struct.Struct("3i")
 
 
-def who(peer: str, paths: Collection[str]) -> str:
+def who(peer: str, paths: Collection[str], callers: Mapping[str, str]) -> str:
     """The address in gRPC's name of a peer, or who is connected to the Unix sockets at `paths`.
+    `callers` are those who come by TLS, by the socket that is connected for them.
 
     gRPC does not say which of these connections a call came by. The kernel knows the process that
     opened each: that of ssh's own server, for a tunnel, with the user who logged in.
@@ -23,6 +24,8 @@ def who(peer: str, paths: Collection[str]) -> str:
     kind, _, rest = unquote(peer).partition(":")
     if kind != "unix":
         return rest
+    if rest in callers:
+        return callers[rest]
     return " or ".join(sorted(set(_connected(paths)))) or "a process that is gone"
 
 

@@ -7,9 +7,10 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -51,13 +52,20 @@ class AgentServer:
     """Serves `gate` on any number of addresses.
 
     The caller has checked that an agent may listen there (agent.access). `admits` says whether a
-    peer at an address may call; one at a Unix socket has passed its file mode.
+    peer at an address may call; one at a Unix socket has passed its file mode. `callers`: who
+    comes by TLS (peers.who).
     """
 
-    def __init__(self, gate: Gate, *, admits: Callable[[Address], bool] = lambda _: True) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        admits: Callable[[Address], bool] = lambda _: True,
+        callers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._sockets: list[Path] = []
         self._server = grpcserver.Server(channel.SERVER_OPTIONS)
-        servicer = _Servicer(gate, admits, self._sockets)
+        servicer = _Servicer(gate, admits, self._sockets, callers)
         pb_grpc.add_AgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]  # generated code has no types
 
     def listen(
@@ -137,15 +145,20 @@ class _Servicer(pb_grpc.AgentServicer):
     """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
 
     def __init__(
-        self, gate: Gate, admits: Callable[[Address], bool], sockets: Sequence[Path]
+        self,
+        gate: Gate,
+        admits: Callable[[Address], bool],
+        sockets: Sequence[Path],
+        callers: Mapping[str, str],
     ) -> None:
+        self._callers = callers
         self._gate = gate
         self._service = gate.service
         self._admits = admits
         self._sockets = sockets
 
     def _note(self, context: Context, what: str, level: int = logging.INFO, **keys: object) -> None:
-        by = peers.who(context.peer(), [str(path) for path in self._sockets])
+        by = peers.who(context.peer(), [str(path) for path in self._sockets], self._callers)
         audit.log(level, what, extra={"by": by, **keys})
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:

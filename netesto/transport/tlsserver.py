@@ -7,10 +7,12 @@ that were replaced are read for the next connection.
 import asyncio
 import contextlib
 import logging
+import secrets
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 from typing import cast
 
 from netesto.errors import UsageError
@@ -34,7 +36,7 @@ _RECORD_BYTES = 64 * 1024
 
 class TlsServer:
     """Listens on `address` for controllers at addresses that `admits` lets in, with one of `names`
-    in their certificates, and joins them to `local`.
+    in their certificates, and joins them to `local`. `callers` is who they are, for peers.who.
 
     UsageError if the files or the address cannot be used.
     """
@@ -52,6 +54,7 @@ class TlsServer:
         self.local = local
         self._admits = admits
         self._names = names
+        self.callers: dict[str, str] = {}
         self._context = tls.server_context(files)
         self._signature = tls.signature(files)
         self._socket = _listening(address)
@@ -103,27 +106,45 @@ class TlsServer:
         reader, writer = await asyncio.open_connection(sock=connection)
         with contextlib.closing(writer), contextlib.suppress(OSError):
             end = _TlsEnd(reader, writer, self._current())
-            if await self._is_welcome(end, address):
+            if caller := await self._welcomed(end, address):
                 self._strangers.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-                ours = await asyncio.open_unix_connection(str(self.local.path))
-                await join((end, end), ours)
+                with self._named(caller) as (ours, name):
+                    await asyncio.get_running_loop().sock_connect(ours, str(self.local.path))
+                    # The connection keeps its name.
+                    name.unlink()
+                    await join((end, end), await asyncio.open_unix_connection(sock=ours))
 
-    async def _is_welcome(self, end: "_TlsEnd", address: Address) -> bool:
+    @contextlib.contextmanager
+    def _named(self, caller: str) -> Iterator[tuple[socket.socket, Path]]:
+        """A Unix socket with a name of its own, by which gRPC knows whose calls come through it."""
+        path = self.local.path.with_name(f"t{secrets.token_hex(4)}")
+        with socket.socket(socket.AF_UNIX) as ours:
+            ours.setblocking(False)
+            ours.bind(str(path))
+            self.callers[str(path)] = caller
+            try:
+                yield ours, path
+            finally:
+                del self.callers[str(path)]
+                path.unlink(missing_ok=True)
+
+    async def _welcomed(self, end: "_TlsEnd", address: Address) -> str:
+        """Who has come, in words; "" if nobody may."""
         try:
             async with asyncio.timeout(_HANDSHAKE_S):
                 await end.handshake()
         except (OSError, TimeoutError) as error:
             log.warning("refused", extra={"peer": str(address), "reason": _reason(error)})
-            return False
+            return ""
         shown = end.names()
         who = {"peer": str(address), "names": " ".join(sorted(shown))}
         is_full = len(self._tasks) - len(self._strangers) > _CONNECTIONS_MAX
         if is_full or self._names.isdisjoint(shown):
             reason = "too many connections" if is_full else "not in clients.txt"
             log.warning("refused", extra=who | {"reason": reason})
-            return False
+            return ""
         log.info("controller connected", extra=who)
-        return True
+        return f"{who['names']} at {address}"
 
     def _current(self) -> ssl.SSLContext:
         """The context of the files as they are now; if they are wrong, that of those before."""

@@ -67,6 +67,26 @@ async def test_the_log_says_who_came_and_who_was_refused(daemon: Daemon, files: 
     ]
 
 
+async def test_the_log_says_for_whom_an_agent_acts(daemon: Daemon, files: TlsFiles):
+    [address] = daemon.others
+    async with (
+        await connect(address, host="h1", timeout=10, tls=files) as agent,
+        aclosing(agent.hold("the test", "run")) as events,
+    ):
+        await anext(events)
+    held = [line for line in daemon.log.read_text().splitlines() if "'the test'" in line]
+    assert f"by='{CONTROLLER} at 127.0.0.1'" in held[0]
+
+
+async def test_no_socket_stays_of_a_controller_that_has_gone(daemon: Daemon, files: TlsFiles):
+    [address] = daemon.others
+    async with await connect(address, host="h1", timeout=10, tls=files) as agent:
+        await agent.info()
+    daemon.child.terminate()
+    daemon.child.wait(20)
+    assert not [path for path in daemon.socket.parent.iterdir() if path.is_socket()]
+
+
 def test_hosts_are_checked_by_tls(daemon: Daemon, files: TlsFiles, tmp_path: Path):
     [address] = daemon.others
     hosts = tmp_path / "hosts.toml"
