@@ -21,9 +21,7 @@ from netesto.deploy.plan import Plan, Wanted
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
 from netesto.model import Endpoint
-from netesto.run import agents, start, status
-from netesto.run.request import Request
-from netesto.run.settings import Settings
+from netesto.run import agents, status
 from netesto.transport.addresses import SshAddress
 
 T = TypeVar("T")
@@ -238,6 +236,11 @@ def _agent_address(host: Target, facts: Facts) -> SshAddress:
 def _prove(path: Path, done: _Done) -> int:
     """Flows over all hosts that were changed, each to the next: what a run needs of them works. One
     alone has another for its peer, or itself."""
+    # Nothing of it is needed where nothing has changed.
+    from netesto.run import start
+    from netesto.run.request import Request
+    from netesto.run.settings import Settings
+
     names = done.changed
     if len(names) == 1:
         names += [host.name for host in done.good if host.name != names[0]][:1]

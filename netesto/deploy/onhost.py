@@ -12,6 +12,7 @@ import fcntl
 import grp
 import gzip
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -94,7 +95,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "libc": "-".join(platform.libc_ver()),
         "python": python,
         "python_version": version,
-        "pip": python != "" and quiet([python, "-m", "pip", "--version"]),
+        "pip": python != "" and has_pip(python),
         "uid": os.getuid(),
         "group": group_name(),
         "user": pwd.getpwuid(os.getuid()).pw_name,
@@ -145,6 +146,14 @@ def best_python() -> Tuple[str, str]:
         if path and quiet([path, "-c", "import ssl, json"]):
             return path, "3.{}".format(minor)
     return "", "{}.{}".format(*sys.version_info)
+
+
+def has_pip(python: str) -> bool:
+    # To start pip, only to see whether it is there, would take half a second.
+    if python == sys.executable:
+        return importlib.util.find_spec("pip") is not None
+    test = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)"
+    return quiet([python, "-c", test])
 
 
 def quiet(argv: List[str]) -> bool:
