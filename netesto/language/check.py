@@ -6,6 +6,7 @@ depend on the values of variables are found by planning, which continues after e
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -81,53 +82,45 @@ def check(
     return list(findings)
 
 
+@dataclass(frozen=True, slots=True)
 class _Checker:
     """The check of one script, `main`."""
 
-    def __init__(
-        self,
-        main: str,
-        findings: Findings,
-        *,
-        library_path: Sequence[Path],
-        definitions: Mapping[str, str],
-        max_iterations: int,
-    ) -> None:
-        self._main = main
-        self._findings = findings
-        self._library_path = library_path
-        self._definitions = definitions
-        self._max_iterations = max_iterations
+    main: str
+    findings: Findings
+    _: KW_ONLY
+    library_path: Sequence[Path]
+    definitions: Mapping[str, str]
+    max_iterations: int
 
     def check(self, text: str, known: ports.Columns | None) -> Planner:
         """Add the findings in a script; return its dry run."""
         port, errors = Planner(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
             port,
-            library_path=self._library_path,
+            library_path=self.library_path,
             seed=0,
-            definitions=self._definitions,
-            max_iterations=self._max_iterations,
+            definitions=self.definitions,
+            max_iterations=self.max_iterations,
             forgive=errors.append,
         )
         try:
-            interpreter.run_text(text, self._main)
+            interpreter.run_text(text, self.main)
         except ScriptError as error:
             errors.append(error)
         facts = interpreter.finish()
         reading = Reading(
-            self._main,
-            self._findings,
-            library_path=self._library_path,
-            definitions=self._definitions,
+            self.main,
+            self.findings,
+            library_path=self.library_path,
+            definitions=self.definitions,
             ran=facts.macros,
         )
         # What `SOURCE $library` meant, only the run knew.
         reading.read(text, [Path(each.path) for each in facts.files[1:]])
         for found in reading.surveys():
             self._check_lines(found)
-        usage = Usage(self._main, reading, self._findings, definitions=self._definitions)
-        usage.check()
+        Usage(self.main, reading, self.findings, self.definitions).check()
         self._add_errors(errors, may_lack_macros=reading.lacks_source or reading.reads_another)
         self._add_warnings(port.warnings)
         return port
@@ -153,22 +146,22 @@ class _Checker:
             try:
                 refuse(command)
             except ScriptError as error:
-                self._findings.report_error(error)
+                self.findings.report_error(error)
 
     # ---- lines ---------------------------------------------------------------------------
 
     def _check_lines(self, found: Survey) -> None:
         for row in found.commands:
             for error in misuses(row):
-                self._findings.report_error(error, row)
+                self.findings.report_error(error, row)
         for loop in found.loops:
             if isinstance(loop, ast.For):
                 self._check_for(loop)
             else:
                 for error in sweep_misuses(loop):
-                    self._findings.report_error(error, loop.row)
+                    self.findings.report_error(error, loop.row)
         for row in found.dead:
-            self._findings.report(
+            self.findings.report(
                 "unreachable: END stops the script before this line", row.place(), "warning"
             )
 
@@ -178,11 +171,11 @@ class _Checker:
         try:
             values = values_of(loop.values.text, near=loop.values.text)
         except MisuseError as error:
-            self._findings.report_error(error, loop.row)
+            self.findings.report_error(error, loop.row)
             return
-        if len(values) > self._max_iterations:
-            self._findings.report(
-                f"{len(values):,} iterations: a script may make {self._max_iterations:,}",
+        if len(values) > self.max_iterations:
+            self.findings.report(
+                f"{len(values):,} iterations: a script may make {self.max_iterations:,}",
                 loop.row.place(loop.values.text),
             )
 
@@ -191,24 +184,22 @@ class _Checker:
     def _add_errors(self, errors: Iterable[ScriptError], *, may_lack_macros: bool) -> None:
         """Add the errors of planning that do not follow from findings."""
         wrong = {
-            (each.place.file, each.place.line)
-            for each in self._findings
-            if each.severity == "error"
+            (each.place.file, each.place.line) for each in self.findings if each.severity == "error"
         }
         for error in errors:
-            place = error.place or Place(self._main, 1)
+            place = error.place or Place(self.main, 1)
             if (place.file, place.line) in wrong or (
                 wrong and _may_follow(error, place, may_lack_macros)
             ):
                 continue
-            self._findings.replace(place, error)
+            self.findings.replace(place, error)
             wrong.add((place.file, place.line))
 
     def _add_warnings(self, warnings: Iterable[Warned]) -> None:
-        told = {each.place for each in self._findings}
+        told = {each.place for each in self.findings}
         for warned in warnings:
             if warned.place not in told:
-                self._findings.report(warned.message, warned.place, "warning")
+                self.findings.report(warned.message, warned.place, "warning")
 
     def _check_lab(
         self, request: ports.LabRequest, known: set[str] | None, lab_hosts: LabHosts
@@ -216,12 +207,12 @@ class _Checker:
         try:
             made = set(lab_hosts(request))
         except NetestoError as error:
-            self._findings.report_error(request.refused(error.message, error.remedy))
+            self.findings.report_error(request.refused(error.message, error.remedy))
             return known
         if known is None:
             return made
         for missing in sorted(made - known):
-            self._findings.report(
+            self.findings.report(
                 f"host {missing} of the LAB is not in the inventory", request.place
             )
         return known
@@ -232,7 +223,7 @@ class _Checker:
                 remedy = hint(name, known, otherwise=f"Choose one of: {', '.join(sorted(known))}.")
                 place = command.place_of_host(name)
                 finding = Finding(f"unknown host {name}", place, "error", remedy, command.chain)
-                self._findings.add(finding)
+                self.findings.add(finding)
 
 
 def _may_follow(error: ScriptError, place: Place, may_lack_macros: bool) -> bool:

@@ -1,6 +1,7 @@
 """Compares what the lines of a script need with what it sets, passes and defines."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from netesto.language.finding import Findings
 from netesto.language.reading import Reading
@@ -9,45 +10,41 @@ from netesto.language.survey import Call, Use
 from netesto.nearest import hint, nearest
 
 
+@dataclass(frozen=True, slots=True)
 class Usage:
     """The variables and macros of the script `main`; `definitions` are variables that are set
     before it runs."""
 
-    def __init__(
-        self, main: str, reading: Reading, findings: Findings, *, definitions: Collection[str]
-    ) -> None:
-        self._main = main
-        self._reading = reading
-        self._findings = findings
-        self._definitions = definitions
+    main: str
+    reading: Reading
+    findings: Findings
+    definitions: Collection[str]
 
     def check(self) -> None:
-        for top in self._reading.top:
+        for top in self.reading.top:
             for use in top.uses:
                 self._need_global(use)
             for call in top.calls:
                 self._check_call(call, own=frozenset())
-        reached = self._reading.reached()
-        for definition in self._reading.macros.definitions():
+        reached = self.reading.reached()
+        for definition in self.reading.macros.definitions():
             for call in definition.inside.calls:
                 if definition.macro.name in reached:
                     self._check_call(call, own=frozenset(definition.inside.mentioned))
-                elif call.row.line.file == self._main:
+                elif call.row.line.file == self.main:
                     self._macro_of(call, is_run=False)
 
     def _need_global(self, use: Use) -> None:
         """An error if nothing sets a variable; a warning if the line that needs it may not run."""
-        if self._reading.is_set(use.name):
+        if self.reading.is_set(use.name):
             return
         # Loop variables within macros are no business of those who run them.
-        set_here = {name for top in self._reading.top for name in top.assigned} | {
-            *self._definitions
-        }
+        set_here = {name for top in self.reading.top for name in top.assigned} | {*self.definitions}
         is_source = use.row.words[0].text == "SOURCE"
-        if self._reading.lacks_source and not is_source and nearest(use.name, set_here) is None:
+        if self.reading.lacks_source and not is_source and nearest(use.name, set_here) is None:
             return
         otherwise = f"Write SET {use.name}=… before it, or run it with -D {use.name}=…"
-        self._findings.report(
+        self.findings.report(
             f"undefined variable ${use.name}: nothing sets it",
             use.row.place(*references(use.name), use.name),
             "warning" if use.is_optional else "error",
@@ -59,12 +56,12 @@ class Usage:
         certainly runs, else a warning."""
         if "$" in call.macro:
             return None
-        name = self._reading.macros.spelled(call.macro)
+        name = self.reading.macros.spelled(call.macro)
         if name is not None:
             return name
-        similar = nearest(call.macro, self._reading.macros.names())
-        if not call.is_guarded and not (self._reading.lacks_source and similar is None):
-            self._findings.report(
+        similar = nearest(call.macro, self.reading.macros.names())
+        if not call.is_guarded and not (self.reading.lacks_source and similar is None):
+            self.findings.report(
                 f"unknown macro {call.macro}",
                 call.row.place(call.macro),
                 "error" if is_run and not call.is_conditional else "warning",
@@ -78,26 +75,26 @@ class Usage:
         if name is None:
             return
         if name != call.macro:
-            self._findings.report(
+            self.findings.report(
                 f"macro {call.macro} is spelled {name}", call.row.place(call.macro), "warning"
             )
-        mentioned = self._reading.macros.mentioned(name)
+        mentioned = self.reading.macros.mentioned(name)
         for key in call.passed:
             if key and key not in mentioned:
-                self._findings.report(
+                self.findings.report(
                     f"macro {name} does not use {key}",
                     call.row.place(f"{key}="),
                     "warning",
                     hint(key, mentioned),
                 )
-        for key, use in self._reading.macros.needs_of(name).items():
+        for key, use in self.reading.macros.needs_of(name).items():
             self._check_need(call, name, key, use, own)
 
     def _check_need(self, call: Call, macro: str, key: str, use: Use, own: frozenset[str]) -> None:
         if key not in call.passed:
-            if not use.is_optional and not self._reading.is_set(key) and not call.is_open:
+            if not use.is_optional and not self.reading.is_set(key) and not call.is_open:
                 line = use.row.line
-                self._findings.report(
+                self.findings.report(
                     f"macro {macro} needs {key}, which is neither passed nor set",
                     call.row.place(call.macro),
                     "warning" if call.is_conditional else "error",
