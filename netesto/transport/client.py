@@ -134,10 +134,12 @@ class AgentClient:
 
     async def close(self) -> None:
         """Close the connection. A hold that was not ended before ends with its lease."""
-        for each in self._channels:
-            await each.close()
-        if self.tunnel is not None:
-            await self.tunnel.close()
+        try:
+            for each in self._channels:
+                await each.close()
+        finally:
+            if self.tunnel is not None:
+                await self.tunnel.close()
 
     def _dial(self, address: UnixAddress | TcpAddress) -> Any:
         """What calls the agent at the end of a new connection."""

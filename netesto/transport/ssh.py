@@ -72,6 +72,8 @@ class Tunnel:
         self._job: Job | None = None
         self._stack = contextlib.ExitStack()
         self._folder = Path()
+        # How much of what ssh has said is older than the tunnel, such as the greeting of the host.
+        self._greeting = 0
 
     @property
     def local(self) -> UnixAddress:
@@ -85,7 +87,7 @@ class Tunnel:
             raise self._failure(
                 "ssh is not installed here", "Install it: apt install openssh-client"
             )
-        self._folder = self._stack.enter_context(private_folder())
+        self._folder, self._greeting = self._stack.enter_context(private_folder()), 0
         forward = f"{self.local.path}:{self.address.path}"
         words = [*_ssh(self.address), *_FORWARDING, "-L", forward, "--", self.address.host]
         try:
@@ -105,6 +107,7 @@ class Tunnel:
     async def _ready(self, job: Job) -> None:
         async for line in job.lines():
             if line == _READY:
+                self._greeting = len(self._said())
                 return
         await job.wait()
         raise self._failure(*explained(self._said(), self.address))
@@ -118,9 +121,12 @@ class Tunnel:
 
     def last_words(self) -> str:
         """Why ssh has ended; "" if it goes on."""
-        if self._job is None or (self._job.status is None and not self._said()):
+        # It also says which connections the agent refused.
+        lines = self._said().splitlines()
+        said = "\n".join(line for line in lines if not line.startswith("channel "))
+        if self._job is None or (self._job.status is None and not said):
             return ""
-        return explained(self._said(), self.address)[0]
+        return explained(said, self.address)[0]
 
     async def unreachable(self) -> AgentError:
         """Why nothing answers behind an open tunnel."""
@@ -158,9 +164,10 @@ class Tunnel:
         return f"its sshd cannot connect to {path}", start
 
     def _said(self) -> str:
-        """Standard error of ssh, so far."""
+        """Standard error of ssh: since the tunnel is open, or if it is not yet, all of it."""
         with contextlib.suppress(OSError):
-            return (self._folder / _LOG).read_text(encoding="utf-8", errors="replace").strip()
+            text = (self._folder / _LOG).read_text(encoding="utf-8", errors="replace")
+            return text[self._greeting :]
         return ""
 
     def _failure(self, cause: str, remedy: str = "") -> AgentError:

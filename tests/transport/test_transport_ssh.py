@@ -1,7 +1,10 @@
 """What ssh says, and what it means; real ssh is in tests/machines."""
 
+import os
+
 import pytest
 
+from netesto import process
 from netesto.errors import AgentError
 from netesto.transport.addresses import SshAddress
 from netesto.transport.ssh import Tunnel, argv, explained
@@ -64,6 +67,26 @@ async def test_ssh_that_is_not_installed_is_told(tmp_path, monkeypatch):
         "h1: agent unreachable at ssh://h1: ssh is not installed here\n"
         "Install it: apt install openssh-client"
     )
+
+
+async def test_what_a_host_greets_with_is_no_reason_why_ssh_has_ended(tmp_path, monkeypatch):
+    program, orders = tmp_path / "ssh", tmp_path / "orders"
+    program.write_text(
+        "#!/bin/sh\n"
+        "echo Authorized use only >&2; echo ready\n"
+        f"read line <{orders}; echo Timeout, server h1 not responding. >&2; exec sleep 60\n"
+    )
+    program.chmod(0o755)
+    os.mkfifo(orders)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tunnel = Tunnel(H1, host="h1")
+    await tunnel.open(timeout=30)
+    words = [tunnel.last_words()]
+    orders.write_text("go on\n")
+    await process.wait_until_async(lambda: tunnel.last_words() != "", timeout=30)
+    words.append(tunnel.last_words())
+    await tunnel.close()
+    assert words == ["", "Timeout, server h1 not responding."]
 
 
 async def test_ssh_that_never_connects_is_given_up(tmp_path, monkeypatch):
