@@ -32,7 +32,7 @@ def who(peer: str, paths: Collection[str], callers: Mapping[str, str]) -> str:
 def _connected(paths: Collection[str]) -> Iterator[str]:
     for name in os.listdir("/proc/self/fd")[:_DESCRIPTORS_MAX]:  # noqa: PTH208 - names are numbers
         # gRPC's threads open and close descriptors meanwhile.
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as end:
+        with contextlib.suppress(OSError), _copy_of(int(name)) as end:
             if end.family != socket.AF_UNIX or end.getsockname() not in paths:
                 continue
             raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -40,3 +40,16 @@ def _connected(paths: Collection[str]) -> Iterator[str]:
             is_listening = end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
             if pid != os.getpid() and not is_listening:
                 yield f"uid {user} pid {pid}"
+
+
+@contextlib.contextmanager
+def _copy_of(descriptor: int) -> Iterator[socket.socket]:
+    """A socket of ours, by a descriptor of its own. OSError if `descriptor` is none of a socket."""
+    copy = os.dup(descriptor)
+    try:
+        end = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    with end:
+        yield end
