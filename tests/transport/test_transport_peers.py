@@ -17,6 +17,6 @@ def test_who_is_connected_is_known_and_no_descriptor_stays_open(tmp_path):
             accepted, _ = server.accept()
             with accepted:
                 before = [*OPEN.iterdir()]
-                found = peers.who("unix:", [path])
+                found = peers.who("unix:", [path], {})
                 after = [*OPEN.iterdir()]
     assert (found, len(after)) == ("a process that is gone", len(before))
