@@ -158,7 +158,9 @@ def test_a_compressed_plan_that_was_cut_off_is_refused(path: Path, left: int):
 def test_a_compressed_plan_with_other_bytes_is_refused(path: Path):
     write(planned(ONE + SWEEP), path)
     data = gzip.compress(path.read_bytes())
-    path.write_bytes(data[:200] + bytes(100) + data[300:])
+    # RFC 1951, section 3.2.3: the type of the first block, which follows ten bytes, is the one that
+    # is an error.
+    path.write_bytes(data[:10] + b"\x07" + data[11:])
     with pytest.raises(UsageError, match="damaged: Error -3 while decompressing"):
         plan.read(path)
 
