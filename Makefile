@@ -16,7 +16,7 @@ COMPILE := $(BIN)/python -m compileall -q netesto
 WORKERS ?= -n $(shell expr 3 \* $$(nproc) / 2) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage kernel format proto completions bench dist setup packages clean
+.PHONY: reliability help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,10 @@ format: $(VENV)/.dev ## put the form right
 
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. netesto/proto/agent.proto
+
+reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
+	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability -k comes_through
+	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options
 	@for kind in bash:netesto.bash zsh:_netesto; do $(BIN)/shtab --shell=$${kind%%:*} netesto.cli.options.parser >completions/$${kind##*:} || exit 1; done
