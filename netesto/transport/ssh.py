@@ -23,7 +23,7 @@ from netesto.process import Job
 from netesto.transport.addresses import SshAddress, UnixAddress
 from netesto.transport.privatefolder import private_folder
 
-# gRPC's own pings find a silent peer after 10 s (transport.channel); ssh goes soon after.
+# gRPC's own pings find a silent peer after 3.5 s (transport.channel); ssh goes soon after.
 _OPTIONS = (
     *("-T", "-a", "-x"),
     *("-o", "BatchMode=yes", "-o", "LogLevel=INFO"),
