@@ -197,6 +197,8 @@ class Run:
         """The connection to a host that takes part in an experiment. AgentError if it was lost
         meanwhile: an agent that was started again knows nothing of what it began."""
         connection = await self._named(name)
+        # Also if nothing comes of it: the manifest names the hosts of all flows.
+        experiment.use(connection.name)
         if reason := experiment.lost.get(connection.name):
             raise AgentError(reason)
         await connection.ready()
@@ -204,7 +206,6 @@ class Run:
             reason = f"{connection.name}: {connection.lost}"
             experiment.lost[connection.name] = reason
             raise AgentError(reason)
-        experiment.use(connection.name)
         return connection
 
     # ---- commands ------------------------------------------------------------------------
@@ -318,6 +319,8 @@ class Run:
         # A flow that no agent accepts has failed; it does not vanish.
         experiment.groups[request.group] = group
         try:
+            for host in (client, server):
+                experiment.use(host.name)
             for name in (command.host, command.server):
                 await self._of(experiment, name)
             ports_ = await server.agent.expect(request)

@@ -69,6 +69,20 @@ def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
     assert asyncio.run(scenario()) == ([reason, reason], [reason], ["start 1 1"])
 
 
+def test_a_host_that_is_lost_before_its_flow_takes_part_in_the_experiment(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_server("a"))
+        here.agents["a"].events.put_nowait(None)
+        await here.watcher.until("a: agent lost: connection lost")
+        await here.run.carry_out(do_client())
+        experiment = here.run.experiments[1]
+        return statuses(here.run), sorted(experiment.hosts)
+
+    reason = "a: agent lost: connection lost"
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ([reason], ["a", "b"])
+
+
 def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
