@@ -62,8 +62,9 @@ def agents() -> Iterator[Fault]:
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
     targets = ("agent of the client", "agent of the server")
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
-        # Data that has arrived already is whole.
-        second = ("partial", "ok") if moment == FETCH else ("failed",)
+        # Data that has arrived already is whole; an agent may be back before it is asked for anything.
+        possible = {BEGIN: ("failed", "ok"), MIDDLE: ("failed",), FETCH: ("partial", "ok")}
+        second = possible[moment]
         yield Fault(
             target=target,
             signs=(sign,),
@@ -162,6 +163,8 @@ def table() -> str:
         second = " or ".join(each or "no row" for each in fault.second)
         told = f"“… {fault.said} …”" if fault.said else "by the shell"
         status = str(fault.status) if fault.status >= 0 else "that of the signal"
+        if fault.status == FAILED and "ok" in fault.second:
+            status = "1; 0 if it is ok"
         cells = (what, fault.moment, "nothing", "whole", second, goes_on, told, status)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

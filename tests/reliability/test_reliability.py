@@ -68,8 +68,9 @@ def test_a_run_comes_through(name: str, folder: Path):
     fault = FAULTS[name]
     outcome = run_with(fault, folder)
     second = outcome.second if outcome.second in fault.second else fault.second[0]
+    status = 0 if (second, fault.third) == ("ok", "ok") else fault.status
     assert outcome == Outcome(
-        left=(), damaged=(), second=second, third=fault.third, is_told=True, status=fault.status
+        left=(), damaged=(), second=second, third=fault.third, is_told=True, status=status
     )
 
 
