@@ -62,7 +62,7 @@ def agents() -> Iterator[Fault]:
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
     targets = ("agent of the client", "agent of the server")
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
-        # Data that has arrived already is whole; an agent may be back before it is asked for anything.
+        # Data that has arrived is whole; an agent may be back before it is asked for anything.
         possible = {BEGIN: ("failed", "ok"), MIDDLE: ("failed",), FETCH: ("partial", "ok")}
         second = possible[moment]
         yield Fault(
