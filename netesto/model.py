@@ -133,10 +133,14 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sysctl:
-    """A sysctl: dotted name, value with its fields separated by single spaces."""
+    """A sysctl: dotted name, value with its fields separated by single spaces.
+
+    As of all settings: `keep` leaves it on the host when the run ends.
+    """
 
     name: str
     value: str
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,7 @@ class Qdisc:
     options: tuple[str, ...] = ()
     action: str = ""
     device: str = ""
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,7 @@ class Netem:
     limit_packets: int = 1000
     loss_percent: float = 0.0
     device: str = ""
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,7 @@ class ModuleParameter:
     module: str
     name: str
     value: str
+    keep: bool = False
 
 
 Setting: TypeAlias = Sysctl | Qdisc | Netem | ModuleParameter
@@ -248,7 +255,8 @@ class HostState:
     `clock_source` is the program that sets the clock, "" if none is known; `clock_error_s` bounds
     the clock's error against UTC while `is_synchronized`. `disk_free_bytes` is where measurements
     are kept, `missing_commands` what agents run and is not installed. `management` are the
-    interfaces by which the host itself is reached. `refusals`: why no flow would start there now.
+    interfaces by which the host itself is reached. `refusals`: why no flow would start there now;
+    `keep_refusal`: why no setting may be kept there, "" if it may.
     """
 
     is_synchronized: bool
@@ -260,6 +268,7 @@ class HostState:
     interfaces: tuple[InterfaceState, ...]
     paths: tuple[PathState, ...]
     refusals: tuple[str, ...] = ()
+    keep_refusal: str = ""
 
 
 EventKind = Literal[
@@ -271,6 +280,7 @@ EventKind = Literal[
     "failed",  # an instance failed: reason, last lines
     "complete",  # all instances of a group have ended and its files are whole
     "warning",  # a warning for the page
+    "left",  # a setting is not as it was before a run, and stays so
 ]
 
 

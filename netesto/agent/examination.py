@@ -39,6 +39,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         interfaces=await _interfaces(used, premises),
         paths=tuple(paths),
         refusals=await asyncio.to_thread(_refusals, premises),
+        keep_refusal=_refusal(premises.limits.check_keep),
     )
 
 

@@ -7,6 +7,10 @@ One JSON object a line, only ever appended, so that a kill at any instant leaves
     {"made": 3, "shows": "2"}         what the kernel shows of the thing since; with another value,
                                       somebody else changed it
     {"undone": 3}                     or left to somebody else, or not made at all
+    {"kept": "/proc/sys/…", "boot": "…", "namespace": 4026531840}
+                                      all changes of it until here stay on the host
+    {"left": "sysctl …"}              what is not as it was, for a controller to be told
+    {"told": 1}                       a controller was told the first of these
     {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (leftovers)
 
 Changes of another boot are gone with it, and those in another network namespace cannot be undone
@@ -67,11 +71,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a journal leaves to do: changes to undo, the last first, and lives of agents to end."""
+    """What a journal leaves to do: changes to undo, the last first, lives of agents to end, and
+    sentences to tell a controller."""
 
     changes: tuple[Change, ...] = ()
     lives: tuple[str, ...] = ()
     highest_number: int = 0
+    left: tuple[str, ...] = ()
 
 
 class Journal:
@@ -115,6 +121,20 @@ class Journal:
         """Note that a change is undone, was not made, or is no longer ours to undo."""
         self._append({"undone": number})
 
+    def kept(self, thing: str) -> None:
+        """Note that what has become of a thing stays on the host: no change of it is undone."""
+        ground = {"boot": self._ground.boot, "namespace": self._ground.namespace}
+        self._append({"kept": thing, **ground})
+
+    def left(self, sentence: str) -> None:
+        """Note what is not as it was before a run, until a controller is `told`."""
+        self._append({"left": sentence})
+
+    def told(self, count: int) -> None:
+        """Note that a controller was told the first `count` sentences of what is left."""
+        if count:
+            self._append({"told": count})
+
     def live(self, life: str) -> None:
         """Note the mark that this agent's processes will carry."""
         self._append({"life": life, "boot": self._ground.boot})
@@ -140,6 +160,7 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
     """
     changes: dict[int, Change] = {}
     lives: dict[str, None] = {}
+    left: list[str] = []
     highest = 0
     for line in lines:
         try:
@@ -156,11 +177,20 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
                 changes[number] = replace(changes[number], shows=shows)
             case {"undone": int(number)}:
                 changes.pop(number, None)
+            case {"kept": str(thing)}:
+                if Ground(entry.get("boot", ""), entry.get("namespace", 0)) == ground:
+                    changes = {
+                        number: each for number, each in changes.items() if each.thing != thing
+                    }
+            case {"left": str(sentence)}:
+                left.append(sentence)
+            case {"told": int(count)}:
+                del left[: max(0, count)]
             case {"life": str(life), "boot": str(boot)} if boot == ground.boot:
                 lives[life] = None
             case {"ended": str(life)}:
                 lives.pop(life, None)
-    return Remains(tuple(reversed(changes.values())), tuple(lives), highest)
+    return Remains(tuple(reversed(changes.values())), tuple(lives), highest, tuple(left))
 
 
 def _as_json(step: Step) -> list[str]:

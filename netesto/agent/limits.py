@@ -44,6 +44,7 @@ class Limits:
     interfaces      whose qdiscs may be set, besides the test interface; None: all
     peers           to which networks flows may go; None: those that this host is connected to, and
                     all that are not global (RFC 6890)
+    keep            whether settings may be left on purpose (keep=1)
     ports           at which servers of traffic listen
     duration        of a flow, with its delay
     flows           of one hold at the same time
@@ -54,6 +55,7 @@ class Limits:
     """
 
     interfaces: tuple[str, ...] | None = ()
+    keep: bool = False
     peers: tuple[Network, ...] | None = None
     ports: tuple[range, ...] = OUR_PORTS
     duration: float = 24 * 3600
@@ -78,6 +80,14 @@ class Limits:
                 f"the interface {device} carries management of this host (its default route)",
                 remedy=f'To test through it all the same, write in agent.toml: device = "{device}".'
                 ' If tests have an interface of their own, name that one: device = "eth1".',
+            )
+
+    def check_keep(self) -> None:
+        """Whether a setting may stay on the host when the run ends."""
+        if not self.keep:
+            raise NotAllowedError(
+                "keep=1: this host keeps no setting of a run",
+                remedy="To allow it, write in agent.toml: [limits] keep = true",
             )
 
     def check_group(self, request: GroupRequest, peer: Address, *, running: int) -> None:
@@ -137,6 +147,7 @@ class Limits:
 # A lab's hosts have no other users and no management, and their disk is that of the controller.
 OF_LAB = Limits(
     interfaces=None,
+    keep=True,
     peers=(ip_network("0.0.0.0/0"), ip_network("::/0")),
     duration=math.inf,
     flows=math.inf,
@@ -190,6 +201,12 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false is required")  # noqa: TRY004 - as the other readers
+    return value
+
+
 def _networks(value: object) -> tuple[Network, ...]:
     return tuple(map(ip_network, _texts(value)))
 
@@ -225,6 +242,7 @@ def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
 
 _READERS: Mapping[str, Callable[[object], object]] = {
     "interfaces": _texts,
+    "keep": _truth,
     "peers": _networks,
     "ports": _ranges,
     "duration": _amount(_seconds),

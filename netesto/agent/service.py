@@ -68,7 +68,7 @@ class Service:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         session = Session(self._premises, controller=controller, run=run)
         self._session = session
-        session.emit(Event(time_s=self._premises.clock.now(), kind="held"))
+        session.begin()
         try:
             while (event := await session.events.get()) is not None:
                 yield event
@@ -86,7 +86,7 @@ class Service:
 
     async def configure(self, setting: Setting) -> Applied:
         with self._acting() as session:
-            return await session.settings.apply(setting)
+            return await session.configure(setting)
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         with self._acting() as session:

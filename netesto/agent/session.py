@@ -13,10 +13,12 @@ from netesto.errors import AgentError
 from netesto.model import (
     TESTS,
     Address,
+    Applied,
     CaptureRequest,
     Event,
     GroupRequest,
     Ports,
+    Setting,
 )
 
 # Faster sampling would measure itself.
@@ -41,7 +43,7 @@ class Session:
         self._idle.set()
         self._experiments: dict[int, Experiment] = {}
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
-        self.settings = Settings(
+        self._settings = Settings(
             premises.journal,
             device=premises.device,
             check_device=lambda device: premises.limits.check_interface(
@@ -52,6 +54,22 @@ class Session:
             ),
         )
         premises.spool.experiment(run, 0)  # raises if the name is invalid
+
+    def begin(self) -> None:
+        """The first events: the hold, and what earlier ones have left and told nobody."""
+        now_s = self._premises.clock.now()
+        self.emit(Event(time_s=now_s, kind="held"))
+        for sentence in self._premises.journal.remains().left:
+            self.emit(Event(time_s=now_s, kind="left", text=f"in an earlier run: {sentence}"))
+
+    async def configure(self, setting: Setting) -> Applied:
+        """Make a setting. What a lab's host would keep goes with the lab, unless it is the
+        kernel's, which is put back."""
+        if setting.keep and self._premises.links:
+            setting = replace(setting, keep=False)
+        if setting.keep:
+            self._premises.limits.check_keep()
+        return await self._settings.apply(setting)
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
@@ -156,7 +174,11 @@ class Session:
     async def put_back(self) -> list[str]:
         """End all flows and put everything back; a sentence for each setting that is not."""
         await self.abort("the controller let the agent go")
-        return await self.settings.restore()
+        left = await self._settings.restore()
+        journal = self._premises.journal
+        # The controller gets these by this call, and those of earlier runs as events.
+        journal.told(len(journal.remains().left))
+        return left
 
     async def close(self, reason: str) -> None:
         """End everything and put everything back.
@@ -172,7 +194,7 @@ class Session:
             await self._servers.close()
         finally:
             # Whatever failed above, the host is put back.
-            await self.settings.restore()
+            await self._settings.restore()
 
 
 def check(request: GroupRequest) -> None:

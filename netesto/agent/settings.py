@@ -161,7 +161,7 @@ class Settings:
         before = _read(setting, path)
         plan = plan_value(setting, before)
         try:
-            number = await self._carry_out(plan, before)
+            number = await self._carry_out(plan, before, keep=setting.keep)
         except OSError as error:
             kind = allowed.NAMING_SYSCTLS.get(setting.name)
             if kind is not None and error.errno in (errno.ENOENT, errno.EINVAL):
@@ -170,9 +170,7 @@ class Settings:
                 ) from None
             raise AgentError(f"{plan.what}: {error.strerror}") from None
         after = _fields(path)
-        if number:
-            self._journal.made(number, after)
-        return Applied(plan.what, before, after)
+        return Applied(self._noted(plan, number, after, keep=setting.keep), before, after)
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
@@ -185,17 +183,27 @@ class Settings:
             case Netem(delay_ms, limit, loss):
                 plan = plan_netem(Netem(delay_ms, limit, loss, device), before)
         try:
-            number = await self._carry_out(plan, qdiscs.described(before))
+            number = await self._carry_out(plan, qdiscs.described(before), keep=asked.keep)
         except ProcessError as error:
             raise _tc_error(plan.what, error) from None
-        if plan.warning:
+        if plan.warning and not asked.keep:
             self._on_warning(plan.warning)
         after, shown_after = await _read_root(device)
-        if number:
-            self._journal.made(number, qdiscs.described(after))
-        return Applied(plan.what, shown_before, shown_after)
+        what = self._noted(plan, number, qdiscs.described(after), keep=asked.keep)
+        return Applied(what, shown_before, shown_after)
 
-    async def _carry_out(self, plan: Plan, before: str) -> int:
+    def _noted(self, plan: Plan, number: int, shows: str, *, keep: bool) -> str:
+        """Journal what the kernel shows after a change, and whether it stays; what was set."""
+        if keep:
+            # Only now: until here a killed agent's change is put back.
+            self._journal.kept(plan.thing)
+            log.info("setting kept", extra={"setting": plan.what})
+            return f"{plan.what} (kept)"
+        if number:
+            self._journal.made(number, shows)
+        return plan.what
+
+    async def _carry_out(self, plan: Plan, before: str, *, keep: bool) -> int:
         """Journal, then do; if a step fails, undo and let the error pass. The change's number, 0
         of none."""
         if not plan.steps:
@@ -205,7 +213,8 @@ class Settings:
             # What was there before them is over; `before` is what is put back now.
             for change in earlier:
                 self._journal.undone(change.number)
-            self._on_warning(_left(earlier[0], before, "put back at the end"))
+            becomes = "replaced for good" if keep else "put back at the end"
+            self._on_warning(_left(earlier[0], before, becomes))
         number = self._journal.begin(plan.what, plan.undo, thing=plan.thing)
         try:
             for step in plan.steps:
@@ -230,20 +239,29 @@ async def restore(journal: Journal) -> Restored:
     """Undo what the journal still holds, the last first.
 
     What somebody else has changed since is left as it is, whatever we did to it before. What cannot
-    be undone stays in the journal, for the next start. Both are logged.
+    be undone stays in the journal, for the next start. Both are logged, and journaled until a
+    controller is told.
     """
     undone, left = 0, list[str]()
+    known = set(journal.remains().left)
+
+    def tell(sentence: str) -> None:
+        left.append(sentence)
+        if sentence not in known:
+            known.add(sentence)
+            journal.left(sentence)
+
     is_foreign: dict[str, bool] = {}
     for change in journal.remains().changes:
         if change.undo is None:
-            left.append(f"{change.what}: not put back: another version of netesto changed it")
+            tell(f"{change.what}: not put back: another version of netesto changed it")
             log.error("setting not put back", extra={"setting": change.what, "reason": left[-1]})
             continue
         if change.thing not in is_foreign:
             now = await shown(change.thing)
             is_foreign[change.thing] = now is not None and not is_ours(change, now)
             if now is not None and is_foreign[change.thing]:
-                left.append(_left(change, now, "left as it is"))
+                tell(_left(change, now, "left as it is"))
                 log.warning("setting left", extra={"setting": change.what, "now": now})
         if is_foreign[change.thing]:
             journal.undone(change.number)
@@ -251,7 +269,7 @@ async def restore(journal: Journal) -> Restored:
             journal.undone(change.number)
             undone += 1
         else:
-            left.append(f"{change.what}: not put back; the log of the agent has the reason")
+            tell(f"{change.what}: not put back; the log of the agent has the reason")
     return Restored(undone, left)
 
 

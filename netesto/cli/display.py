@@ -48,6 +48,7 @@ class Display:
         self.rows: list[Mapping[str, str]] = []
         self.pages: list[str] = []
         self.experiments: list[int] = []
+        self.left: list[str] = []
         self._console = console
         self._quiet = quiet
         self._lively = console.is_terminal and not plain and not quiet
@@ -126,6 +127,9 @@ class Display:
     def warn(self, text: str) -> None:
         with self._lock:
             self._print(f"[yellow]warning:[/] {escape(text)}")
+
+    def setting_left(self, text: str) -> None:
+        self.left.append(text)
 
     def error(self, text: str) -> None:
         """Something that ended the run."""

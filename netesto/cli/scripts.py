@@ -17,7 +17,7 @@ from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.ports import LabRequest, RemoteCommand
-from netesto.run import behindlinks, labs, settings, status
+from netesto.run import behindlinks, keeping, labs, settings, status
 
 _STANDARD_INPUT = Path("-")
 
@@ -59,7 +59,7 @@ def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
 def _lab_warnings(request: LabRequest, commands: Sequence[RemoteCommand]) -> list[Warned]:
     network = labs.network(request)
     named = labs.inventory(network, commands, aliases={})
-    return behindlinks.warnings(network, commands, named)
+    return behindlinks.warnings(network, commands, named) + keeping.warnings(commands)
 
 
 def _count(number: int, noun: str) -> str:

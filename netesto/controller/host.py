@@ -184,10 +184,8 @@ class HostConnection:
         """Have the agent put its settings back while it can say which it does not."""
         with contextlib.suppress(AgentError):
             for text in await self.agent.put_back():
-                event = Event(
-                    time_s=self.to_agent_clock(self._clock.now()), kind="warning", text=text
-                )
-                self._on_event(self, event)
+                time_s = self.to_agent_clock(self._clock.now())
+                self._on_event(self, Event(time_s=time_s, kind="left", text=text))
 
     async def _take(self) -> AsyncGenerator[Event, None]:
         """Connect to the agent, and hold it; the events of the hold."""

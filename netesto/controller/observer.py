@@ -16,6 +16,9 @@ class Observer(Protocol):
     def warn(self, text: str) -> None:
         """Something that may make results differ from what is expected."""
 
+    def setting_left(self, text: str) -> None:
+        """What is not as it was before on a host, for the run's record; `warn` told it."""
+
     def experiment_started(self, exp: int, exp_name: str) -> None:
         """The first command of an experiment."""
 

@@ -126,6 +126,7 @@ def problems(
                 found += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
     found += _of_settings(visited, placements(commands, inventory, infos))
+    found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
     return found + [Problem("", _needed(each), each.remedy) for each in wrong]
 
@@ -345,3 +346,18 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
         elif refusal := interfaces[each.device].refusal:
             message, _, remedy = refusal.partition("\n")
             yield Problem(each.host, f"{what}: {message}", remedy)
+
+
+def _of_kept(
+    visited: Sequence[Visited], commands: Sequence[ports.RemoteCommand], inventory: Inventory
+) -> Iterator[Problem]:
+    """Hosts that refuse to keep what a script leaves there on purpose."""
+    refusals = {host.endpoint.host: host.state.keep_refusal for host in visited if host.state}
+    told: set[str] = set()
+    for command in commands:
+        if isinstance(command, ports.Configure) and command.kept:
+            host = inventory.find(command.host).host
+            if host not in told and refusals.get(host):
+                told.add(host)
+                message, _, remedy = refusals[host].partition("\n")
+                yield Problem(host, f"{command.name} ({command.place}): {message}", remedy)

@@ -183,7 +183,7 @@ class Run:
         _, late = await asyncio.wait(closing, timeout=RELEASE_S if self._is_in_haste else None)
         for task in late:
             task.cancel()
-            self._observer.warn(f"{closing[task]}: does not say that it put its settings back")
+            self._note_left(f"{closing[task]}: does not say that it put its settings back")
         for result in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
@@ -384,6 +384,9 @@ class Run:
         if event.kind == "warning":
             self._warn(experiment, f"{host.name}: {event.text}")
             return
+        if event.kind == "left":
+            self._note_left(f"{host.name}: {event.text}")
+            return
         group = experiment.groups.get(event.group) if experiment else None
         if experiment is None or group is None or group.request.client != host.name:
             return
@@ -457,6 +460,11 @@ class Run:
         if experiment is not None:
             experiment.warnings.append(text)
         self._observer.warn(text)
+
+    def _note_left(self, text: str) -> None:
+        self._warn(None, text)
+        if self._warnings < WARNINGS_MAX:
+            self._observer.setting_left(text)
 
     def _release(self, experiment: Experiment, group: Group) -> None:
         task = asyncio.create_task(self._forget(experiment, group))

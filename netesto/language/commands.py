@@ -74,6 +74,8 @@ COMMON = (
     Argument("exp", Kind.EXPERIMENT, high=LARGEST_EXPERIMENT),
     Argument("expName", Kind.TEXT),
 )
+# Of the SET_ commands: leave the setting on the host. No default, which every dry run would show.
+KEEP = Argument("keep", Kind.FLAG)
 SERVER = Argument("server", Kind.HOST, required=True)
 
 # More arguments than this, or longer ones, come from a loop that went wrong.
@@ -139,6 +141,7 @@ REMOTE: Mapping[str, Specification] = {
             Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=1_000_000),
             Argument("limit", Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
             Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
+            KEEP,
         ),
     ),
     "SET_QDISC": Specification(
@@ -151,14 +154,15 @@ REMOTE: Mapping[str, Specification] = {
             Argument("burst", Kind.WORD),
             Argument("limit", Kind.WORD),
             Argument("other", Kind.WORDS),
+            KEEP,
         ),
     ),
     "SET_SYSCTL": Specification(
-        name="SET_SYSCTL", arguments=COMMON, open_names="the dotted name of a sysctl"
+        name="SET_SYSCTL", arguments=(*COMMON, KEEP), open_names="the dotted name of a sysctl"
     ),
     "SET_MODULE_PARAMS": Specification(
         name="SET_MODULE_PARAMS",
-        arguments=(*COMMON, Argument("module", Kind.WORD, required=True)),
+        arguments=(*COMMON, Argument("module", Kind.WORD, required=True), KEEP),
         open_names="a parameter of the module",
     ),
     "DO_TCPDUMP": Specification(

@@ -32,10 +32,12 @@ def demands(command: ports.RemoteCommand) -> Hashable:
 def _demand(setting: Setting) -> Hashable:
     match setting:
         case Qdisc():
-            return setting.kind, setting.action, setting.device
+            return setting.kind, setting.action, setting.device, setting.keep
         case Netem():
-            return bool(setting.delay_ms or setting.loss_percent), setting.device
+            delays = bool(setting.delay_ms or setting.loss_percent)
+            return delays, setting.device, setting.keep
         case Sysctl():
-            return setting.name, setting.value if setting.name in NAMING_SYSCTLS else ""
+            value = setting.value if setting.name in NAMING_SYSCTLS else ""
+            return setting.name, value, setting.keep
         case ModuleParameter():
-            return setting.module, setting.name
+            return setting.module, setting.name, setting.keep

@@ -88,6 +88,11 @@ class Configure(RemoteCommand):
         return (self.host, *map(_target, self.settings))
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of what it leaves on the host on purpose: `net.ipv4.tcp_ecn`, `qdisc`."""
+        return tuple(_target(each) for each in self.settings if each.keep)
+
+    @property
     def is_change(self) -> bool:
         """Whether it changes the qdisc that is there: a SET_QDISC with an action."""
         return any(isinstance(each, Qdisc) and each.action != "" for each in self.settings)

@@ -1,6 +1,5 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
-import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -349,15 +348,17 @@ class Remote:
 def setting(given: Given, common: Common) -> ports.Configure:
     """A SET_ command."""
     texts = common["arguments"]
+    keep = bool(given.values.get("keep"))
     settings: tuple[Setting, ...]
     match common["name"]:
         case "SET_NETEM":
             limit = given.integer("limit")
-            settings = (Netem(given.number("netem_delay"), limit, given.number("loss")),)
+            delay_ms, loss = given.number("netem_delay"), given.number("loss")
+            settings = (Netem(delay_ms, limit, loss, keep=keep),)
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
             options = (*[word for pair in named for word in pair], *given.words("other"))
-            settings = (Qdisc(texts["qdisc"], options, texts["action"]),)
+            settings = (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
         case "SET_SYSCTL":
             _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
             values = {
@@ -365,12 +366,12 @@ def setting(given: Given, common: Common) -> ports.Configure:
                 for name, text in given.others.items()
             }
             texts |= values
-            settings = tuple(itertools.starmap(Sysctl, values.items()))
+            settings = tuple(Sysctl(name, value, keep) for name, value in values.items())
         case _:
             _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
             texts |= given.others
             settings = tuple(
-                ModuleParameter(texts["module"], name, value)
+                ModuleParameter(texts["module"], name, value, keep)
                 for name, value in given.others.items()
             )
     return ports.Configure(**common, settings=settings)

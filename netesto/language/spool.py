@@ -6,8 +6,11 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, get_args
 
+from cattrs.gen import make_dict_unstructure_fn, override
+
 from netesto import typed
 from netesto.language import ports
+from netesto.model import Setting
 
 Record: TypeAlias = dict[str, object]
 
@@ -17,6 +20,13 @@ _IN_MEMORY_BYTES = 1_000_000
 _STRIDE = 64
 
 CONVERTER = typed.converter()
+
+# What decides nothing where it is not given is not in plans, nor in hashes, of any version.
+for _setting in get_args(Setting):
+    CONVERTER.register_unstructure_hook(
+        _setting,
+        make_dict_unstructure_fn(_setting, CONVERTER, keep=override(omit_if_default=True)),
+    )
 
 _REMOTE = (
     ports.DoServer,

@@ -102,7 +102,7 @@ class PathState(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., device: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., answer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostState(_message.Message):
-    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals")
+    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals", "keep_refusal")
     IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class HostState(_message.Message):
     INTERFACES_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_REFUSAL_FIELD_NUMBER: _ClassVar[int]
     is_synchronized: bool
     clock_error_s: float
     clock_source: str
@@ -121,7 +122,8 @@ class HostState(_message.Message):
     interfaces: _containers.RepeatedCompositeFieldContainer[InterfaceState]
     paths: _containers.RepeatedCompositeFieldContainer[PathState]
     refusals: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ...) -> None: ...
+    keep_refusal: str
+    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
     __slots__ = ("controller", "run", "protocol", "version", "token", "seen")
@@ -182,46 +184,54 @@ class Setting(_message.Message):
     def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ...) -> None: ...
 
 class Sysctl(_message.Message):
-    __slots__ = ("name", "value")
+    __slots__ = ("name", "value", "keep")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: str
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    keep: bool
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class Qdisc(_message.Message):
-    __slots__ = ("kind", "options", "action", "device")
+    __slots__ = ("kind", "options", "action", "device", "keep")
     KIND_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     kind: str
     options: _containers.RepeatedScalarFieldContainer[str]
     action: str
     device: str
-    def __init__(self, kind: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
+    keep: bool
+    def __init__(self, kind: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class Netem(_message.Message):
-    __slots__ = ("delay_ms", "limit_packets", "loss_percent", "device")
+    __slots__ = ("delay_ms", "limit_packets", "loss_percent", "device", "keep")
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_PACKETS_FIELD_NUMBER: _ClassVar[int]
     LOSS_PERCENT_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     delay_ms: float
     limit_packets: int
     loss_percent: float
     device: str
-    def __init__(self, delay_ms: _Optional[float] = ..., limit_packets: _Optional[int] = ..., loss_percent: _Optional[float] = ..., device: _Optional[str] = ...) -> None: ...
+    keep: bool
+    def __init__(self, delay_ms: _Optional[float] = ..., limit_packets: _Optional[int] = ..., loss_percent: _Optional[float] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class ModuleParameter(_message.Message):
-    __slots__ = ("module", "name", "value")
+    __slots__ = ("module", "name", "value", "keep")
     MODULE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     module: str
     name: str
     value: str
-    def __init__(self, module: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    keep: bool
+    def __init__(self, module: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class Applied(_message.Message):
     __slots__ = ("setting", "before", "after")

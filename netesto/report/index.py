@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
-from netesto.results import csvfile, durable, numbers, store
+from netesto.results import csvfile, durable, numbers, runs, store
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 
@@ -80,6 +80,7 @@ def write(folder: Path) -> None:
         columns=found,
         has_status=any(each.name == "status" for each in found),
         experiments=found_experiments,
+        left=runs.left(folder),
         cells=cells.of,
         line=_one_line,
         is_large=len(rows) > rendering.ROWS_MAX,

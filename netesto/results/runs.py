@@ -19,8 +19,8 @@ class RunRecord:
     of every file it read besides, by path. `jobs` is how many guests ran its parts side by side.
     `wall_s` is the real time it took; in `simulated_time` (of a run that was inside a guest as a
     whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
-    of `wall_s`. `exit_status`, `ended` and what follows from it are None while it runs, and stay so
-    if it is killed.
+    of `wall_s`. `left` is what is not as it was before on hosts. `exit_status`, `ended` and what
+    follows from it are None while it runs, and stay so if it is killed.
     """
 
     name: str
@@ -39,6 +39,7 @@ class RunRecord:
     speed_up: float | None = None
     experiments: tuple[int, ...] = ()
     failures: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     ended: str | None = None
     exit_status: int | None = None
 
@@ -77,3 +78,9 @@ def read(folder: Path, name: str) -> RunRecord | None:
 def names(folder: Path) -> list[str]:
     """The names of the runs in a results folder."""
     return [path.stem for path in (folder / "runs").glob("*.json")]
+
+
+def left(folder: Path) -> dict[str, tuple[str, ...]]:
+    """What runs left on hosts not as it was, by the names of the runs."""
+    found = {name: record.left for name in sorted(names(folder)) if (record := read(folder, name))}
+    return {name: sentences for name, sentences in found.items() if sentences}

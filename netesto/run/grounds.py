@@ -14,7 +14,7 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.plan import Head, Warned
-from netesto.run import behindlinks, labs
+from netesto.run import behindlinks, keeping, labs
 from netesto.run.request import Request
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
@@ -157,7 +157,7 @@ def warnings(request: Request, head: Head) -> list[Warned]:
         return []
     asked = network(head)
     named = labs.inventory(asked, head.commands, aliases=request.aliases)
-    return behindlinks.warnings(asked, head.commands, named)
+    return behindlinks.warnings(asked, head.commands, named) + keeping.warnings(head.commands)
 
 
 def draws_outside() -> bool:

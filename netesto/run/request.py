@@ -55,6 +55,10 @@ class Watcher(Observer, Protocol):
     def experiments(self) -> Sequence[int]:
         """The numbers of those that have ended."""
 
+    @property
+    def left(self) -> Sequence[str]:
+        """What is not as it was before on hosts."""
+
     def start(self) -> None:
         """What happens is shown from now on, as it happens."""
 

@@ -16,7 +16,7 @@ from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.results import durable, runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
-from netesto.results.store import Store
+from netesto.results.store import TABLE, Store
 from netesto.run import earlier, partfolders, settings, status
 from netesto.run.earlier import Passed
 from netesto.run.request import Request, Watcher
@@ -112,7 +112,15 @@ class Session:
             finally:
                 self.watcher.stop()
                 results.write_run(self._ended(end, stopwatch))
+                self._show_left()
         return end if self.is_part else replace(end, out=self.out)
+
+    def _show_left(self) -> None:
+        """Write the index again if hosts are not as they were: that is known after its last row."""
+        if self.watcher.left and self.request.hosts is not None and (self.out / TABLE).exists():
+            from netesto.report import index
+
+            index.write(self.out)
 
     def _tidy(self, results: Store) -> None:
         """What killed runs left in the results folder."""
@@ -136,6 +144,7 @@ class Session:
             ended=runs.utc(time.time()),
             exit_status=end.status,
             failures=end.failures,
+            left=tuple(self.watcher.left),
             experiments=tuple(self.watcher.experiments),
             ground=end.ground,
             hosts=dict(end.hosts),

@@ -20,7 +20,7 @@ from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
-from netesto.run import agents, grounds, labs, status
+from netesto.run import agents, grounds, keeping, labs, status
 from netesto.run.executor import Executor
 from netesto.run.session import End, Session, tell
 from netesto.run.settings import claimable
@@ -162,9 +162,11 @@ class _Whole:
         if not changed:
             return
         seconds = units.format_time(round(self._head.totals.seconds))
+        kept = keeping.told(keeping.of(self._head.commands, inventory))
+        but = f" but for what hosts keep ({kept})" if kept else ""
         question = (
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
-            " which are put back at the end. Go on? [Y/n] "
+            f" which are put back at the end{but}. Go on? [Y/n] "
         )
         if not self._watcher.agrees(question):
             raise UsageError("cancelled", remedy="--yes does not ask.")

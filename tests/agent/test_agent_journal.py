@@ -92,3 +92,27 @@ def test_change_is_kept_with_what_the_kernel_showed_after_it():
     line = ECN.replace("}", ', "thing": "/p"}')
     made = Change(1, "ecn", (Write("/p", "2"),), "/p", "1")
     assert replay([line, '{"made": 1, "shows": "1"}'], HERE) == Remains((made,), (), 1)
+
+
+KEPT = f'{{"kept": "/p", {PLACE}}}'
+ECN_OF_THING = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [], "thing": "/p"}}'
+
+
+def test_kept_thing_has_no_change_left_of_before():
+    lines = [ECN_OF_THING, ECN_OF_THING.replace("1", "3", 1), QDISC, KEPT]
+    assert replay(lines, HERE) == Remains((QDISC_CHANGE,), (), 3)
+
+
+def test_change_after_keeping_remains():
+    assert replay([KEPT, ECN_OF_THING], HERE) == Remains((Change(1, "ecn", (), "/p"),), (), 1)
+
+
+def test_what_is_kept_in_another_namespace_is_not_kept_here():
+    elsewhere = replace(HERE, namespace=41)
+    lines = [ECN_OF_THING.replace("40", "41"), KEPT]
+    assert replay(lines, elsewhere) == Remains((Change(1, "ecn", (), "/p"),), (), 1)
+
+
+def test_what_is_left_remains_until_it_is_told():
+    lines = ['{"left": "a"}', '{"left": "b"}', '{"told": 1}', '{"left": "c"}']
+    assert replay(lines, HERE) == Remains(left=("b", "c"))

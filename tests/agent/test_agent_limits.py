@@ -33,6 +33,7 @@ def refused(check, *values: object, **named: object) -> str:
 def test_every_key_is_read():
     table = {
         "interfaces": ["eth0"],
+        "keep": True,
         "peers": ["192.0.2.0/24"],
         "ports": ["5201", "6000-6009"],
         "duration": "48h",
@@ -45,6 +46,7 @@ def test_every_key_is_read():
     }
     assert limits.read(table) == Limits(
         interfaces=("eth0",),
+        keep=True,
         peers=(ip_network("192.0.2.0/24"),),
         ports=(range(5201, 5202), range(6000, 6010)),
         duration=48 * 3600,

@@ -330,3 +330,100 @@ def test_change_of_another_version_keeps_no_agent_from_starting(
     agent.child.terminate()
     agent.child.wait(TIMEOUT_S)
     assert json.loads(journal.read_text().splitlines()[0]) == change
+
+
+KEPT_ECN = Sysctl("net.ipv4.tcp_ecn", "1", keep=True)
+
+
+@pytest.fixture
+def keeping(namespace: str, start_daemon: StartDaemon, tmp_path: Path) -> Daemon:
+    """An agent whose owner lets it keep settings."""
+    (tmp_path / "agent.toml").write_text("limits.keep = true\n")
+    options = ("--device", "v0", "--config", str(tmp_path / "agent.toml"))
+    return start_daemon("a", *options, prefix=("ip", "netns", "exec", namespace))
+
+
+async def test_kept_settings_stay_after_the_hold(keeping: Daemon, namespace: str):
+    set_ecn(namespace, "2")
+    pfifo = Qdisc("pfifo", ("limit", "7"), "", "v0", keep=True)
+    async with keeping.held() as a:
+        applied = [(await a.configure(each)).setting for each in (KEPT_ECN, pfifo)]
+    assert (applied, ecn(namespace), qdiscs(namespace)) == (
+        [f"{ECN_SET} (kept)", "qdisc v0: pfifo limit 7 (kept)"],
+        "1",
+        [("v0", "pfifo", {"limit": 7})],
+    )
+
+
+async def test_keeping_keeps_what_the_run_has_changed_before(keeping: Daemon, namespace: str):
+    set_ecn(namespace, "2")
+    async with keeping.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
+        await a.configure(TBF)
+        await a.configure(KEPT_ECN)
+        await a.configure(Qdisc("tbf", (), "delete", "v0", keep=True))
+    assert (ecn(namespace), qdiscs(namespace)) == ("1", [])
+
+
+async def test_later_change_goes_back_to_what_is_kept(keeping: Daemon, namespace: str):
+    set_ecn(namespace, "2")
+    async with keeping.held() as a:
+        await a.configure(KEPT_ECN)
+        await a.configure(Qdisc("pfifo", ("limit", "7"), "", "v0", keep=True))
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
+        await a.configure(TBF)
+        assert await a.put_back() == []
+    assert (ecn(namespace), qdiscs(namespace)) == ("1", [("v0", "pfifo", {"limit": 7})])
+
+
+async def test_kept_setting_outlives_a_killed_agent(
+    keeping: Daemon, namespace: str, start_daemon: StartDaemon
+):
+    set_ecn(namespace, "2")
+    async with keeping.held() as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
+        await a.configure(KEPT_ECN)
+        keeping.child.kill()
+        await asyncio.to_thread(keeping.child.wait, TIMEOUT_S)
+    start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
+    assert ecn(namespace) == "1"
+
+
+async def test_host_keeps_nothing_unless_its_owner_allows_it(agent: Daemon, namespace: str):
+    before = ecn(namespace)
+    async with agent.held() as a:
+        with pytest.raises(AgentError) as caught:
+            await a.configure(KEPT_ECN)
+        during = ecn(namespace)
+    assert (caught.value.message, caught.value.remedy, during) == (
+        "a: keep=1: this host keeps no setting of a run",
+        "To allow it, write in agent.toml: [limits] keep = true",
+        before,
+    )
+
+
+async def test_agent_of_a_lab_keeps_nothing(namespace: str, start_daemon: StartDaemon):
+    set_ecn(namespace, "2")
+    options = ("--device", "v0", "--links", "no-such-namespace")
+    agent = start_daemon("a", *options, prefix=("ip", "netns", "exec", namespace))
+    async with agent.held() as a:
+        assert (await a.configure(KEPT_ECN)).setting == ECN_SET
+    assert ecn(namespace) == "2"
+
+
+async def test_what_a_broken_hold_left_is_told_until_a_hold_ends_well(
+    agent: Daemon, namespace: str
+):
+    async with agent.held() as a:
+        await a.configure(ECN)
+        set_ecn(namespace, "0")
+    said = []
+    for _ in range(2):
+        async with agent.held() as a:
+            event = await anext(a.events)
+            said.append((event.kind, event.text))
+    async with agent.held() as a:
+        await a.put_back()
+    left = f"in an earlier run: {ECN_SET}: somebody else changed it since, to 0"
+    assert said == [("left", f"{left}, which is left as it is")] * 2
+    assert json.loads((agent.state / "journal").read_text().splitlines()[-1]) == {"told": 1}

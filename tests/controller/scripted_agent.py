@@ -215,6 +215,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.left: list[str] = []
         self.said: list[str] = []
         self.ended: list[tuple[str, str]] = []
         self.warned = asyncio.Event()
@@ -233,6 +234,9 @@ class Watcher:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
         self.warned.set()
+
+    def setting_left(self, text: str) -> None:
+        self.left.append(text)
 
     def experiment_started(self, exp: int, exp_name: str) -> None: ...
 

@@ -270,3 +270,11 @@ def test_what_only_the_script_lacks_is_missing():
     with pytest.raises(MissingError) as caught:
         readiness.refuse([Problem("", "a: qdisc fq: not in this kernel", "Take another.")])
     assert str(caught.value) == "a: qdisc fq: not in this kernel\nTake another."
+
+
+def test_a_host_that_keeps_no_setting_is_an_error_of_a_script_that_keeps_one():
+    state = replace(STATE, keep_refusal="keeps none\nWrite it.")
+    kept = configure("SET_SYSCTL", Sysctl("net.ipv4.tcp_sack", "1", keep=True))
+    other = configure("SET_SYSCTL", Sysctl("net.ipv4.tcp_sack", "1"))
+    wrong = readiness.problems([visited(state=state)], HOSTS, [other, kept, kept], family=4)
+    assert wrong == [Problem("a", "SET_SYSCTL (a.nts:1:1): keeps none", "Write it.")]

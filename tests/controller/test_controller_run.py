@@ -95,8 +95,8 @@ def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
         return here.agents["a"].calls
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
-        "configure Sysctl(name='net.ipv4.tcp_sack', value='0')",
-        "configure Sysctl(name='net.ipv4.tcp_ecn', value='1')",
+        "configure Sysctl(name='net.ipv4.tcp_sack', value='0', keep=False)",
+        "configure Sysctl(name='net.ipv4.tcp_ecn', value='1', keep=False)",
     ]
 
 

@@ -647,3 +647,18 @@ def test_starting_flows_where_none_waits_is_a_warning(asked):
     PROCESS_EXP
     """
     assert asked.warned == ["4: START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back"]
+
+
+def test_every_setting_can_be_kept(asked):
+    """
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=1
+    SET_QDISC host=a qdisc=fq keep=1
+    SET_NETEM host=a netem_delay=3 keep=1
+    SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0 keep=1
+    """
+    assert [each.settings for each in asked.commands] == [
+        (Sysctl("net.ipv4.tcp_ecn", "1", keep=True),),
+        (Qdisc("fq", keep=True),),
+        (Netem(3, keep=True),),
+        (ModuleParameter("tcp_cubic", "hystart", "0", keep=True),),
+    ]

@@ -19,7 +19,7 @@ LAB pair rate=10mbit
 REQUIRE ca=bbr kernel>=5.4
 SOURCE inlib
 {ONE}SET_SYSCTL host=a net.ipv4.tcp_ecn=1
-SET_NETEM host=a netem_delay=5 loss=0.01
+SET_NETEM host=a netem_delay=5 loss=0.01 keep=1
 SET_QDISC host=b qdisc=tbf rate=1mbit burst=9K limit=9K
 SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0
 DESC "what \\" is ü"
@@ -222,3 +222,9 @@ def test_memory_does_not_grow_with_the_number_of_steps():
     text = f"{ONE}FOR n IN 1..{{}} DO\nSET_NETEM host=a netem_delay=$n\nWAIT $n\nDONE\n"
     few, many = peak_bytes(text.format(1_000)), peak_bytes(text.format(4_000))
     assert many < few * 1.2
+
+
+def test_a_setting_that_is_not_kept_has_the_form_of_plans_before_keep(path: Path):
+    text = f"{ONE}SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=0\n"
+    write(planned(text), path)
+    assert '"settings": [{"name": "net.ipv4.tcp_ecn", "value": "1"}]' in path.read_text()

@@ -10,6 +10,7 @@ class Watched:
         self.said: list[str] = []
         self.echoed: list[str] = []
         self.experiments: list[int] = []
+        self.left: list[str] = []
 
     def start(self) -> None: ...
 
@@ -33,6 +34,9 @@ class Watched:
 
     def warn(self, text: str) -> None:
         self.said.append(f"warning: {text}")
+
+    def setting_left(self, text: str) -> None:
+        self.left.append(text)
 
     def error(self, text: str) -> None:
         self.said.append(f"error: {text}")

@@ -1,6 +1,7 @@
 """Several people use the same hosts: who waits gets them, who does not is told, and Ctrl-C ends a
-wait."""
+wait; and what others change there is in the record of the run."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -33,9 +34,9 @@ class Hosts:
     lab: Lab
     folder: Path
 
-    def run(self, name: str, duration_s: int, *words: str) -> process.Child:
+    def run(self, name: str, duration_s: int, *words: str, before: str = "") -> process.Child:
         script, table = self.folder / f"{name}.nts", self.folder / f"{name}.toml"
-        script.write_text(SCRIPT % duration_s)
+        script.write_text(before + SCRIPT % duration_s)
         # Each names them in another order.
         endpoints = sorted(self.lab.endpoints.values(), key=lambda each: each.host)
         table.write_text(
@@ -79,3 +80,17 @@ def test_who_waits_runs_next_who_does_not_is_told_and_ctrl_c_ends_a_wait(hosts: 
     assert f"{holder} since " in hosts.said("refused")
     assert "netesto run --wait … waits until it is free." in hosts.said("refused")
     assert f"{holder} since " in hosts.said("waits")
+
+
+def test_what_somebody_else_changed_is_in_the_record_of_the_run_and_in_the_index(hosts: Hosts):
+    run = hosts.run("changed", 1, before="SET_SYSCTL host=a net.ipv4.tcp_ecn=1\n")
+    hosts.await_text("changed", "flow cubic a→b")
+    inside = ["ip", "netns", "exec", f"{hosts.lab.record.lab}-a"]
+    process.run([*inside, "sysctl", "-qw", "net.ipv4.tcp_ecn=0"], timeout=PATIENCE_S)
+    status, out = run.wait(PATIENCE_S), hosts.folder / "changed"
+    [record] = (out / "runs").glob("*.json")
+    what = (
+        "a: sysctl net.ipv4.tcp_ecn=1: somebody else changed it since, to 0, which is left as it is"
+    )
+    assert (status, json.loads(record.read_text())["left"]) == (0, [what])
+    assert f"Not as before run {record.stem}:</span> {what}" in (out / "exp.html").read_text()
