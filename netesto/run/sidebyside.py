@@ -247,6 +247,9 @@ class SideBySide:
         self._record = self._record or record
         failures = record.get("failures")
         told = failures if isinstance(failures, list) else []
+        if self._was_interrupted and not record:
+            # It ended before it could treat that as Ctrl-C.
+            code = status.INTERRUPTED
         if code not in {status.OK, status.INTERRUPTED} and not told:
             told = [self._killed.get(task) or _last_words(said) or f"exit status {code}"]
         if task in self._retried:

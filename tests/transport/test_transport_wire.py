@@ -1,4 +1,5 @@
 import asyncio
+import socket
 from contextlib import aclosing
 from ipaddress import ip_address
 from pathlib import Path
@@ -46,11 +47,10 @@ async def test_refused_connection_is_told_at_once():
 
 
 async def test_silent_peer_is_given_up_at_the_deadline():
-    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    port = silent.sockets[0].getsockname()[1]
-    with pytest.raises(AgentError, match=r"no answer within 0\.1 s"):
-        await connect(f"127.0.0.1:{port}", host="h1", timeout=0.1)
-    silent.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(AgentError, match=r"no answer within 0\.1 s"):
+            await connect(f"127.0.0.1:{port}", host="h1", timeout=0.1)
 
 
 async def test_hold_tells_that_the_agent_is_gone(tmp_path: Path):
@@ -104,10 +104,9 @@ async def test_socket_goes_away_with_its_server(tmp_path: Path):
 
 async def test_socket_of_a_dead_server_is_taken_over(tmp_path: Path):
     path = tmp_path / "agent.sock"
-    dead = await asyncio.start_unix_server(lambda *_: None, path)
-    dead.close()
-    await dead.wait_closed()
-    assert path.exists()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+        dead.listen()
     server, address = server_at(f"unix:{path}")
     await server.start()
     async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent:
