@@ -7,7 +7,7 @@
 
 _shtab_netesto_lab_subparsers=(up status exec path down)
 _shtab_netesto_kernel_subparsers=(build list)
-_shtab_netesto_hosts_subparsers=(install remove bundle list check)
+_shtab_netesto_hosts_subparsers=(install remove bundle list check status fetch)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare lab kernel hosts clean agent)
 
 _shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --max-wall --max-stall --plain -q --quiet -v --verbose)
@@ -32,6 +32,8 @@ _shtab_netesto_hosts_remove_option_strings=(-h --help --hosts -n --dry-run --for
 _shtab_netesto_hosts_bundle_option_strings=(-h --help -o --output --python --arch)
 _shtab_netesto_hosts_list_option_strings=(-h --help)
 _shtab_netesto_hosts_check_option_strings=(-h --help -f --format --family --insecure --fields -D --lib --max-iterations)
+_shtab_netesto_hosts_status_option_strings=(-h --help -f --format --insecure)
+_shtab_netesto_hosts_fetch_option_strings=(-h --help --out --insecure)
 _shtab_netesto_hosts_option_strings=(-h --help)
 _shtab_netesto_clean_option_strings=(-h --help)
 _shtab_netesto_agent_option_strings=(-h --help)
@@ -76,6 +78,9 @@ _shtab_netesto_hosts_check_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_hosts_check_pos_1_COMPGEN=_shtab_compgen_files
 _shtab_netesto_hosts_check___fields_COMPGEN=_shtab_compgen_files
 _shtab_netesto_hosts_check___lib_COMPGEN=_shtab_compgen_dirs
+_shtab_netesto_hosts_status_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_hosts_fetch_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_hosts_fetch___out_COMPGEN=_shtab_compgen_dirs
 
 _shtab_netesto_run__n_choices=(plain json)
 _shtab_netesto_run___dry_run_choices=(plain json)
@@ -90,7 +95,9 @@ _shtab_netesto_hosts_remove___dry_run_choices=(plain)
 _shtab_netesto_hosts_check__f_choices=(table json)
 _shtab_netesto_hosts_check___format_choices=(table json)
 _shtab_netesto_hosts_check___family_choices=(4 6)
-_shtab_netesto_hosts_pos_0_choices=(install remove bundle list check)
+_shtab_netesto_hosts_status__f_choices=(table json)
+_shtab_netesto_hosts_status___format_choices=(table json)
+_shtab_netesto_hosts_pos_0_choices=(install remove bundle list check status fetch)
 _shtab_netesto_pos_0_choices=(run plan check fmt report show exp compare lab kernel hosts clean agent)
 
 _shtab_netesto_run__h_nargs=0
@@ -176,6 +183,12 @@ _shtab_netesto_hosts_list___help_nargs=0
 _shtab_netesto_hosts_check__h_nargs=0
 _shtab_netesto_hosts_check___help_nargs=0
 _shtab_netesto_hosts_check___insecure_nargs=0
+_shtab_netesto_hosts_status__h_nargs=0
+_shtab_netesto_hosts_status___help_nargs=0
+_shtab_netesto_hosts_status___insecure_nargs=0
+_shtab_netesto_hosts_fetch__h_nargs=0
+_shtab_netesto_hosts_fetch___help_nargs=0
+_shtab_netesto_hosts_fetch___insecure_nargs=0
 _shtab_netesto_hosts_pos_0_nargs=A...
 _shtab_netesto_hosts__h_nargs=0
 _shtab_netesto_hosts___help_nargs=0

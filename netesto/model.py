@@ -4,6 +4,7 @@ Times: `*_s` are seconds. A `time_s` is a UTC instant, in seconds since 1970, on
 host that made the value (without steps: UTC was read once, the monotonic clock counts from there).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
@@ -269,6 +270,36 @@ class HostState:
     paths: tuple[PathState, ...]
     refusals: tuple[str, ...] = ()
     keep_refusal: str = ""
+
+
+# A run's name becomes a folder, at both ends, so it must not be a path.
+RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfetched:
+    """What an agent has measured for an experiment and no controller has fetched. Nothing of it was
+    written for `age_s`."""
+
+    run: str
+    exp: int
+    files: int
+    size_bytes: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """Who holds an agent, for which run and for how long ("", 0: nobody), and what earlier runs
+    left with it: measurements, `settings` that are still to be put back, and what was not put back
+    (`left`), in words."""
+
+    holder: str = ""
+    run: str = ""
+    held_s: float = 0.0
+    unfetched: tuple[Unfetched, ...] = ()
+    settings: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 EventKind = Literal[

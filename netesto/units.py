@@ -185,3 +185,11 @@ def format_size(size_bytes: int) -> str:
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
     return str(size_bytes)
+
+
+def format_bytes(count: float) -> str:
+    """A size for people: 1234567 is "1.23 MB"."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} bytes"

@@ -104,7 +104,7 @@ class Limits:
         available = psutil.virtual_memory().available
         if available < self.memory_reserve:
             raise _refusal(
-                f"{_bytes(available)} of memory are available",
+                f"{units.format_bytes(available)} of memory are available",
                 "memory_reserve",
                 f"{available // 2_000_000}M",
             )
@@ -128,7 +128,8 @@ class Limits:
         most = request.packets * min(request.snap_bytes or _PACKET_BYTES, _PACKET_BYTES)
         if most > self.captures:
             raise NotAllowedError(
-                f"a capture of up to {_bytes(most)}; {_bytes(self.captures)} are allowed",
+                f"a capture of up to {units.format_bytes(most)};"
+                f" {units.format_bytes(self.captures)} are allowed",
                 remedy="Capture fewer packets, or less of each (snap=128), or write in agent.toml:"
                 f' [limits] captures = "{math.ceil(most / 1e9)}G"',
             )
@@ -137,10 +138,10 @@ class Limits:
         """Whether the disk has room for another experiment."""
         free = shutil.disk_usage(spool.parent).free
         if free < self.disk_reserve:
-            said = f"{_bytes(free)} are free on the disk of the agent's folder {spool}"
+            said = f"{units.format_bytes(free)} are free on the disk of the agent's folder {spool}"
             raise _refusal(said, "disk_reserve", f"{free // 2_000_000}M")
         if self.spool != math.inf and (size := _size(spool)) > self.spool:
-            said = f"{_bytes(size)} of data not fetched yet are in {spool}"
+            said = f"{units.format_bytes(size)} of data not fetched yet are in {spool}"
             raise _refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G")
 
 
@@ -186,13 +187,6 @@ def _refusal(said: str, key: str, example: object) -> NotAllowedError:
     return NotAllowedError(
         said, remedy=f"To allow it, write in agent.toml: [limits] {key} = {shown}"
     )
-
-
-def _bytes(count: float) -> str:
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} bytes"
 
 
 def _texts(value: object) -> tuple[str, ...]:

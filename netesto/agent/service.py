@@ -22,6 +22,7 @@ from netesto.collectors.capabilities import Capabilities
 from netesto.errors import AgentError
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -37,13 +38,21 @@ from netesto.model import (
 
 
 class Service:
-    """The agent of one host. `on_shut_down` is called when its controller asks it to end."""
+    """The agent of one host. `on_shut_down` is called when its controller asks it to end; `left` is
+    what an agent before it did not put back."""
 
-    def __init__(self, premises: Premises, *, on_shut_down: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        premises: Premises,
+        *,
+        on_shut_down: Callable[[], None],
+        left: Sequence[str] = (),
+    ) -> None:
         self._premises = premises
         self._on_shut_down = on_shut_down
         self._session: Session | None = None
         self._reason = ""
+        self._left = tuple(left)
         self._capabilities: asyncio.Task[Capabilities] | None = None
 
     async def info(self) -> HostInfo:
@@ -75,6 +84,8 @@ class Service:
         finally:
             self._session = None
             await session.close(self._reason or "the controller let the agent go")
+            if left := dict.fromkeys(session.settings.left):
+                self._left = tuple(f"run {run}: {text}" for text in left)
         if self._reason:
             raise AgentError(self._reason)
 
@@ -83,6 +94,18 @@ class Service:
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
         return await examination.examine(peers, self._premises)
+
+    async def status(self) -> AgentStatus:
+        session, premises = self._session, self._premises
+        run = session.run if session else ""
+        return AgentStatus(
+            holder=session.controller if session else "",
+            run=run,
+            held_s=premises.clock.now() - session.begun_s if session else 0.0,
+            unfetched=tuple(await asyncio.to_thread(premises.spool.unfetched, without=run)),
+            settings=tuple(each.what for each in reversed(premises.journal.remains().changes)),
+            left=self._left,
+        )
 
     async def configure(self, setting: Setting) -> Applied:
         with self._acting() as session:

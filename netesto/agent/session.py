@@ -34,6 +34,7 @@ class Session:
     def __init__(self, premises: Premises, *, controller: str, run: str) -> None:
         self.controller = controller
         self.run = run
+        self.begun_s = premises.clock.now()
         self.events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._premises = premises
         self._sequence = 0

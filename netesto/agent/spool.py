@@ -16,7 +16,6 @@ capture.N.pcap .log   captures
 import hashlib
 import itertools
 import json
-import re
 import shutil
 import time
 from collections.abc import Generator, Mapping
@@ -24,13 +23,13 @@ from pathlib import Path, PurePosixPath
 
 from netesto import atomic
 from netesto.errors import AgentError
-from netesto.model import FileEntry
+from netesto.model import RUN_NAME, FileEntry, Unfetched
 
 # Pieces of a file are so small that other calls on the same connection need not wait behind one.
 PIECE_BYTES = 256 * 1024
 
-# A run's name becomes a folder, so it must not be a path.
-_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
+# As many as a controller reads (transport.codec); more are told when these are fetched.
+UNFETCHED_MAX = 1000
 
 
 class Spool:
@@ -41,7 +40,7 @@ class Spool:
 
     def experiment(self, run: str, exp: int) -> Path:
         """The folder of an experiment, which need not exist. AgentError if `run` is invalid."""
-        if not _RUN.fullmatch(run):
+        if not RUN_NAME.fullmatch(run):
             raise AgentError(
                 f"invalid name of a run {run!r}", remedy="Use letters, digits, . _ : + and -."
             )
@@ -67,6 +66,28 @@ class Spool:
         return (
             sorted(entry.name for entry in self._folder.iterdir()) if self._folder.exists() else []
         )
+
+    def unfetched(self, *, without: str = "") -> list[Unfetched]:
+        """The experiments with files that were not fetched, but those of the run `without`; at most
+        UNFETCHED_MAX of them."""
+        return [
+            _unfetched(folder)
+            for run in self.runs()
+            if run != without and RUN_NAME.fullmatch(run)
+            for folder in sorted((self._folder / run).iterdir())
+            if folder.is_dir() and folder.name.isdecimal()
+        ][:UNFETCHED_MAX]
+
+
+def _unfetched(folder: Path) -> Unfetched:
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return Unfetched(
+        run=folder.parent.name,
+        exp=int(folder.name),
+        files=len(sizes),
+        size_bytes=sum(sizes),
+        age_s=max(0.0, _age_s(folder)),
+    )
 
 
 def _age_s(folder: Path) -> float:

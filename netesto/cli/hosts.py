@@ -1,20 +1,24 @@
-"""Real hosts for the command line: `netesto hosts list|check`."""
+"""Real hosts for the command line: `netesto hosts list|check|status|fetch`."""
 
 import argparse
 import asyncio
 import functools
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rich.table import Table
 from rich.text import Text
 
+from netesto import units
 from netesto.cli import console, printing
-from netesto.controller import preflight, readiness
+from netesto.controller import preflight, readiness, unfetched
 from netesto.controller.inventory import Inventory, load
 from netesto.controller.readiness import Placement, Problem, Visited
+from netesto.controller.unfetched import Asked
 from netesto.controller.visit import visit
+from netesto.errors import NetestoError
 from netesto.language.plan import Head
 from netesto.run import agents, status
 from netesto.run.settings import Script, Settings, fields_for
@@ -31,7 +35,74 @@ def hosts(options: argparse.Namespace) -> int:
     if options.action == "list":
         _print_list(load(options.hosts, insecure=True))
         return status.OK
-    return _check(load(options.hosts, insecure=options.insecure), options)
+    inventory = load(options.hosts, insecure=options.insecure)
+    match options.action:
+        case "status":
+            return _status(inventory, options)
+        case "fetch":
+            return _fetch(inventory, options)
+    return _check(inventory, options)
+
+
+def _status(inventory: Inventory, options: argparse.Namespace) -> int:
+    """Show who holds each agent, and what runs have left with it."""
+    asked = asyncio.run(unfetched.ask(inventory, connect=agents.connect))
+    if options.format == "json":
+        document = [
+            {
+                "host": each.host,
+                "status": None if each.status is None else asdict(each.status),
+                "error": None if each.error is None else each.error.message,
+            }
+            for each in asked
+        ]
+        printing.out(json.dumps({"hosts": document}, indent=2, ensure_ascii=False))
+    else:
+        for each in asked:
+            for line in _lines_of(each):
+                printing.out(line)
+        if any(each.status is not None and each.status.unfetched for each in asked):
+            printing.out(f"netesto hosts fetch {shlex.quote(inventory.text)} brings what is here.")
+    return _judged([each.error for each in asked])
+
+
+def _lines_of(asked: Asked) -> Iterator[str]:
+    status_ = asked.status
+    if status_ is None:
+        return
+    since = f"for {units.format_time(round(status_.held_s))}, run {status_.run}"
+    yield f"{asked.host}: {f'held by {status_.holder}, {since}' if status_.holder else 'free'}"
+    for each in status_.unfetched:
+        yield (
+            f"    not fetched: run {each.run}, experiment {each.exp}: {each.files} files,"
+            f" {units.format_bytes(each.size_bytes)}, {units.format_time(round(each.age_s))} old"
+        )
+    for text in status_.settings:
+        yield f"    to be put back: {text}"
+    for text in status_.left:
+        yield f"    not put back: {text}"
+
+
+def _fetch(inventory: Inventory, options: argparse.Namespace) -> int:
+    """Bring what was measured and not fetched."""
+    fetched = asyncio.run(unfetched.fetch(inventory, options.out, connect=agents.connect))
+    for host in fetched:
+        for each, folder in host.experiments:
+            size = units.format_bytes(each.size_bytes)
+            printing.out(
+                f"{host.host}: experiment {each.exp} of run {each.run}, {size}: in {folder}"
+            )
+        if not host.experiments and host.error is None:
+            printing.out(f"{host.host}: nothing to fetch")
+    return _judged([host.error for host in fetched])
+
+
+def _judged(errors: Sequence[NetestoError | None]) -> int:
+    """The exit status, after the errors are told."""
+    found = [error for error in errors if error is not None]
+    for error in found:
+        printing.err(f"netesto: {error}")
+    return status.NOT_READY if found else status.OK
 
 
 def _print_list(inventory: Inventory) -> None:

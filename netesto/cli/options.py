@@ -513,8 +513,26 @@ def _hosts(commands: _Commands) -> None:
         "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
     )
     _family(check)
-    _insecure(check)
-    _completed(_FILES, file, checked, script)
+    asked = actions.add_parser(
+        "status", help="who holds each agent, and what runs have left with it: data, settings"
+    )
+    told = asked.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
+    asked.add_argument(
+        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
+    )
+    fetch = actions.add_parser("fetch", help="bring what was measured and not fetched")
+    fetched = fetch.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
+    out = fetch.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="into DIR/runs/RUN-unfetched/HOST (default: results)",
+    )
+    _completed(_FOLDERS, out)
+    for command in (check, asked, fetch):
+        _insecure(command)
+    _completed(_FILES, file, checked, script, told, fetched)
     _language(check)
 
 

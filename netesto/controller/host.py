@@ -19,9 +19,15 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from netesto.collectors.clock import Clock, Exchange, offset
-from netesto.errors import AgentError, ConnectionLostError, HoldEndedError, NetestoError
+from netesto.errors import (
+    AgentError,
+    ConnectionLostError,
+    HoldEndedError,
+    MissingError,
+    NetestoError,
+)
 from netesto.language import ports
-from netesto.model import Applied, ClockOffset, Endpoint, Event, HostInfo, Setting
+from netesto.model import AgentStatus, Applied, ClockOffset, Endpoint, Event, HostInfo, Setting
 from netesto.transport.base import Agent, Connection
 
 log = logging.getLogger(__name__)
@@ -192,9 +198,7 @@ class HostConnection:
         agent = await self._stack.enter_async_context(await self._connect(self.endpoint))
         agent.on_cut = self._note_cut
         self._info = await agent.info()
-        user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
-        holder = f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
-        events = agent.hold(holder, self._run)
+        events = agent.hold(holder(), self._run)
         await anext(events)
         self._agent = agent
         return events
@@ -264,6 +268,20 @@ class HostConnection:
             self.joined_s = self._clock.now()
         log.info("connection", extra={"host": self.name, "reason": reason or "there again"})
         self._on_cut(self, reason.removeprefix(f"{self.name}: "))
+
+
+def holder() -> str:
+    """What others are told of us while we hold an agent."""
+    user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
+    return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
+
+
+async def status_of(agent: Agent) -> AgentStatus | None:
+    """The status of an agent; None if it is of a version that tells none."""
+    try:
+        return await agent.status()
+    except MissingError:
+        return None
 
 
 async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:

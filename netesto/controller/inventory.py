@@ -26,7 +26,8 @@ _EXAMPLE = """Write a host like this:
 
 class Inventory:
     """Hosts by their names, or by other names for them (`aliases`). A script may append one of
-    `suffixes`, those of HOST_SUFFIX, to either. `warnings` are about their file."""
+    `suffixes`, those of HOST_SUFFIX, to either. `warnings` are about their file. `text` is how the
+    user names the hosts."""
 
     def __init__(
         self,
@@ -35,9 +36,11 @@ class Inventory:
         aliases: Mapping[str, str] | None = None,
         suffixes: Collection[str] = (),
         warnings: Sequence[str] = (),
+        text: str = "",
     ) -> None:
         self._suffixes = tuple(suffixes)
         self.warnings = tuple(warnings)
+        self.text = text
         self.endpoints = {endpoint.host: endpoint for endpoint in endpoints}
         self._aliases = dict(aliases or {})
         for alias, host in self._aliases.items():
@@ -50,7 +53,7 @@ class Inventory:
     def with_suffixes(self, suffixes: Collection[str]) -> "Inventory":
         """The same hosts, for a script that appends these suffixes to their names."""
         hosts = list(self.endpoints.values())
-        return Inventory(hosts, aliases=self._aliases, suffixes=suffixes)
+        return Inventory(hosts, aliases=self._aliases, suffixes=suffixes, text=self.text)
 
     def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
         """The same hosts, whose agents are at other addresses."""
@@ -128,7 +131,7 @@ def load(
                 f"{text}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
                 remedy="Each host has its own agent; --map gives a host a second name.",
             )
-    return Inventory(endpoints, aliases=aliases, warnings=warnings)
+    return Inventory(endpoints, aliases=aliases, warnings=warnings, text=text)
 
 
 def _named(word: str) -> Endpoint:

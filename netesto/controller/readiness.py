@@ -4,12 +4,14 @@
 warning does not.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
 import netesto
+from netesto import units
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, NetestoError, WorldError
@@ -17,6 +19,7 @@ from netesto.language import ports
 from netesto.language.finding import Finding
 from netesto.model import (
     Address,
+    AgentStatus,
     ClockOffset,
     Endpoint,
     HostInfo,
@@ -71,6 +74,7 @@ class Visited:
     info: HostInfo | None = None
     clock: ClockOffset | None = None
     state: HostState | None = None
+    status: AgentStatus | None = None
     error: NetestoError | None = None
 
 
@@ -119,6 +123,8 @@ def problems(
             found.append(Problem(name, message, host.error.remedy))
         if host.clock is not None:
             found += _of_clock(name, host.clock)
+        if host.status is not None:
+            found += _of_status(name, host.status, inventory.text)
         if host.info is not None and host.state is not None:
             found += _of_info(host.endpoint, host.info, family)
             found += _of_state(name, host.info, host.state)
@@ -230,6 +236,19 @@ def _of_clock(name: str, clock: ClockOffset) -> Iterator[Problem]:
             name,
             f"clock {abs(clock.offset_s):.0f} s {'ahead' if clock.offset_s > 0 else 'behind'}",
             "Results are corrected for it; the host's own logs are not. Set it, best with NTP.",
+            "warning",
+        )
+
+
+def _of_status(name: str, status: AgentStatus, hosts: str) -> Iterator[Problem]:
+    if status.unfetched:
+        count, size = len(status.unfetched), sum(each.size_bytes for each in status.unfetched)
+        noun = "experiment" if count == 1 else "experiments"
+        yield Problem(
+            name,
+            f"has data of {count} {noun} of earlier runs that was never fetched"
+            f" ({units.format_bytes(size)})",
+            f"netesto hosts fetch {shlex.quote(hosts or name)} brings it.",
             "warning",
         )
 

@@ -10,7 +10,7 @@ from netesto import traffic, units
 from netesto.collectors.clock import Clock
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
-from netesto.controller.host import Connect, HostConnection
+from netesto.controller.host import Connect, HostConnection, status_of
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Peers, Visited
@@ -132,9 +132,12 @@ class Run:
                     raise error
                 host = await self.host(name)
                 state = await host.agent.examine(wanted[name])
+                status = await status_of(host.agent)
             except NetestoError as reason:
                 return Visited(endpoint=endpoint, error=reason)
-            return Visited(endpoint=endpoint, info=host.info, clock=host.offset, state=state)
+            return Visited(
+                endpoint=endpoint, info=host.info, clock=host.offset, state=state, status=status
+            )
 
         names = [*self.inventory.endpoints]
         errors = await asyncio.gather(*map(opened, names))

@@ -5,7 +5,7 @@ import contextlib
 import functools
 
 from netesto.collectors.clock import Clock
-from netesto.controller.host import Connect, clock_offset
+from netesto.controller.host import Connect, clock_offset, status_of
 from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentError, NetestoError
@@ -58,6 +58,7 @@ async def _visit(
             await known.wait()
             async with asyncio.timeout(VISIT_S):
                 state = await agent.examine(peers(inventory)[name])
+                status = await status_of(agent)
                 async with turns:
                     offset = await clock_offset(agent, clock)
     except TimeoutError:
@@ -66,4 +67,4 @@ async def _visit(
         return Visited(endpoint=endpoint, error=AgentError(reason, remedy=remedy))
     except NetestoError as error:
         return Visited(endpoint=endpoint, error=error)
-    return Visited(endpoint=endpoint, info=info, clock=offset, state=state)
+    return Visited(endpoint=endpoint, info=info, clock=offset, state=state, status=status)

@@ -125,6 +125,36 @@ class HostState(_message.Message):
     keep_refusal: str
     def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ...) -> None: ...
 
+class Unfetched(_message.Message):
+    __slots__ = ("run", "exp", "files", "size_bytes", "age_s")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    exp: int
+    files: int
+    size_bytes: int
+    age_s: float
+    def __init__(self, run: _Optional[str] = ..., exp: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
+
+class AgentStatus(_message.Message):
+    __slots__ = ("holder", "run", "held_s", "unfetched", "settings", "left")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    HELD_S_FIELD_NUMBER: _ClassVar[int]
+    UNFETCHED_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    holder: str
+    run: str
+    held_s: float
+    unfetched: _containers.RepeatedCompositeFieldContainer[Unfetched]
+    settings: _containers.RepeatedScalarFieldContainer[str]
+    left: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, holder: _Optional[str] = ..., run: _Optional[str] = ..., held_s: _Optional[float] = ..., unfetched: _Optional[_Iterable[_Union[Unfetched, _Mapping]]] = ..., settings: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class HoldRequest(_message.Message):
     __slots__ = ("controller", "run", "protocol", "version", "token", "seen")
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]

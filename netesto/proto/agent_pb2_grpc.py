@@ -49,6 +49,11 @@ class AgentStub:
                 request_serializer=netesto_dot_proto_dot_agent__pb2.ExamineRequest.SerializeToString,
                 response_deserializer=netesto_dot_proto_dot_agent__pb2.HostState.FromString,
                 _registered_method=True)
+        self.Status = channel.unary_unary(
+                '/netesto.v1.Agent/Status',
+                request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.AgentStatus.FromString,
+                _registered_method=True)
         self.Hold = channel.unary_stream(
                 '/netesto.v1.Agent/Hold',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.HoldRequest.SerializeToString,
@@ -147,6 +152,12 @@ class AgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Examine(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -266,6 +277,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Examine,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.ExamineRequest.FromString,
                     response_serializer=netesto_dot_proto_dot_agent__pb2.HostState.SerializeToString,
+            ),
+            'Status': grpc.unary_unary_rpc_method_handler(
+                    servicer.Status,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.AgentStatus.SerializeToString,
             ),
             'Hold': grpc.unary_stream_rpc_method_handler(
                     servicer.Hold,
@@ -429,6 +445,33 @@ class Agent:
             '/netesto.v1.Agent/Examine',
             netesto_dot_proto_dot_agent__pb2.ExamineRequest.SerializeToString,
             netesto_dot_proto_dot_agent__pb2.HostState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Status(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netesto.v1.Agent/Status',
+            netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.AgentStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -37,7 +38,7 @@ class Stamp:
 
 
 class Agent(Protocol):
-    """What an agent does for its controller. All but the first three need a hold."""
+    """What an agent does for its controller. All but the first four need a hold."""
 
     async def info(self) -> HostInfo:
         """What the host is and can do, and who holds its agent."""
@@ -47,6 +48,9 @@ class Agent(Protocol):
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
         """What may be wrong with the host now, and with its paths to `peers`. Changes nothing."""
+
+    async def status(self) -> AgentStatus:
+        """Who holds the agent, and what earlier runs left with it."""
 
     def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         """Take the agent and yield its events, of which the first is `held`.

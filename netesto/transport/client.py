@@ -8,9 +8,16 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 import grpc
 
 import netesto
-from netesto.errors import AgentError, ConnectionLostError, NetestoError, UsageError
+from netesto.errors import (
+    AgentError,
+    ConnectionLostError,
+    MissingError,
+    NetestoError,
+    UsageError,
+)
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -255,6 +262,10 @@ class AgentClient:
         message = await self._call("Examine", request, _QUICK_S)
         return codec.decode_reply(HostState, message, host=self.host)
 
+    async def status(self) -> AgentStatus:
+        message = await self._call("Status", pb.Nothing(), _QUICK_S)
+        return codec.decode_reply(AgentStatus, message, host=self.host)
+
     async def configure(self, setting: Setting) -> Applied:
         message = await self._call("Configure", codec.from_setting(setting), _WORK_S)
         return codec.decode_reply(Applied, message, host=self.host)
@@ -357,6 +368,11 @@ class AgentClient:
                 words = self.tunnel.last_words() if self.tunnel is not None else ""
                 message = f"connection lost: {words or _cause(error.details() or '')}"
                 raise ConnectionLostError(message, host=self.host) from None
+            case grpc.StatusCode.UNIMPLEMENTED:
+                raise MissingError(
+                    f"{self.host}: its agent is older, and does not know this call",
+                    remedy=f"Install netesto {netesto.__version__} there.",
+                ) from None
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 message = "no answer in time"
             case code:

@@ -36,13 +36,15 @@ async def ship(
     *,
     host: str = "",
     on_arrival: Callable[[FileEntry], None] | None = None,
+    lasting: bool = False,
 ) -> dict[str, str]:
     """Fetch all files of an experiment; SHA-256 (hex) by path.
 
-    `destination` gives the path of each; its folder is made. A file is written as `NAME.part`,
+    `destination` gives the path of each; its folder is made. A file is written beside its place,
     compared in size and SHA-256 with what the agent announced, and renamed: a file with its name is
-    whole. Then `on_arrival` is called. The caller confirms to the agent. AgentError names a file
-    that differs, or that no agent of ours would have; ResultsError if it cannot be written.
+    whole, and if `lasting` also after a power cut. Then `on_arrival` is called. The caller confirms
+    to the agent. AgentError names a file that differs, or that no agent of ours would have;
+    ResultsError if it cannot be written.
     """
     entries = await agent.files(exp)
     _check(entries, host)
@@ -61,7 +63,7 @@ async def ship(
         ):
             arriving = _Arriving(pieces, host)
             for entry, place in zip(entries, places, strict=True):
-                await _write(arriving, entry, place, host)
+                await _write(arriving, entry, place, host, lasting=lasting)
                 if on_arrival is not None:
                     on_arrival(entry)
     except TimeoutError:
@@ -88,11 +90,13 @@ class _Arriving:
             self._next = await anext(self._pieces, None)
 
 
-async def _write(arriving: _Arriving, entry: FileEntry, place: Path, host: str) -> None:
+async def _write(
+    arriving: _Arriving, entry: FileEntry, place: Path, host: str, *, lasting: bool
+) -> None:
     digest, size = hashlib.sha256(), 0
     with _writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.replaced(place) as file:
+        with atomic.replaced(place, lasting=lasting) as file:
             async for piece in arriving.of(entry.path):
                 size += len(piece)
                 if size > entry.size:

@@ -30,6 +30,10 @@ Answer = TypeVar("Answer")
 # With more unread events than these a holder gets no progress; it gets all others.
 _BACKLOG_MAX = 10_000
 
+# So many calls and events a holder may leave unacknowledged, and so many connections have. Runs of
+# a thousand flows stay below; what is beyond would take the memory of the host.
+CALLS_MAX, EVENTS_MAX, CONNECTIONS_MAX = 10_000, 50_000, 32
+
 # How long a hold outlives its connection: a switch that restarts takes less, and nobody else can
 # use the host meanwhile.
 LEASE_S = 30.0
@@ -59,6 +63,11 @@ class _Hold:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, event: Event) -> None:
+        """Keep and pass on an event. AgentError if the holder reads or acknowledges none."""
+        unread = max((queue.qsize() for queue in self.connections), default=0)
+        if max(len(self.unseen), unread) >= EVENTS_MAX:
+            self.is_ending = True
+            raise AgentError(f"hold ended: {EVENTS_MAX} events are not acknowledged")
         is_progress = event.kind == "progress"
         if not is_progress:
             self.unseen[event.sequence] = event
@@ -97,12 +106,15 @@ class Gate:
         again."""
         hold = self._held(token)
         hold.acknowledge(stamp)
-        task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call)
+        task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call) if stamp.call else None
         if task is None:
+            if len(hold.calls) >= CALLS_MAX:
+                raise AgentError(f"refused: the results of {CALLS_MAX} calls are not acknowledged")
             task = asyncio.ensure_future(work())
             # If its caller has gone, nobody else looks at its error.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            hold.calls[stamp.call] = task
+            if stamp.call:
+                hold.calls[stamp.call] = task
         return await asyncio.shield(task)
 
     async def info(self) -> HostInfo:
@@ -129,6 +141,8 @@ class Gate:
         """Go on with the hold of `token` after a cut: nothing at first, then the events after the
         one with the number `seen`. HoldEndedError if that hold is over."""
         hold = self._held(token)
+        if len(hold.connections) >= CONNECTIONS_MAX:
+            raise AgentError(f"refused: this hold has {CONNECTIONS_MAX} connections")
         hold.acknowledge(Stamp(seen=seen))
         with self._connected(hold) as events:
             for event in hold.unseen.values():

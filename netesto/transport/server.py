@@ -175,6 +175,10 @@ class _Servicer(pb_grpc.AgentServicer):
         )
         return codec.encode(pb.HostState, state)
 
+    async def Status(self, _: pb.Nothing, context: Context) -> pb.AgentStatus:
+        status = await self._answer(context, self._service.status)
+        return codec.encode(pb.AgentStatus, status)
+
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
             versions.check("controller", message.protocol, message.version)

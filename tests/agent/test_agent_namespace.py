@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_daemons import Daemon, StartDaemon
+from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
 from netesto import process
 from netesto.errors import AgentError, MissingError
-from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.model import AgentStatus, Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.transport.client import connect
 
 pytestmark = pytest.mark.lab
 
@@ -256,6 +257,23 @@ async def test_sysctl_that_somebody_else_changed_is_left_and_told(agent: Daemon,
         [f"{ECN_SET}: somebody else changed it since, to 0, which is left as it is"],
         "0",
     )
+
+
+async def test_status_tells_what_is_to_be_put_back_and_what_was_left(agent: Daemon, namespace: str):
+    async with agent.held("2026-11-19T1") as a:
+        await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
+        while_held = await a.status()
+        set_ecn(namespace, "0")
+    async with await connect(agent.address, host=agent.host, timeout=READY_TIMEOUT_S) as client:
+        after = await client.status()
+    said = f"{ECN_SET}: somebody else changed it since, to 0, which is left as it is"
+    assert (while_held.holder, while_held.run, while_held.settings, while_held.left) == (
+        "the test",
+        "2026-11-19T1",
+        (ECN_SET,),
+        (),
+    )
+    assert after == AgentStatus(left=(f"run 2026-11-19T1: {said}",))
 
 
 async def test_change_of_somebody_else_between_two_settings_is_what_is_put_back(

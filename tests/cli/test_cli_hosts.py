@@ -1,9 +1,11 @@
-"""`netesto hosts list|check`, with an agent that runs for the tests."""
+"""`netesto hosts list|check|status|fetch`, with an agent that runs for the tests."""
 
 import contextlib
 import json
 import os
 import platform
+import re
+import shutil
 import socket
 import sys
 import time
@@ -145,6 +147,72 @@ def test_a_run_is_refused_for_all_hosts_that_cannot_be_used(fifty, tmp_path, cap
         f"h3: agent unreachable at unix:{none}-2: {why}",
         f"REQUIRE ca=nothing: h2 has no nothing, only {controls()} (needed at {script}:1:9)",
     ]
+
+
+@pytest.fixture
+def unfetched(agent: str) -> Path:
+    """The folder of an experiment that the agent has measured, and nobody fetched."""
+    folder = Path(agent.removeprefix("unix:")).with_name("state") / "spool" / "2026-11-19T1" / "3"
+    (folder / "0").mkdir(parents=True)
+    (folder / "events.jsonl").write_text("{}\n")
+    (folder / "0" / "uname").write_bytes(b"Linux" * 200_000)
+    return folder
+
+
+@pytest.mark.usefixtures("unfetched")
+def test_what_was_not_fetched_is_shown_fetched_and_gone(tmp_path, capsys, agent):
+    file, out = hosts_file(tmp_path, agent), tmp_path / "results"
+    shown = []
+    for words in (["status", file], ["fetch", file, "--out", str(out)], ["status", file]):
+        assert cli.main(["hosts", *words]) == 0
+        shown.append(re.sub(r"\d+ m?s old", "0 s old", capsys.readouterr().out).splitlines())
+    folder = out / "runs" / "2026-11-19T1-unfetched" / "h1" / "3"
+    assert shown == [
+        [
+            "h1: free",
+            "    not fetched: run 2026-11-19T1, experiment 3: 2 files, 1 MB, 0 s old",
+            f"netesto hosts fetch {file} brings what is here.",
+        ],
+        [f"h1: experiment 3 of run 2026-11-19T1, 1 MB: in {folder}"],
+        ["h1: free"],
+    ]
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+    assert found == {"events.jsonl": b"{}\n"}
+    assert (folder / "0" / "uname").read_bytes() == b"Linux" * 200_000
+
+
+@pytest.mark.usefixtures("unfetched")
+def test_a_second_fetch_has_nothing_to_do(tmp_path, capsys, agent):
+    words = ["hosts", "fetch", hosts_file(tmp_path, agent), "--out", str(tmp_path / "results")]
+    assert cli.main(words) == 0
+    capsys.readouterr()
+    assert (cli.main(words), capsys.readouterr().out) == (0, "h1: nothing to fetch\n")
+
+
+def test_a_run_says_that_its_hosts_have_unfetched_data(tmp_path, capsys, agent, unfetched):
+    script = tmp_path / "s.nts"
+    script.write_text("REQUIRE hosts=1\n")
+    file = hosts_file(tmp_path, agent)
+    words = ["run", "--hosts", file, "--out", str(tmp_path / "out"), "--plain", str(script)]
+    assert cli.main(words) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    shutil.rmtree(unfetched.parent)
+    assert "h1: has data of 1 experiment of earlier runs that was never fetched (1 MB)" in said
+    assert f"netesto hosts fetch {file} brings it." in said
+
+
+def test_status_names_a_host_that_does_not_answer(tmp_path, capsys, agent):
+    file = hosts_file(tmp_path, f"unix:{tmp_path}/none", agent)
+    assert cli.main(["hosts", "status", "-f", "json", file]) == 3
+    document = json.loads(capsys.readouterr().out)
+    free = {"holder": "", "run": "", "held_s": 0.0, "unfetched": [], "settings": [], "left": []}
+    reason = f"h1: agent unreachable at unix:{tmp_path}/none: No such file or directory"
+    assert document == {
+        "hosts": [
+            {"host": "h1", "status": None, "error": reason},
+            {"host": "h2", "status": free, "error": None},
+        ]
+    }
 
 
 def controls() -> str:

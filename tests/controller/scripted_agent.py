@@ -15,6 +15,7 @@ from netesto.errors import AgentBusyError, AgentError, Place
 from netesto.language import ports
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -30,6 +31,7 @@ from netesto.model import (
     Ports,
     Setting,
     Sysctl,
+    Unfetched,
 )
 from netesto.results.store import Store
 
@@ -65,6 +67,7 @@ class ScriptedAgent:
     is_given_up: bool = False
     refuses: str = ""
     gone: bool = False
+    unfetched: tuple[Unfetched, ...] = ()
 
     def give_up(self) -> None:
         self.is_given_up = True
@@ -116,6 +119,9 @@ class ScriptedAgent:
             interfaces=(InterfaceState(name="eth0", mtu_bytes=1500, is_up=True),),
             paths=(),
         )
+
+    async def status(self) -> AgentStatus:
+        return AgentStatus(holder=self.holder, unfetched=self.unfetched)
 
     async def configure(self, setting: Setting) -> Applied:
         self.calls.append(f"configure {setting}")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from netesto.errors import ConnectionLostError, NetestoError
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -112,6 +113,10 @@ class MemoryAgent:
     async def examine(self, peers: Sequence[Address]) -> HostState:
         with self._border():
             return await self._service.examine(peers)
+
+    async def status(self) -> AgentStatus:
+        with self._border():
+            return await self._service.status()
 
     async def configure(self, setting: Setting) -> Applied:
         return await self._held(lambda: self._service.configure(setting))

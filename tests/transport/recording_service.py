@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from netesto.errors import AgentError, MissingError
 from netesto.model import (
     Address,
+    AgentStatus,
     Applied,
     CaptureRequest,
     ClockReading,
@@ -22,6 +23,19 @@ from netesto.model import (
     PathState,
     Ports,
     Setting,
+    Unfetched,
+)
+
+STATUS = AgentStatus(
+    holder="ann@desk pid 7",
+    run="2026-11-20T121500.250Z",
+    held_s=12.5,
+    unfetched=(
+        Unfetched(run="2026-11-19", exp=3, files=12, size_bytes=5 << 32, age_s=86_400.5),
+        Unfetched(run="2026-11-19", exp=4, files=1, size_bytes=7, age_s=0.25),
+    ),
+    settings=("sysctl net.ipv4.tcp_ecn=1",),
+    left=("qdisc eth0: somebody else changed it",),
 )
 
 STATE = HostState(
@@ -97,6 +111,9 @@ class RecordingService:
     async def examine(self, peers: Sequence[Address]) -> HostState:
         self.asked.append(("examine", *map(str, peers)))
         return STATE
+
+    async def status(self) -> AgentStatus:
+        return STATUS
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         self.asked.append(("hold", controller, run))

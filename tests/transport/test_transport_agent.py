@@ -3,7 +3,7 @@ from contextlib import aclosing
 from ipaddress import ip_address
 
 import pytest
-from recording_service import HELD, INFO, PORTS, REQUEST, STATE, RecordingService
+from recording_service import HELD, INFO, PORTS, REQUEST, STATE, STATUS, RecordingService
 from transport_wires import Wire
 
 from netesto.errors import AgentBusyError, AgentError, MissingError
@@ -47,6 +47,11 @@ async def test_examination_needs_no_hold(wire: Wire):
         agent = await connect()
         state = await agent.examine([ip_address("10.0.0.2"), ip_address("2001:db8::2")])
     assert (state, service.asked) == (STATE, [("examine", "10.0.0.2", "2001:db8::2")])
+
+
+async def test_status_needs_no_hold(wire: Wire):
+    async with wire(RecordingService()) as connect:
+        assert await (await connect()).status() == STATUS
 
 
 async def test_hold_brings_events_in_order(wire: Wire):

@@ -1,6 +1,8 @@
 """A hold outlives its connection: over a cut nothing is lost, and nothing is done twice."""
 
 import asyncio
+import contextlib
+import itertools
 from contextlib import aclosing
 from pathlib import Path
 
@@ -8,10 +10,10 @@ import pytest
 from cuttable_wires import CuttableWire, in_memory, over_sockets
 from recording_service import HELD, PORTS, REQUEST, RecordingService
 
-from netesto.errors import AgentBusyError, ConnectionLostError, HoldEndedError
+from netesto.errors import AgentBusyError, AgentError, ConnectionLostError, HoldEndedError
 from netesto.model import Event, Ports
 from netesto.transport.base import Stamp
-from netesto.transport.gate import Gate
+from netesto.transport.gate import CALLS_MAX, CONNECTIONS_MAX, EVENTS_MAX, Gate
 
 # These are settled by events; the deadline only keeps a broken test from hanging.
 DEADLINE_S = 30
@@ -212,3 +214,70 @@ async def test_results_are_kept_until_the_holder_has_them():
     worked = service.asked.count("work")
     await gate.release(token)
     assert (answers, worked) == (["done"] * 4, 3)
+
+
+async def test_calls_without_a_number_are_all_carried_out():
+    gate = Gate(RecordingService())
+    token, _ = await anext(holding := gate.hold("ann", "1"))
+    numbers = itertools.count()
+
+    async def work() -> int:
+        return next(numbers)
+
+    answers = [await gate.call(token, Stamp(), work) for _ in range(3)]
+    await gate.release(token)
+    await holding.aclose()
+    assert answers == [0, 1, 2]
+
+
+async def test_a_holder_that_takes_no_results_is_refused_more_calls():
+    gate = Gate(RecordingService())
+    token, _ = await anext(holding := gate.hold("ann", "1"))
+
+    async def work() -> str:
+        return "done"
+
+    for number in range(1, CALLS_MAX + 1):
+        await gate.call(token, Stamp(call=number), work)
+    with pytest.raises(AgentError, match="refused: the results of 10000 calls"):
+        await gate.call(token, Stamp(call=CALLS_MAX + 1), work)
+    last = await gate.call(token, Stamp(call=CALLS_MAX + 1, pending=CALLS_MAX), work)
+    await gate.release(token)
+    await holding.aclose()
+    assert last == "done"
+
+
+# One that acknowledges, reads nothing, and joins again: its connection has them all still.
+@pytest.mark.parametrize("seen", [0, 10**18])
+async def test_the_hold_of_one_who_takes_no_events_ends(seen: int):
+    service = RecordingService()
+    gate = Gate(service)
+    token, _ = await anext(holding := gate.hold("ann", "1"))
+
+    async def work() -> None:
+        pass
+
+    for number in range(2, EVENTS_MAX + 100):
+        service.events.put_nowait(event(number))
+        if number % 1000 == 0:
+            await asyncio.sleep(0)
+            with contextlib.suppress(AgentError):
+                await gate.call(token, Stamp(seen=seen), work)
+    await asyncio.wait_for(gate.release(token), DEADLINE_S)
+    with pytest.raises(AgentError, match="hold ended: 50000 events are not acknowledged"):
+        async for _ in holding:
+            pass
+    assert service.asked == [("hold", "ann", "1"), "put back"]
+
+
+async def test_a_hold_has_no_more_connections_than_a_holder_needs():
+    gate = Gate(RecordingService())
+    token, _ = await anext(holding := gate.hold("ann", "1"))
+    others = [gate.rejoin(token, 0) for _ in range(CONNECTIONS_MAX)]
+    for other in others[1:]:
+        await anext(other)
+    with pytest.raises(AgentError, match="refused: this hold has 32 connections"):
+        await anext(others[0])
+    await gate.release(token)
+    for each in (holding, *others):
+        await each.aclose()

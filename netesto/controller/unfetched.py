@@ -1,0 +1,125 @@
+"""What agents have measured and no controller has fetched: where it is, and how it comes here."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto import atomic
+from netesto.controller.host import Connect, holder
+from netesto.controller.inventory import Inventory
+from netesto.errors import AgentError, NetestoError, ResultsError
+from netesto.model import RUN_NAME, AgentStatus, Endpoint, FileEntry, Unfetched
+from netesto.results import durable
+from netesto.transport import files
+from netesto.transport.base import Connection
+
+# As that of a visit: a dead host costs no more.
+STATUS_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the agent of a host told of itself, or the reason why it did not."""
+
+    host: str
+    status: AgentStatus | None = None
+    error: NetestoError | None = None
+
+
+@dataclass(slots=True)
+class Fetched:
+    """The experiments that came from a host, each with its folder and bytes; the `error` that ended
+    it, if one did."""
+
+    host: str
+    experiments: list[tuple[Unfetched, Path]]
+    error: NetestoError | None = None
+
+
+async def ask(inventory: Inventory, *, connect: Connect) -> list[Asked]:
+    """The status of all agents, at once and without holding them."""
+    return list(
+        await asyncio.gather(*(_ask(each, connect) for each in inventory.endpoints.values()))
+    )
+
+
+async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fetched]:
+    """Bring what was measured and not fetched into OUT/runs/RUN-unfetched/HOST/EXP.
+
+    An agent removes its own files of an experiment when all of them are on our disk, compared by
+    SHA-256. Files that are there already, with another content, are not overwritten.
+    """
+    return list(
+        await asyncio.gather(*(_fetch(each, out, connect) for each in inventory.endpoints.values()))
+    )
+
+
+async def _ask(endpoint: Endpoint, connect: Connect) -> Asked:
+    try:
+        async with asyncio.timeout(STATUS_S), await connect(endpoint) as agent:
+            return Asked(endpoint.host, await agent.status())
+    except TimeoutError:
+        reason = f"agent unreachable at {endpoint.agent}: no answer within {STATUS_S:g} s"
+        return Asked(endpoint.host, error=AgentError(reason, host=endpoint.host))
+    except NetestoError as error:
+        return Asked(endpoint.host, error=error)
+
+
+async def _fetch(endpoint: Endpoint, out: Path, connect: Connect) -> Fetched:
+    fetched = Fetched(endpoint.host, [])
+    try:
+        async with await connect(endpoint) as agent:
+            async for each, place in _bring(agent, endpoint.host, out):
+                fetched.experiments.append((each, place))
+    except NetestoError as error:
+        fetched.error = error
+    return fetched
+
+
+async def _bring(agent: Connection, host: str, out: Path) -> AsyncIterator[tuple[Unfetched, Path]]:
+    """Each experiment when it is here, with its folder."""
+    by_run: dict[str, list[Unfetched]] = {}
+    for each in (await agent.status()).unfetched:
+        if not RUN_NAME.fullmatch(each.run):
+            raise AgentError(f"reports a run with an invalid name: {each.run!r}", host=host)
+        by_run.setdefault(each.run, []).append(each)
+    for run, experiments in by_run.items():
+        async with contextlib.aclosing(agent.hold(holder(), run)) as events:
+            await anext(events)
+            for each in experiments:
+                folder = out / "runs" / f"{run}-unfetched" / host / str(each.exp)
+                await _ship(agent, host, each.exp, folder)
+                _settle(folder, out)
+                await agent.confirm(each.exp)
+                yield each, folder
+
+
+async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
+    def place(entry: FileEntry) -> Path:
+        path = folder / entry.path
+        if path.exists() and _sha256(path) != entry.sha256:
+            raise ResultsError(
+                f"{path}: exists, with another content than on {host}",
+                remedy="Choose another folder with --out.",
+            )
+        return path
+
+    durable.make_folder(folder)
+    await files.ship(agent, exp, place, host=host, lasting=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _settle(folder: Path, out: Path) -> None:
+    """Make the folders of an experiment survive a power cut."""
+    above: Sequence[Path] = [each for each in folder.parents if each.is_relative_to(out)]
+    below = [each for each in folder.rglob("*") if each.is_dir()]
+    with durable.writing(folder):
+        for each in (*below, folder, *above):
+            atomic.sync_folder(each)

@@ -1,0 +1,70 @@
+"""What was not fetched comes to the controller, and only then may its agent remove it."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+from scripted_agent import CONTENT, ScriptedAgent
+
+from netesto.controller import unfetched
+from netesto.controller.inventory import Inventory
+from netesto.controller.unfetched import Fetched
+from netesto.errors import AgentError
+from netesto.model import Endpoint, Unfetched
+
+LEFT = Unfetched(run="2026-11-19T1", exp=3, files=1, size_bytes=len(CONTENT), age_s=60.0)
+
+
+def fetch(agent: ScriptedAgent, out: Path) -> Fetched:
+    async def connect(endpoint: Endpoint):
+        del endpoint
+        return contextlib.nullcontext(agent)
+
+    inventory = Inventory([Endpoint(host="h1", agent="")])
+    [fetched] = asyncio.run(unfetched.fetch(inventory, out, connect=connect))
+    return fetched
+
+
+def test_data_of_an_earlier_run_is_fetched_and_confirmed(tmp_path: Path):
+    agent = ScriptedAgent("h1", unfetched=(LEFT,))
+    folder = tmp_path / "runs" / "2026-11-19T1-unfetched" / "h1" / "3"
+    assert fetch(agent, tmp_path) == Fetched("h1", [(LEFT, folder)])
+    assert ((folder / "log").read_bytes(), agent.calls) == (CONTENT, ["confirm 3"])
+
+
+def test_where_nothing_is_left_the_agent_is_not_held(tmp_path: Path):
+    agent = ScriptedAgent("h1", gone=True)
+    assert (fetch(agent, tmp_path), [*tmp_path.iterdir()]) == (Fetched("h1", []), [])
+
+
+def test_what_was_fetched_before_may_be_fetched_again(tmp_path: Path):
+    first = fetch(ScriptedAgent("h1", unfetched=(LEFT,)), tmp_path)
+    agent = ScriptedAgent("h1", unfetched=(LEFT,))
+    assert (fetch(agent, tmp_path), agent.calls) == (first, ["confirm 3"])
+
+
+def test_a_file_with_another_content_is_not_overwritten(tmp_path: Path):
+    [(_, folder)] = fetch(ScriptedAgent("h1", unfetched=(LEFT,)), tmp_path).experiments
+    (folder / "log").write_text("measured elsewhere")
+    agent = ScriptedAgent("h1", unfetched=(LEFT,))
+    error = fetch(agent, tmp_path).error
+    assert error is not None
+    assert error.message == f"{folder}/log: exists, with another content than on h1"
+    assert ((folder / "log").read_text(), agent.calls) == ("measured elsewhere", [])
+
+
+@pytest.mark.parametrize("run", ["../../etc", "/etc", "..", "a/b", ""])
+def test_a_run_is_no_path(run: str, tmp_path: Path):
+    left = Unfetched(run=run, exp=3, files=1, size_bytes=1, age_s=0.0)
+    agent = ScriptedAgent("h1", unfetched=(left,))
+    fetched = fetch(agent, tmp_path / "out")
+    assert isinstance(fetched.error, AgentError)
+    assert (fetched.experiments, agent.calls, [*tmp_path.iterdir()]) == ([], [], [])
+
+
+def test_a_host_in_use_says_by_whom(tmp_path: Path):
+    agent = ScriptedAgent("h1", unfetched=(LEFT,), holder="bob")
+    error = fetch(agent, tmp_path).error
+    assert error is not None
+    assert (error.message, agent.calls) == ("h1: in use by bob", [])
