@@ -291,8 +291,8 @@ class Unfetched:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
     """Who holds an agent, for which run and for how long ("", 0: nobody), and what earlier runs
-    left with it: measurements, `settings` that are still to be put back, and what was not put back
-    (`left`), in words."""
+    left with it: measurements, `settings` that are still to be put back, and those that are not and
+    no controller was told of (`left`), in words."""
 
     holder: str = ""
     run: str = ""

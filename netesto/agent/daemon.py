@@ -119,7 +119,7 @@ async def _run(
         for address in listen
         if isinstance(address, TlsAddress)
     ]
-    left = await recovery.recover(journal)
+    await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
     with _life(journal):
         limits = OF_LAB if links else settings.limits
@@ -141,7 +141,7 @@ async def _run(
         plain = [address for address in listen if not isinstance(address, TlsAddress)]
         if tls and tls[0].local not in plain:
             plain.append(tls[0].local)
-        await _serve(premises, plain, tls, clients, left=left, group=group, ready_fd=ready_fd)
+        await _serve(premises, plain, tls, clients, group=group, ready_fd=ready_fd)
 
 
 def _tls_server(
@@ -196,7 +196,6 @@ async def _serve(
     tls: Sequence[TlsServer],
     clients: Clients,
     *,
-    left: Sequence[str],
     group: int | None,
     ready_fd: int | None,
 ) -> None:
@@ -211,7 +210,7 @@ async def _serve(
     # Also SIGHUP of a closed terminal: the host is put back first.
     for sign in interrupts.not_ignored():
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
-    service = Service(premises, on_shut_down=shut_down, left=left)
+    service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
     callers = ChainMap(*(front.callers for front in tls))
     server = AgentServer(gate, admits=clients.admits, callers=callers)

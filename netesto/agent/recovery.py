@@ -41,9 +41,8 @@ def claim(state: Path) -> Iterator[Journal]:
         os.close(lock)
 
 
-async def recover(journal: Journal) -> list[str]:
-    """End the processes and undo the settings that a killed agent left; a sentence for each that
-    is not as it was."""
+async def recover(journal: Journal) -> None:
+    """End the processes and undo the settings that a killed agent left."""
     # Before the settings: processes that still run were started under them.
     for life in journal.remains().lives:
         ended = leftovers.end(life)
@@ -53,4 +52,3 @@ async def recover(journal: Journal) -> list[str]:
     restored = await settings.restore(journal)
     if restored.undone:
         log.warning("settings of a killed agent put back", extra={"count": restored.undone})
-    return restored.left

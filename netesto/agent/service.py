@@ -38,21 +38,13 @@ from netesto.model import (
 
 
 class Service:
-    """The agent of one host. `on_shut_down` is called when its controller asks it to end; `left` is
-    what an agent before it did not put back."""
+    """The agent of one host. `on_shut_down` is called when its controller asks it to end."""
 
-    def __init__(
-        self,
-        premises: Premises,
-        *,
-        on_shut_down: Callable[[], None],
-        left: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, premises: Premises, *, on_shut_down: Callable[[], None]) -> None:
         self._premises = premises
         self._on_shut_down = on_shut_down
         self._session: Session | None = None
         self._reason = ""
-        self._left = tuple(left)
         self._capabilities: asyncio.Task[Capabilities] | None = None
 
     async def info(self) -> HostInfo:
@@ -84,8 +76,6 @@ class Service:
         finally:
             self._session = None
             await session.close(self._reason or "the controller let the agent go")
-            if left := dict.fromkeys(session.settings.left):
-                self._left = tuple(f"run {run}: {text}" for text in left)
         if self._reason:
             raise AgentError(self._reason)
 
@@ -98,13 +88,14 @@ class Service:
     async def status(self) -> AgentStatus:
         session, premises = self._session, self._premises
         run = session.run if session else ""
+        remains = premises.journal.remains()
         return AgentStatus(
             holder=session.controller if session else "",
             run=run,
             held_s=premises.clock.now() - session.begun_s if session else 0.0,
             unfetched=tuple(await asyncio.to_thread(premises.spool.unfetched, without=run)),
-            settings=tuple(each.what for each in reversed(premises.journal.remains().changes)),
-            left=self._left,
+            settings=tuple(each.what for each in reversed(remains.changes)),
+            left=remains.left,
         )
 
     async def configure(self, setting: Setting) -> Applied:

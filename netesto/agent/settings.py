@@ -139,8 +139,6 @@ class Settings:
         self._device = device
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
-        # What was not put back, in words.
-        self.left: list[str] = []
 
     async def apply(self, setting: Setting) -> Applied:
         """Make one setting; if that fails, leave everything as it was and raise the reason."""
@@ -154,9 +152,7 @@ class Settings:
     async def restore(self) -> list[str]:
         """Undo everything, the last first; a sentence for each thing that is not as it was."""
         async with self._turn:
-            restored = await restore(self._journal)
-            self.left += restored.left
-            return restored.left
+            return (await restore(self._journal)).left
 
     async def _apply_value(self, setting: Value) -> Applied:
         # What is not allowed is not read either.
