@@ -127,7 +127,7 @@ async def _run(
             log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
             limits=limits,
-            managing=() if settings.device else await routes.managing(),
+            is_device_named=bool(settings.device),
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
             links=links,

@@ -36,7 +36,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         disk_free_bytes=shutil.disk_usage(premises.folder).free,
         missing_commands=tuple(name for name in COMMANDS if shutil.which(name) is None),
         management=managing,
-        interfaces=await _interfaces(used, premises),
+        interfaces=await _interfaces(used, premises, managing),
         paths=tuple(paths),
         refusals=await asyncio.to_thread(_refusals, premises),
         keep_refusal=_refusal(premises.limits.check_keep),
@@ -66,18 +66,16 @@ def _refusal(check: Callable[[], None]) -> str:
     return ""
 
 
-async def _interfaces(used: Iterable[str], premises: Premises) -> tuple[InterfaceState, ...]:
+async def _interfaces(
+    used: Iterable[str], premises: Premises, managing: Iterable[str]
+) -> tuple[InterfaceState, ...]:
     """All interfaces, and the offloads of those that are used."""
     there = psutil.net_if_stats()
     names = [name for name in used if name in there]
     offloads = dict(zip(names, await asyncio.gather(*map(_offloads, names)), strict=True))
 
     def refusal(name: str) -> str:
-        return _refusal(
-            lambda: premises.limits.check_interface(
-                name, managing=premises.managing, test=premises.device
-            )
-        )
+        return _refusal(lambda: premises.check_interface(name, managing=managing))
 
     return tuple(
         InterfaceState(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,8 +28,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
     """What an agent works with in every hold. `device` is the interface it tests through; `links`
-    the network namespace of a lab's links, "" outside of a lab; `managing` the interfaces that
-    carry the host's management, unless somebody named them for tests."""
+    the network namespace of a lab's links, "" outside of a lab. If the device was named for tests,
+    they may use it though it carries the host's management."""
 
     host: str
     device: str
@@ -40,7 +41,13 @@ class Premises:
     ports: PortRange
     links: str = ""
     limits: Limits = OF_LAB
-    managing: tuple[str, ...] = ()
+    is_device_named: bool = False
+
+    def check_interface(self, device: str, *, managing: Iterable[str]) -> None:
+        """Whether a script may set the qdisc of `device`. The interfaces `managing` carry the
+        host's management now: an agent may be older than the default route."""
+        own = () if self.is_device_named else managing
+        self.limits.check_interface(device, managing=own, test=self.device)
 
 
 class Experiment:

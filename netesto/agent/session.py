@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from netesto.agent import congestion
+from netesto.agent import congestion, routes
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
@@ -47,9 +47,7 @@ class Session:
         self._settings = Settings(
             premises.journal,
             device=premises.device,
-            check_device=lambda device: premises.limits.check_interface(
-                device, managing=premises.managing, test=premises.device
-            ),
+            check_device=self._check_device,
             on_warning=lambda text: self.emit(
                 Event(time_s=premises.clock.now(), kind="warning", text=text)
             ),
@@ -71,6 +69,9 @@ class Session:
         if setting.keep:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)
+
+    async def _check_device(self, device: str) -> None:
+        self._premises.check_interface(device, managing=await routes.managing())
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ import errno
 import logging
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -131,7 +131,7 @@ class Settings:
         journal: Journal,
         *,
         device: str,
-        check_device: Callable[[str], None],
+        check_device: Callable[[str], Awaitable[None]],
         on_warning: Callable[[str], None],
     ) -> None:
         self._journal = journal
@@ -175,7 +175,7 @@ class Settings:
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
         allowed.check_device(device)
-        self._check_device(device)
+        await self._check_device(device)
         before, shown_before = await _read_root(device)
         match asked:
             case Qdisc(kind, options, action):

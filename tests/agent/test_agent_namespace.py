@@ -132,6 +132,23 @@ async def test_qdisc_is_set_while_held_and_taken_away(agent: Daemon, namespace: 
     assert applied.after.startswith("qdisc tbf ")
 
 
+async def test_an_interface_that_got_the_default_route_after_the_agent_began_is_refused(
+    namespace: str, start_daemon: StartDaemon
+):
+    inside(namespace, "ip", "address", "add", "192.0.2.1/24", "dev", "v0")
+    for name in ("v0", "v1"):
+        inside(namespace, "ip", "link", "set", name, "up")
+    # No device is named: the one that is the agent's by default is that of no route yet.
+    agent = start_daemon("a", "--device", "", prefix=("ip", "netns", "exec", namespace))
+    async with agent.held() as a:
+        device = (await a.info()).device
+        inside(namespace, "ip", "route", "add", "default", "via", "192.0.2.9", "dev", "v0")
+        inside(namespace, "ip", "route", "change", "default", "dev", device)
+        with pytest.raises(AgentError, match="carries management of this host"):
+            await a.configure(Qdisc(TBF.kind, TBF.options, "", device))
+    assert qdiscs(namespace) == []
+
+
 async def test_old_qdisc_is_made_again(agent: Daemon, namespace: str):
     old = ("rate", "10mbit", "burst", "15000", "latency", "50ms")
     inside(namespace, "tc", "qdisc", "add", "dev", "v0", "root", "handle", "7:", "tbf", *old)
