@@ -21,6 +21,9 @@ Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+# When a request that was lost comes again: after the end of what has lost it.
+_AGAIN_S = 0.01
+
 
 class RequestToEnd(KeyboardInterrupt):
     """A KeyboardInterrupt, but of another class: once one of the very class has passed through an
@@ -36,10 +39,12 @@ class Requests:
         self.is_heeded = False
         self._is_hurried = False
         self._has_hurry_come = False
+        self._last = signal.SIGINT
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
         if not self.is_heeded and not _is_interrupted():
+            self._last = signal.Signals(number)
             raise RequestToEnd
         if number == signal.SIGINT:
             self._has_hurry_come = True
@@ -49,6 +54,31 @@ class Requests:
         if self._is_hurried and self._has_hurry_come:
             self._is_hurried = False
             raise RequestToEnd
+
+    @contextlib.contextmanager
+    def persistent(self) -> Iterator[None]:
+        """While the body runs, a request that came in a finalizer or a callback of a weak reference
+        comes again: Python goes on after an exception there, and only reports it."""
+        others_hook = sys.unraisablehook
+
+        def note(lost: "sys.UnraisableHookArgs") -> None:
+            if isinstance(lost.exc_value, RequestToEnd):
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            else:
+                others_hook(lost)
+
+        def again(_number: int, _frame: FrameType | None) -> None:
+            if not self.is_heeded and not _is_interrupted():
+                signal.raise_signal(self._last)
+
+        before = signal.signal(signal.SIGALRM, again)
+        sys.unraisablehook = note
+        try:
+            yield
+        finally:
+            sys.unraisablehook = others_hook
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            _restore({signal.SIGALRM: before})
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
@@ -69,7 +99,8 @@ def heeded() -> Iterator[None]:
     # Who starts us may have blocked them until they can be handled (lab.inside).
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
-        yield
+        with requests.persistent():
+            yield
     finally:
         # Python drops its handlers when it exits; ignored signals stay ignored, also those that a
         # call of this within the body has left so.

@@ -50,6 +50,34 @@ def test_a_request_that_foreign_code_lost_is_not_the_last():
             signal.raise_signal(signal.SIGINT)
 
 
+class EndsWhileItIsDeleted:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_request_that_a_finalizer_lost_comes_again():
+    @interrupts.heeded()
+    def work() -> None:
+        EndsWhileItIsDeleted()
+        process.wait_until(lambda: False, timeout=30)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_what_finalizers_raise_otherwise_is_reported(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: reported.append(lost.exc_type))
+
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError
+
+    with interrupts.heeded():
+        Fails()
+    assert reported == [ValueError]
+
+
 def test_what_was_heeded_is_the_last():
     with interrupts.heeded():
         with pytest.raises(KeyboardInterrupt):
