@@ -201,7 +201,8 @@ class HostInfo:
 
     `tools`: name -> version of the tools found. `device` is its test interface. `processors` are
     the numbers of those that its agent may use, as many as `cpus`; empty: unknown. `holder` names
-    the controller that holds it; "" without one.
+    the controller that holds it; "" without one. `identity` is the agent's own, from one start to
+    the next; "": unknown.
     """
 
     host: str
@@ -216,6 +217,7 @@ class HostInfo:
     qdiscs: tuple[str, ...]
     holder: str = ""
     processors: tuple[int, ...] = ()
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

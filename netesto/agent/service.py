@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from ipaddress import ip_address
 
@@ -45,6 +46,7 @@ class Service:
         self._on_shut_down = on_shut_down
         self._session: Session | None = None
         self._reason = ""
+        self._identity = uuid.uuid4().hex
         self._capabilities: asyncio.Task[Capabilities] | None = None
 
     async def info(self) -> HostInfo:
@@ -64,6 +66,7 @@ class Service:
             qdiscs=able.qdiscs or (),
             holder=self._session.controller if self._session else "",
             processors=tuple(sorted(processors)),
+            identity=self._identity,
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

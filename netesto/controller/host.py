@@ -106,6 +106,11 @@ class HostConnection:
         return self._info
 
     @property
+    def identity(self) -> str:
+        """Of the agent; "" if it is unknown."""
+        return "" if self._info is None else self._info.identity
+
+    @property
     def is_cut(self) -> bool:
         """Whether nothing is heard of the agent at present, which may go on well."""
         return self.lost is None and self._agent is not None and self._agent.is_cut

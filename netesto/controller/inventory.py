@@ -17,6 +17,7 @@ from netesto.transport import tls
 from netesto.transport.addresses import AgentAddress, SshAddress, TcpAddress, TlsAddress, parse
 
 KEYS = ("agent", "addresses", "tls")
+ONE_EACH = "Each host has its own agent; --map gives a host a second name."
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 _EXAMPLE = """Write a host like this:
     [host1]
@@ -129,7 +130,7 @@ def load(
         if first != endpoint.host:
             raise UsageError(
                 f"{text}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
-                remedy="Each host has its own agent; --map gives a host a second name.",
+                remedy=ONE_EACH,
             )
     return Inventory(endpoints, aliases=aliases, warnings=warnings, text=text)
 

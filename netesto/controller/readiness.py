@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import netesto
 from netesto import units
 from netesto.controller import preflight
-from netesto.controller.inventory import Inventory
+from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError
 from netesto.language import ports
 from netesto.language.finding import Finding
@@ -131,6 +131,7 @@ def problems(
             for path in host.state.paths:
                 found += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
+    found += _of_twins(infos)
     found += _of_settings(visited, placements(commands, inventory, infos))
     found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
@@ -220,6 +221,15 @@ def _example(info: HostInfo, family: int) -> str:
     """An address to write into the hosts file: one that the host has, if it has one."""
     fitting = (text for text in info.addresses if ip_address(text).version == family)
     return next(fitting, "192.0.2.1" if family == 4 else "2001:db8::1")
+
+
+def _of_twins(infos: Mapping[str, HostInfo]) -> Iterator[Problem]:
+    together: dict[str, list[str]] = {}
+    for name, info in infos.items():
+        together.setdefault(info.identity or name, []).append(name)
+    for names in together.values():
+        for name in names if len(names) > 1 else ():
+            yield Problem(name, "have the same agent", ONE_EACH)
 
 
 def _of_clock(name: str, clock: ClockOffset) -> Iterator[Problem]:

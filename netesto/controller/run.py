@@ -11,7 +11,7 @@ from netesto.collectors.clock import Clock
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection, status_of
-from netesto.controller.inventory import Inventory
+from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Peers, Visited
 from netesto.controller.wallclock import Stopwatch, await_moment
@@ -163,13 +163,23 @@ class Run:
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
             try:
                 await connection.open(run=self.name)
-            except BaseException:
+            except BaseException as error:
                 del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
                 await connection.close()
+                if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
+                    raise AgentError(
+                        f"{twin} has the same agent", host=connection.name, remedy=ONE_EACH
+                    ) from None
                 raise
             connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
         await connection.ready()
         return connection
+
+    def _twin(self, connection: HostConnection) -> str:
+        """The host that we hold and that has the same agent, "" if there is none."""
+        identity = connection.identity
+        same = (name for name, each in self.hosts.items() if each.identity == identity)
+        return next(same, "") if identity else ""
 
     async def close(self, name: str) -> None:
         """CLOSE: release a host."""

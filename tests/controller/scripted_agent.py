@@ -57,6 +57,7 @@ class ScriptedAgent:
     later_tools: Sequence[str] = ()
     announced: str = "log"
     holder: str = ""
+    identity: str = ""
     calls: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
@@ -85,6 +86,7 @@ class ScriptedAgent:
             congestion_controls=("cubic", "bbr"),
             qdiscs=("tbf",),
             holder=self.holder,
+            identity=self.identity,
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

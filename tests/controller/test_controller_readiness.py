@@ -225,6 +225,24 @@ SIX = Inventory(
 )
 
 
+def test_hosts_with_the_same_agent_are_an_error():
+    info = replace(INFO, identity="1")
+    wrong = readiness.problems([visited(A, info), visited(B, info)], HOSTS, family=4)
+    assert [problem for problem in wrong if problem.severity == "error"] == [
+        Problem(
+            name,
+            "have the same agent",
+            "Each host has its own agent; --map gives a host a second name.",
+        )
+        for name in ("a", "b")
+    ]
+
+
+def test_agents_that_tell_no_identity_are_not_the_same():
+    wrong = readiness.problems([visited(A), visited(B)], HOSTS, family=4)
+    assert [problem for problem in wrong if problem.severity == "error"] == []
+
+
 def test_without_a_script_each_host_tries_the_paths_to_the_next_ones():
     tried = readiness.peers(SIX, family=4)
     assert [str(address) for address in tried["h4"]] == [

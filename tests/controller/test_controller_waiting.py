@@ -13,7 +13,7 @@ from netesto import process
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
-from netesto.errors import AgentBusyError
+from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Endpoint
 from netesto.results.store import Store
 
@@ -102,6 +102,26 @@ def test_the_time_to_wait_has_an_end(tmp_path: Path):
         in_time(party.wait(timeout_s=0.05))
     assert str(caught.value) == (
         "a: in use by ann\nIt was not free within 0.05 s; --wait without a time waits on."
+    )
+
+
+def test_a_host_that_we_hold_under_another_name_is_not_waited_for(tmp_path: Path):
+    async def scenario():
+        agents = [
+            ScriptedAgent("a", identity="1"),
+            ScriptedAgent("b", identity="1", holder="us"),
+        ]
+        run = Party(tmp_path / "1", agents).run
+        await run.host("a")
+        try:
+            await run.host("b")
+        finally:
+            await run.close_all()
+
+    with pytest.raises(AgentError) as caught:
+        in_time(scenario())
+    assert str(caught.value) == (
+        "b: a has the same agent\nEach host has its own agent; --map gives a host a second name."
     )
 
 
