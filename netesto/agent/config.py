@@ -37,7 +37,7 @@ def read(path: Path) -> Config:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from None
     known = {each.name for each in fields(Config)}
     for key in table:

@@ -3,7 +3,7 @@
 One JSON object a line, only ever appended, so that a kill at any instant leaves it readable:
 
     {"change": 3, "what": "sysctl …", "boot": "…", "namespace": 4026531840, "undo": [[…], …],
-     "thing": "/proc/sys/…"}
+     "thing": "/proc/sys/…", "interface": 0}
     {"made": 3, "shows": "2"}         what the kernel shows of the thing since; with another value,
                                       somebody else changed it
     {"undone": 3}                     or left to somebody else, or not made at all
@@ -60,13 +60,16 @@ class Ground:
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of a `thing` (settings.shown), to be undone by these steps; None if another version
-    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before."""
+    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before.
+    `interface` is the index of the interface that the steps name, which may get another name; 0 if
+    they name none."""
 
     number: int
     what: str
     undo: tuple[Step, ...] | None
     thing: str = ""
     shows: str | None = None
+    interface: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Journal:
             self._file.truncate(0)
         self._file.close()
 
-    def begin(self, what: str, undo: Sequence[Step], *, thing: str = "") -> int:
+    def begin(self, what: str, undo: Sequence[Step], *, thing: str = "", interface: int = 0) -> int:
         """Note a change before it is made; its number. On return it is on disk."""
         self._number += 1
         entry = {
@@ -109,6 +112,7 @@ class Journal:
             "namespace": self._ground.namespace,
             "undo": [_as_json(step) for step in undo],
             "thing": thing,
+            "interface": interface,
         }
         self._append(entry)
         return self._number
@@ -172,7 +176,14 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
                 highest = max(highest, number)
                 if Ground(entry.get("boot", ""), entry.get("namespace", 0)) == ground:
                     thing = str(entry.get("thing", ""))
-                    changes[number] = Change(number, what, _as_steps(undo), thing)
+                    index = entry.get("interface", 0)
+                    changes[number] = Change(
+                        number,
+                        what,
+                        _as_steps(undo),
+                        thing,
+                        interface=index if isinstance(index, int) else 0,
+                    )
             case {"made": int(number), "shows": str(shows)} if number in changes:
                 changes[number] = replace(changes[number], shows=shows)
             case {"undone": int(number)}:

@@ -5,6 +5,7 @@ Each check raises NotAllowedError, whose remedy names the key to change.
 
 import math
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 import psutil
 
-from netesto import units
+from netesto import allowed, units
 from netesto.errors import NotAllowedError
 from netesto.model import Address, CaptureRequest, GroupRequest, Ports
 from netesto.traffic.ports import (
@@ -30,6 +31,9 @@ Value = TypeVar("Value")
 
 # What a capture keeps of a packet at most: a super-packet of offloads, and its headers.
 _PACKET_BYTES = 65_536 + 64
+
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_PORT_MAX = 65_535
 
 OUR_PORTS = (
     range(NETSERVER_PORT, FLOW_SERVER_PORT + 1),
@@ -172,7 +176,7 @@ def read(table: object) -> Limits:
     for key, value in table.items():
         try:
             values[key] = _READERS[key](value)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, NotAllowedError) as error:
             raise ValueError(f"limits.{key}: {error}") from None
     return Limits(**values)  # type: ignore[arg-type]  # each has the type of its reader
 
@@ -205,16 +209,25 @@ def _networks(value: object) -> tuple[Network, ...]:
     return tuple(map(ip_network, _texts(value)))
 
 
+def _interfaces(value: object) -> tuple[str, ...]:
+    for name in _texts(value):
+        allowed.check_device(name)
+    return _texts(value)
+
+
 def _ranges(value: object) -> tuple[range, ...]:
     ranges = []
     for text in _texts(value):
-        first, _, last = text.partition("-")
-        ranges.append(range(int(first), int(last or first) + 1))
+        found = _PORTS.fullmatch(text)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= _PORT_MAX:
+            raise ValueError(f"{text!r} is neither a port nor a range of ports, such as 5201-5300")
+        ranges.append(range(first, last + 1))
     return tuple(ranges)
 
 
 def _count(value: object) -> float:
-    if not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("a whole number above 0 is required")
     return float(value)
 
@@ -222,7 +235,12 @@ def _count(value: object) -> float:
 def _seconds(text: str) -> float:
     """A time, also in hours or days."""
     factor = {"h": 3600, "d": 24 * 3600}.get(text[-1:])
-    return float(text[:-1]) * factor if factor else units.parse_time(text)
+    is_whole = factor is not None and text[-2:-1].isdecimal()
+    seconds = units.parse_time(text[:-1]) * (factor or 1) if is_whole else units.parse_time(text)
+    # An age that is not above 0 would remove all measurements.
+    if seconds <= 0:
+        raise ValueError(f"{text} is not more than 0 s")
+    return seconds
 
 
 def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
@@ -235,7 +253,7 @@ def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
 
 
 _READERS: Mapping[str, Callable[[object], object]] = {
-    "interfaces": _texts,
+    "interfaces": _interfaces,
     "keep": _truth,
     "peers": _networks,
     "ports": _ranges,

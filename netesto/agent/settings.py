@@ -9,8 +9,9 @@ import errno
 import logging
 import os
 import platform
+import socket
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -215,7 +216,8 @@ class Settings:
                 self._journal.undone(change.number)
             becomes = "replaced for good" if keep else "put back at the end"
             self._on_warning(_left(earlier[0], before, becomes))
-        number = self._journal.begin(plan.what, plan.undo, thing=plan.thing)
+        interface = _index(plan.thing.removeprefix(_QDISC))
+        number = self._journal.begin(plan.what, plan.undo, thing=plan.thing, interface=interface)
         try:
             for step in plan.steps:
                 await _do(step)
@@ -252,7 +254,12 @@ async def restore(journal: Journal) -> Restored:
             journal.left(sentence)
 
     is_foreign: dict[str, bool] = {}
-    for change in journal.remains().changes:
+    for noted in journal.remains().changes:
+        change = renamed(noted)
+        if change is None:
+            journal.undone(noted.number)
+            log.info("setting gone with its interface", extra={"setting": noted.what})
+            continue
         if change.undo is None:
             tell(f"{change.what}: not put back: another version of netesto changed it")
             log.error("setting not put back", extra={"setting": change.what, "reason": left[-1]})
@@ -291,6 +298,33 @@ def is_ours(change: Change, now: str) -> bool:
         # The kernel adds to it what becomes the default congestion control.
         return set(change.shows.split()) <= set(now.split())
     return change.shows is None or now == change.shows
+
+
+def renamed(change: Change) -> Change | None:
+    """The change, at the name that its interface has now; None if there is no such interface."""
+    if not change.interface or _index(change.thing.removeprefix(_QDISC)) == change.interface:
+        return change
+    try:
+        name = socket.if_indextoname(change.interface)
+    except OSError:
+        return None
+    undo = change.undo and tuple(_at(name, step) for step in change.undo)
+    return replace(change, thing=f"{_QDISC}{name}", undo=undo)
+
+
+def _at(device: str, step: Step) -> Step:
+    if isinstance(step, Run) and "dev" in step.argv:
+        behind = step.argv.index("dev") + 1
+        return Run((*step.argv[:behind], device, *step.argv[behind + 1 :]))
+    return step
+
+
+def _index(device: str) -> int:
+    """The index of an interface; 0 if there is none of this name."""
+    try:
+        return socket.if_nametoindex(device)
+    except (OSError, ValueError):
+        return 0
 
 
 def _left(change: Change, now: str, what_happens: str) -> str:

@@ -68,6 +68,13 @@ def test_every_key_is_read():
         ({"peers": ["10.0.0.1/8"]}, "limits.peers: 10.0.0.1/8 has host bits set"),
         ({"duration": "long"}, "limits.duration: 'long' is not a time"),
         ({"spool": True}, 'limits.spool: a number, or a text with its unit, such as "10G"'),
+        ({"flows": True}, "limits.flows: a whole number above 0 is required"),
+        ({"keep": 1}, "limits.keep: true or false is required"),
+        ({"duration": "nanh"}, "limits.duration: 'nanh' is not a time"),
+        ({"spool_age": "-1d"}, "limits.spool_age: -1d is not more than 0 s"),
+        ({"ports": ["5-1"]}, "limits.ports: '5-1' is neither a port nor a range of ports"),
+        ({"ports": ["70000"]}, "limits.ports: '70000' is neither a port nor a range of ports"),
+        ({"interfaces": ["a b"]}, "limits.interfaces: invalid interface name 'a b'"),
         ([], "limits: a table is required: [limits]"),
     ],
 )

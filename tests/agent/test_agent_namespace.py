@@ -113,7 +113,7 @@ async def test_setting_that_failed_leaves_nothing_to_undo(agent: Daemon):
             await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
     changes = [json.loads(line) for line in (agent.state / "journal").read_text().splitlines()]
     assert [sorted(change) for change in changes[1:]] == [
-        ["boot", "change", "namespace", "thing", "undo", "what"],
+        ["boot", "change", "interface", "namespace", "thing", "undo", "what"],
         ["undone"],
     ]
 
@@ -462,3 +462,26 @@ async def test_what_a_broken_hold_left_is_told_until_a_hold_ends_well(
     left = f"in an earlier run: {ECN_SET}: somebody else changed it since, to 0"
     assert said == [("left", f"{left}, which is left as it is")] * 2
     assert json.loads((agent.state / "journal").read_text().splitlines()[-1]) == {"told": 1}
+
+
+async def test_qdisc_of_an_interface_that_got_another_name_is_put_back(
+    agent: Daemon, namespace: str
+):
+    async with agent.held() as a:
+        await a.configure(TBF)
+        inside(namespace, "ip", "link", "set", "v0", "name", "v9")
+        inside(namespace, "ip", "link", "set", "v1", "name", "v0")
+        inside(namespace, "tc", "qdisc", "add", "dev", "v0", "root", "pfifo", "limit", "3")
+        assert await a.put_back() == []
+    assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 3})]
+
+
+async def test_interface_that_was_made_again_is_left_alone(agent: Daemon, namespace: str):
+    async with agent.held() as a:
+        await a.configure(Qdisc("pfifo", ("limit", "5"), "", "v0"))
+        await a.configure(TBF)
+        inside(namespace, "ip", "link", "del", "v0")
+        inside(namespace, "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        inside(namespace, "tc", "qdisc", "add", "dev", "v0", "root", "pfifo", "limit", "3")
+        assert await a.put_back() == []
+    assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 3})]
