@@ -12,7 +12,7 @@ _shtab_netesto_subparsers=(run plan check fmt report show exp compare lab kernel
 
 _shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --max-wall --max-stall --plain -q --quiet -v --verbose)
 _shtab_netesto_plan_option_strings=(-h --help --fields -D --lib --max-iterations --lab --seed -o --output)
-_shtab_netesto_check_option_strings=(-h --help --hosts --insecure --fields -D --lib --max-iterations)
+_shtab_netesto_check_option_strings=(-h --help --hosts --insecure --map --fields -D --lib --max-iterations)
 _shtab_netesto_fmt_option_strings=(-h --help -w --write --check)
 _shtab_netesto_report_option_strings=(-h --help --fields)
 _shtab_netesto_show_option_strings=(-h --help)
@@ -31,7 +31,7 @@ _shtab_netesto_hosts_install_option_strings=(-h --help --hosts -n --dry-run --no
 _shtab_netesto_hosts_remove_option_strings=(-h --help --hosts -n --dry-run --force)
 _shtab_netesto_hosts_bundle_option_strings=(-h --help -o --output --python --arch)
 _shtab_netesto_hosts_list_option_strings=(-h --help)
-_shtab_netesto_hosts_check_option_strings=(-h --help -f --format --family --insecure --fields -D --lib --max-iterations)
+_shtab_netesto_hosts_check_option_strings=(-h --help -f --format --family --map --insecure --fields -D --lib --max-iterations)
 _shtab_netesto_hosts_status_option_strings=(-h --help -f --format --insecure)
 _shtab_netesto_hosts_fetch_option_strings=(-h --help --out --insecure)
 _shtab_netesto_hosts_option_strings=(-h --help)

@@ -14,7 +14,7 @@ from rich.text import Text
 from netesto import units
 from netesto.cli import console, printing
 from netesto.controller import preflight, readiness, unfetched
-from netesto.controller.inventory import Inventory, load
+from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.controller.unfetched import Asked
 from netesto.controller.visit import visit
@@ -35,7 +35,8 @@ def hosts(options: argparse.Namespace) -> int:
     if options.action == "list":
         _print_list(load(options.hosts, insecure=True))
         return status.OK
-    inventory = load(options.hosts, insecure=options.insecure)
+    aliases = parse_map(options.map) if options.action == "check" else {}
+    inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
     match options.action:
         case "status":
             return _status(inventory, options)

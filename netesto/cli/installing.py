@@ -262,6 +262,10 @@ def _prove(path: Path, done: _Done) -> int:
         )
     for failure in end.failures:
         printing.err(f"netesto: {failure}")
+    # The flows that failed have the reason there.
+    for row in display.rows:
+        if not row["exp"].endswith(".0") and row["status"] != "ok":
+            printing.err(f"    {row['host']} to {row['server']}: {row['status']}")
     if end.status == status.OK:
         printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(display.rows)}")
     return end.status

@@ -198,12 +198,7 @@ def _run(commands: _Commands) -> None:
     _completed(_FILES, script, _real_hosts(run))
     _completed(_FOLDERS, out, kernel)
     _decisive(run)
-    run.add_argument(
-        "--map",
-        metavar="a=b,…",
-        default="",
-        help="names in the script for hosts of the lab: kerneltest010=client1,…",
-    )
+    _map(run)
     _family(run)
     run.add_argument(
         "--jobs",
@@ -284,6 +279,15 @@ def _plan(commands: _Commands) -> None:
     _completed(_FILES, script, out)
 
 
+def _map(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--map",
+        metavar="a=b,…",
+        default="",
+        help="names in the script for real hosts, or for those of the lab: kerneltest010=client1,…",
+    )
+
+
 def _family(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--family", type=_whole, choices=[4, 6], default=4, help="IP version of the traffic"
@@ -361,6 +365,7 @@ def _check(commands: _Commands) -> None:
         "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
     )
     _completed(_FILES, scripts, _real_hosts(check))
+    _map(check)
     _language(check)
 
 
@@ -513,6 +518,7 @@ def _hosts(commands: _Commands) -> None:
         "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
     )
     _family(check)
+    _map(check)
     asked = actions.add_parser(
         "status", help="who holds each agent, and what runs have left with it: data, settings"
     )

@@ -4,13 +4,13 @@ import argparse
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from netesto import atomic, log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
-from netesto.controller.inventory import Inventory, load
+from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.deploy import target
 from netesto.errors import UsageError, WorldError
 from netesto.language.dryrun import Printer
@@ -172,25 +172,6 @@ def _shown(options: argparse.Namespace) -> Iterator[str]:
     if options.debug:
         yield "--debug"
     yield from ["--verbose"] * options.verbose
-
-
-def parse_map(text: str) -> Mapping[str, str]:
-    """`--map a=b,c=d` as a mapping. UsageError where there is no `=`."""
-    aliases: dict[str, str] = {}
-    for word in filter(None, text.split(",")):
-        name, equals, host = word.partition("=")
-        if not (name and equals and host):
-            raise UsageError(
-                f"--map {text}: {word!r} is not NAME=HOST",
-                remedy="example: --map client=h1,server=h2",
-            )
-        if name in aliases:
-            raise UsageError(
-                f"--map {text}: {name} is given twice",
-                remedy="A name has one host; a host may have several names.",
-            )
-        aliases[name] = host
-    return aliases
 
 
 def _tell(end: End, display: Display, *, quiet: bool) -> None:

@@ -2,16 +2,17 @@
 
 import argparse
 import contextlib
+import functools
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import requests
-from netesto.controller.inventory import load
+from netesto.controller.inventory import load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
@@ -24,16 +25,19 @@ _STANDARD_INPUT = Path("-")
 
 def check(options: argparse.Namespace) -> int:
     """Every error and warning that can be found without running."""
+    aliases = parse_map(options.map)
     hosts = (
-        list(load(options.hosts, insecure=options.insecure).endpoints) if options.hosts else None
+        load(options.hosts, aliases=aliases, insecure=options.insecure) if options.hosts else None
     )
+    # With real hosts the names are theirs, and the LAB only has to be one.
+    of_lab = aliases if hosts is None else {}
     findings = checking.check(
         options.scripts,
         library_path=settings.library_path(options.libraries),
         definitions=settings.parse_definitions(options.definitions),
-        hosts=hosts,
-        lab_hosts=_lab_hosts,
-        lab_warnings=_lab_warnings,
+        hosts=None if hosts is None else [*hosts.endpoints, *aliases],
+        lab_hosts=functools.partial(_lab_hosts, of_lab),
+        lab_warnings=functools.partial(_lab_warnings, of_lab),
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         refuse=requests.check_possible,
         max_iterations=options.max_iterations,
@@ -52,13 +56,16 @@ def check(options: argparse.Namespace) -> int:
     return status.WRONG if errors else status.OK
 
 
-def _lab_hosts(request: LabRequest) -> tuple[str, ...]:
-    return labs.network(request).hosts
+def _lab_hosts(aliases: Mapping[str, str], request: LabRequest) -> tuple[str, ...]:
+    named = labs.inventory(labs.network(request), [], aliases=aliases)
+    return (*named.endpoints, *aliases)
 
 
-def _lab_warnings(request: LabRequest, commands: Sequence[RemoteCommand]) -> list[Warned]:
+def _lab_warnings(
+    aliases: Mapping[str, str], request: LabRequest, commands: Sequence[RemoteCommand]
+) -> list[Warned]:
     network = labs.network(request)
-    named = labs.inventory(network, commands, aliases={})
+    named = labs.inventory(network, commands, aliases=aliases)
     return behindlinks.warnings(network, commands, named) + keeping.warnings(commands)
 
 

@@ -84,9 +84,13 @@ class Inventory:
         meant = f"Did you mean {near}? " if near else ""
         if near == short and dot:
             meant = f"Is it {short}? Then write HOST_SUFFIX {rest}, or use --map {name}={short}. "
+        hosts = list(self.endpoints.values())
+        # A lab's script has the lab's names; it has no agents yet. That of a real host has others.
+        is_foreign = not meant and hosts and hosts[0].agent
+        other = f". To use one of them: --map {short}={hosts[0].host}" if is_foreign else ""
         raise WorldError(
             f"unknown host {name}",
-            remedy=f"{meant}The hosts are: {', '.join(self.endpoints)}",
+            remedy=f"{meant}The hosts are: {', '.join(self.endpoints)}{other}",
         )
 
 
@@ -133,6 +137,25 @@ def load(
                 remedy=ONE_EACH,
             )
     return Inventory(endpoints, aliases=aliases, warnings=warnings, text=text)
+
+
+def parse_map(text: str) -> Mapping[str, str]:
+    """`--map a=b,c=d` as a mapping. UsageError where there is no `=`."""
+    aliases: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        name, equals, host = word.partition("=")
+        if not (name and equals and host):
+            raise UsageError(
+                f"--map {text}: {word!r} is not NAME=HOST",
+                remedy="example: --map client=h1,server=h2",
+            )
+        if name in aliases:
+            raise UsageError(
+                f"--map {text}: {name} is given twice",
+                remedy="A name has one host; a host may have several names.",
+            )
+        aliases[name] = host
+    return aliases
 
 
 def _named(word: str) -> Endpoint:

@@ -463,7 +463,10 @@ def spare(source: BinaryIO, spool: str) -> None:
     """Go no further if there are measurements that nobody has fetched."""
     left = unfetched(spool)
     if left:
-        raise StepError("measurements of {} were never fetched".format(", ".join(left)))
+        raise StepError(
+            "measurements of {} were never fetched: 'netesto hosts fetch' brings them,"
+            " 'hosts remove --force' removes them, too".format(", ".join(left))
+        )
 
 
 def remove(source: BinaryIO, path: str, digest: str) -> None:

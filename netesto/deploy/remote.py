@@ -46,7 +46,7 @@ async def act(host: Target, plan: Plan) -> None:
     if "error" in reply:
         step = plan.steps[reply["done"]]
         raise AgentError(
-            f"{step.words or step.kind}: {reply['error']}",
+            f"{step.words}: {reply['error']}" if step.words else reply["error"],
             host=host.name,
             remedy="Mend it and repeat the command: it goes on where it ended.",
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from netesto import process
 from netesto.errors import AgentError, ProcessError
 from netesto.process import Job
-from netesto.transport.addresses import SshAddress, UnixAddress
+from netesto.transport.addresses import AGENT_SOCKET, SshAddress, UnixAddress
 from netesto.transport.privatefolder import private_folder
 
 # gRPC's own pings find a silent peer after 3.5 s (transport.channel); ssh goes soon after.
@@ -147,6 +147,10 @@ class Tunnel:
         except ProcessError:
             answer = ""
         start = f"Start it there: netesto-agent --listen unix:{path}"
+        if path == AGENT_SOCKET:
+            # Or it was never there.
+            user = f"{self.address.user}@" if self.address.user else ""
+            start = f"Put one there: netesto hosts install {user}{self.address.host}"
         match answer:
             case "missing":
                 return f"no agent runs there: no socket {path}", start

@@ -286,3 +286,18 @@ def test_writing_to_an_experiment_that_is_processed_stops_a_run_before_it(folder
 def test_option_that_is_wrong_is_told_before_the_script_is_read(folder, capsys, command):
     status = cli.main([*command, "--on-failure", "often", "nowhere.nts"])
     assert (status, "often" in capsys.readouterr().err) == (2, True)
+
+
+def test_scripts_with_other_names_are_checked_for_the_hosts_they_are_mapped_to(folder, capsys):
+    (folder / "hosts.toml").write_text("[h1]\n[h2]\n")
+    (folder / "a.nts").write_text(
+        "LAB dumbbell\nDO_SERVER host=server1 order=0\nDO_SERVER host=server1\nPROCESS_EXP\n"
+    )
+    words = ["check", "--hosts", "hosts.toml", "a.nts"]
+    status = cli.main([*words, "--map", "server1=h1,client1=h2"])
+    assert (status, capsys.readouterr().err) == (0, "")
+
+
+def test_names_for_hosts_of_the_lab_are_checked(folder, capsys):
+    (folder / "a.nts").write_text(f"LAB pair\nDO_SERVER host=c\n{FINISHED}")
+    assert (cli.main(["check", "--map", "c=b", "a.nts"]), capsys.readouterr().err) == (0, "")

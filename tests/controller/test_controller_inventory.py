@@ -46,6 +46,15 @@ def test_an_unknown_host_is_refused_with_the_nearest_name():
     )
 
 
+def test_a_name_like_no_other_is_told_how_to_stand_for_a_host():
+    with pytest.raises(WorldError) as caught:
+        Inventory([CLIENT, SERVER]).find("kerneltest010")
+    assert str(caught.value) == (
+        "unknown host kerneltest010\n"
+        "The hosts are: client1, server1. To use one of them: --map kerneltest010=client1"
+    )
+
+
 def test_a_map_to_a_host_that_is_not_there_is_refused():
     with pytest.raises(UsageError, match="--map a=router: unknown host router"):
         Inventory([CLIENT], aliases={"a": "router"})
