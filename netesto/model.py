@@ -28,6 +28,9 @@ TRAFFIC_TOOLS = ("netperf", "iperf3", "native")
 # No results folder has a thousand million experiments.
 LARGEST_EXPERIMENT = 999_999_999
 
+# The congestion control of every kernel, which every user may use; and what receivers of data use.
+ALWAYS_THERE, RECEIVERS = "reno", "cubic"
+
 # The qdiscs that a kernel may have, without those that depend on the interface because they need
 # several queues (mq, mqprio, taprio, multiq).
 QDISCS = frozenset(
@@ -67,8 +70,8 @@ class FlowSpec:
     instances: int = 1
     request_bytes: int = 1_000_000
     reply_bytes: int = 1
-    congestion_control: str = "reno"
-    reverse_congestion_control: str = "cubic"
+    congestion_control: str = ALWAYS_THERE
+    reverse_congestion_control: str = RECEIVERS
     local_buffer_bytes: int = 0
     remote_buffer_bytes: int = 0
     interval_s: float = 0.2
@@ -90,6 +93,12 @@ class FlowSpec:
     gap_s: float = 0.0
     arrivals: str = "constant"
     requests_per_s: int | None = None
+
+    @property
+    def congestion_controls(self) -> tuple[str, str]:
+        """The client's and the server's. The one under test is that of the sender of the data."""
+        sender, receiver = self.congestion_control, self.reverse_congestion_control
+        return (receiver, sender) if self.test == "TCP_MAERTS" else (sender, receiver)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +211,8 @@ class HostInfo:
     `tools`: name -> version of the tools found. `device` is its test interface. `processors` are
     the numbers of those that its agent may use, as many as `cpus`; empty: unknown. `holder` names
     the controller that holds it; "" without one. `identity` is the agent's own, from one start to
-    the next; "": unknown.
+    the next; "": unknown. `allowed_congestion_controls` are those that its agent may use, if it may
+    not use all.
     """
 
     host: str
@@ -218,6 +228,11 @@ class HostInfo:
     holder: str = ""
     processors: tuple[int, ...] = ()
     identity: str = ""
+    allowed_congestion_controls: tuple[str, ...] = ()
+
+    @property
+    def usable_congestion_controls(self) -> tuple[str, ...]:
+        return self.allowed_congestion_controls or self.congestion_controls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

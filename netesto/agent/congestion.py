@@ -1,5 +1,6 @@
-"""Whether this kernel has a congestion control: setting it on a socket loads its module."""
+"""Congestion controls that this process may use: setting one on a socket loads its module."""
 
+import contextlib
 import errno
 import platform
 import socket
@@ -8,6 +9,17 @@ from pathlib import Path
 from netesto.errors import AgentError, MissingError
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def allowed() -> tuple[str, ...]:
+    """Those that we may use, of the ones that are loaded; empty if we may use all."""
+    loaded = _AVAILABLE.read_text(encoding="utf-8").split()
+    found = []
+    for name in loaded:
+        with contextlib.suppress(AgentError):
+            require(name)
+            found.append(name)
+    return tuple(found) if len(found) < len(loaded) else ()
 
 
 def require(name: str) -> None:

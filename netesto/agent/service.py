@@ -15,7 +15,7 @@ from ipaddress import ip_address
 import psutil
 
 import netesto
-from netesto.agent import examination, spool
+from netesto.agent import congestion, examination, spool
 from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
 from netesto.collectors import capabilities
@@ -67,6 +67,7 @@ class Service:
             holder=self._session.controller if self._session else "",
             processors=tuple(sorted(processors)),
             identity=self._identity,
+            allowed_congestion_controls=congestion.allowed(),
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

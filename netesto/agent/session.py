@@ -118,7 +118,7 @@ class Session:
         check(request)
         tool = await self._premises.tools.get(request.tool)
         if request.test.startswith("TCP_"):
-            congestion.require(request.reverse_congestion_control)
+            congestion.require(request.congestion_controls[1])
         await self._check_limits(request, request.client_address)
         experiment = self.experiment(request.exp)
         ports = await self._servers.expect(request, tool, folder=experiment.folder)
@@ -136,7 +136,7 @@ class Session:
             raise AgentError(f"{request.instances} instances need a pair of ports each")
         tool = await self._premises.tools.get(request.tool)
         if request.test.startswith("TCP_"):
-            congestion.require(request.congestion_control)
+            congestion.require(request.congestion_controls[0])
         version = await self._premises.tools.version(request.tool)
         self._premises.limits.check_ports(ports)
         await self._check_limits(request, request.server_address)

@@ -20,7 +20,7 @@ from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Wanted
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
-from netesto.model import Endpoint
+from netesto.model import ALWAYS_THERE, Endpoint
 from netesto.run import agents, status
 from netesto.transport.addresses import SshAddress
 
@@ -30,9 +30,6 @@ HOSTS_FILE = Path("hosts.toml")
 
 # A flow of this long shows that tools, ports and addresses work.
 PROOF_S = 2
-
-# The congestion control that every kernel has, and allows every user.
-_ALWAYS_THERE = "reno"
 
 
 def install(options: argparse.Namespace) -> int:
@@ -281,7 +278,7 @@ def _proof(pairs: Sequence[tuple[str, str]]) -> str:
         lines += ["SET number=PREV"]
     lines += [
         f"DO_CLIENT host={client} server={server} test=TCP_STREAM"
-        f" ca={_ALWAYS_THERE} dur={PROOF_S} stats=0"
+        f" ca={ALWAYS_THERE} dur={PROOF_S} stats=0"
         for client, server in pairs
     ]
     lines += ["WAIT_FLOWS", *(f"DO_SERVER host={server} order=1" for server in servers)]

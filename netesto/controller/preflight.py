@@ -113,6 +113,11 @@ def missing(
     if flow.congestion_control not in sender.congestion_controls:
         text = _not_in_kernel(sender, f"congestion control {flow.congestion_control}")
         yield finding(f"{text}, which has {', '.join(sender.congestion_controls)}")
+    elif flow.congestion_control not in sender.usable_congestion_controls:
+        yield finding(
+            f"{sender.host}: congestion control {flow.congestion_control}: only root may use it,"
+            f" its agent may use {', '.join(sender.allowed_congestion_controls)}"
+        )
     for host, cpu in ((info, flow.client_cpu), (server, flow.server_cpu)):
         # Tools take any number, and run on any processor if it does not exist.
         if cpu is not None and host.processors and cpu not in host.processors:

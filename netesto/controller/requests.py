@@ -6,8 +6,11 @@ from netesto import traffic
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import (
+    ALWAYS_THERE,
+    RECEIVERS,
     Address,
     Endpoint,
+    FlowSpec,
     GroupRequest,
     HostInfo,
     Netem,
@@ -35,7 +38,9 @@ def group_request(
     if client[0].is_simulated and flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto":
         flow = replace(flow, tool="native")
     tool = traffic.choose(flow, client[1].tools.keys() & server[1].tools.keys())
-    flow = replace(flow, tool=tool.name)
+    flow = replace(
+        flow, tool=tool.name, reverse_congestion_control=_receivers(flow, client[1], server[1])
+    )
     if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
         flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0]))
     return GroupRequest(
@@ -48,6 +53,15 @@ def group_request(
         client_address=addresses[0],
         server_address=addresses[1],
     )
+
+
+def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
+    """The congestion control of the receiver of the data. Where no script has chosen it, it has to
+    be one that the agent there may use."""
+    wanted = flow.reverse_congestion_control
+    receiver = client if flow.test == "TCP_MAERTS" else server
+    is_free = wanted == RECEIVERS and wanted not in receiver.usable_congestion_controls
+    return ALWAYS_THERE if is_free else wanted
 
 
 def _offered_bps(client: Endpoint, server: Endpoint) -> float | None:

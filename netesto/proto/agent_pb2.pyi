@@ -23,7 +23,7 @@ class Fault(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., remedy: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
 
 class HostInfo(_message.Message):
-    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity")
+    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity", "allowed_congestion_controls")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class HostInfo(_message.Message):
     PROCESSORS_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_CONGESTION_CONTROLS_FIELD_NUMBER: _ClassVar[int]
     host: str
     version: str
     kernel: str
@@ -59,7 +60,8 @@ class HostInfo(_message.Message):
     processors: _containers.RepeatedScalarFieldContainer[int]
     protocol: int
     identity: str
-    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ...) -> None: ...
+    allowed_congestion_controls: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ..., allowed_congestion_controls: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClockReading(_message.Message):
     __slots__ = ("received_s", "sent_s")

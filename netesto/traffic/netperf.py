@@ -126,7 +126,7 @@ class Netperf:
         options = ["-k", ",".join(selectors)]
         options += ["-P", f"{'' if client is None else client},{ports.data[instance - 1]}"]
         if request.test.startswith("TCP_"):
-            options += ["-K", ",".join(_congestion_controls(request))]
+            options += ["-K", ",".join(request.congestion_controls)]
         else:
             # Without -R 1 netperf sends UDP only to the local network.
             options += ["-R", "1"]
@@ -242,12 +242,6 @@ def _is_result(line: str) -> bool:
 
 def _whole_seconds(request: GroupRequest) -> int:
     return max(1, math.ceil(request.duration_s))
-
-
-def _congestion_controls(request: GroupRequest) -> tuple[str, str]:
-    """The client's and the server's. The one under test is that of the sender of the data."""
-    asked = (request.congestion_control, request.reverse_congestion_control)
-    return (asked[1], asked[0]) if request.test == "TCP_MAERTS" else asked
 
 
 def _request_share(request: GroupRequest) -> float:

@@ -123,6 +123,13 @@ def test_the_sender_needs_the_congestion_control():
     ]
 
 
+def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told():
+    bounded = info("a", allowed_congestion_controls=("bbr", "reno"))
+    assert missing(do_client(), a=bounded) == [
+        ("a: congestion control cubic: only root may use it, its agent may use bbr, reno", "")
+    ]
+
+
 def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
     assert missing(do_client(tool="iperf3", test="TCP_RR")) == [
         ("a→b: iperf3 cannot do TCP_RR", "tool=netperf can.")

@@ -45,6 +45,30 @@ def test_qdisc_that_a_setting_needs(setting: Setting, kind: str):
     assert requests.needed_qdisc(command) == kind
 
 
+@pytest.mark.parametrize(
+    ("test", "receiver"), [("TCP_STREAM", "b"), ("TCP_RR", "b"), ("TCP_MAERTS", "a")]
+)
+def test_a_receiver_that_may_not_use_cubic_uses_reno(test: str, receiver: str):
+    bounded = {"allowed_congestion_controls": ("bbr", "reno")}
+    found = [
+        requests.group_request(
+            do_client(test=test),
+            (A, info("a", **(bounded if name == "a" else {}))),
+            (B, info("b", **(bounded if name == "b" else {}))),
+            family=4,
+        ).reverse_congestion_control
+        for name in (receiver, "ab".replace(receiver, ""))
+    ]
+    assert found == ["reno", "cubic"]
+
+
+def test_a_congestion_control_that_a_script_chose_for_both_ends_stays():
+    bounded = info("b", allowed_congestion_controls=("reno",))
+    command = do_client(reverse_congestion_control="dctcp")
+    made = requests.group_request(command, (A, info("a")), (B, bounded), family=4)
+    assert made.reverse_congestion_control == "dctcp"
+
+
 def datagrams(rates: dict[str, float], **flow: Any):
     """The request that a UDP_STREAM becomes on a lab in simulated time."""
     client = replace(A, is_simulated=True, first_rates_bps=rates)
