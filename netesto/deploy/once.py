@@ -34,19 +34,22 @@ _END_S = 40.0
 
 
 @contextlib.contextmanager
-def agents(hosts: Sequence[Target]) -> Iterator[list[Endpoint]]:
-    """An agent on each host, which ends with the body. AgentError names every host that cannot
-    have one."""
+def agents(hosts: Sequence[Target]) -> Iterator[tuple[list[Endpoint], dict[str, Path]]]:
+    """An agent on each host, which ends with the body, and the socket here that leads to each.
+    AgentError names every host that cannot have one."""
     facts = asyncio.run(_looked(hosts))
     code, own = payload.code(), payload.own()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder())
+        sockets = {
+            host.name: folder / f"{number}.sock" for number, host in enumerate(hosts, start=1)
+        }
         started = [
-            stack.enter_context(_started(host, each, code, [own], folder / f"{number}.sock"))
-            for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1)
+            stack.enter_context(_started(host, each, code, [own], sockets[host.name]))
+            for host, each in zip(hosts, facts, strict=True)
         ]
         _raise([error for each in started if (error := each.error()) is not None])
-        yield [each.endpoint for each in started]
+        yield [each.endpoint for each in started], sockets
 
 
 async def _looked(hosts: Sequence[Target]) -> list[Facts]:
@@ -114,7 +117,7 @@ def _started(
     addresses: dict[int, Address] = {
         address.version: address for address in map(ip_address, facts.addresses)
     }
-    endpoint = Endpoint(host=host.name, agent=f"unix:{local}", addresses=addresses)
+    endpoint = Endpoint(host=host.name, agent=str(host.address), addresses=addresses)
     log = local.with_suffix(".log")
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb", buffering=0) as pipe:

@@ -1,6 +1,9 @@
 """How the command line reaches an agent that is up."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from netesto.controller.host import Connect
 from netesto.errors import AgentError, LabError
@@ -29,6 +32,15 @@ async def connect(endpoint: Endpoint, *, reopen: Reopen | None = None) -> AgentC
         tls=endpoint.tls,
         reopen=reopen,
     )
+
+
+def brought(sockets: Mapping[str, Path]) -> Connect:
+    """Connects to agents of hosts at sockets of this machine, which lead there."""
+
+    async def connected(endpoint: Endpoint) -> AgentClient:
+        return await connect(replace(endpoint, agent=f"unix:{sockets[endpoint.host]}"))
+
+    return connected
 
 
 def of_lab(lab: Lab, nursery: Starter, *, links: str) -> Connect:

@@ -106,9 +106,9 @@ class _Whole:
             with (
                 self._brought(inventory)
                 if self._request.brought
-                else contextlib.nullcontext(inventory) as up
+                else contextlib.nullcontext((inventory, agents.connect)) as (up, connect)
             ):
-                yield up, Ground(kind="hosts"), agents.connect
+                yield up, Ground(kind="hosts"), connect
             return
         network = grounds.network(self._head)
         kind = self._session.ground
@@ -135,14 +135,14 @@ class _Whole:
                 self._keep_unfetched(lab)
 
     @contextlib.contextmanager
-    def _brought(self, inventory: Inventory) -> Iterator[Inventory]:
+    def _brought(self, inventory: Inventory) -> Iterator[tuple[Inventory, Connect]]:
         """The hosts, each with an agent for this run."""
         from netesto.deploy import once, target
 
         self._watcher.doing("bringing agents to the hosts")
         hosts = [target.of(each) for each in inventory.endpoints.values()]
-        with once.agents(hosts) as endpoints:
-            yield inventory.at(endpoints)
+        with once.agents(hosts) as (endpoints, sockets):
+            yield inventory.at(endpoints), agents.brought(sockets)
 
     def _tidy_up(self) -> None:
         try:
