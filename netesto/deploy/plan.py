@@ -151,31 +151,24 @@ def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
             remedy="Stop it and move these files away first.",
         )
     host = _Host(facts, wanted, name, packages)
-    tools = tuple(host.tools()) if wanted.with_tools else ()
-    if _is_done(there, host) and not tools:
+    if _is_done(there, host) and not host.added:
         return Plan(facts, notes=tuple(host.notes()))
     if facts.free_bytes < ROOM_BYTES:
         raise AgentError(
             f"has {facts.free_bytes // 1_000_000} MB free below {facts.places.prefix};"
             f" an installation needs {ROOM_BYTES // 1_000_000} MB"
         )
-    if _is_done(there, host):
-        return Plan(facts, tools, tuple(host.notes()))
-    return Plan(facts, (*tools, *host.steps()), tuple(host.notes()), _text(host.record()))
+    return Plan(facts, tuple(host.steps()), tuple(host.notes()), _text(host.record()))
 
 
 def _is_done(there: Installed | None, host: "_Host") -> bool:
     return (
         there is not None
         and there.runs
-        and not _damaged(there, host.places)
+        # A configuration that its user changed is as it should be.
+        and set(there.changed) <= {host.places.config}
         and there.record == host.record()
     )
-
-
-def _damaged(there: Installed, places: Places) -> list[str]:
-    """What is not as it was installed. A configuration that its user changed is as it should be."""
-    return [path for path in there.changed if path != places.config]
 
 
 class _Host:
@@ -210,16 +203,23 @@ class _Host:
         """Who may use an agent of root that was installed by sudo: its ssh is not root's."""
         return self.facts.group if self.facts.sudo else ""
 
-    def _environment(self) -> list[str]:
-        return [f"PYTHONPATH={self.code}:{self.others}", self.facts.python, "-P", "-s"]
+    @property
+    def added(self) -> list[str]:
+        """The missing tools that the package manager of the host is going to install."""
+        if not (self.wanted.with_tools and self.places.root):
+            return []
+        is_debian = self.facts.manager == "apt-get"
+        return [tool for tool in lacking(self.facts) if is_debian or self._packages([tool])]
+
+    def _python(self, *words: str) -> list[str]:
+        """The command that runs a module of ours there."""
+        path = f"PYTHONPATH={self.code}:{self.others}"
+        return ["env", path, self.facts.python, "-P", "-s", "-m", *words]
 
     def _launcher(self) -> str:
-        path, *python = self._environment()
-        # An argument of exec needs no `--`: what follows is ours.
         return (
             "#!/bin/sh\n# The agent of this host, as 'netesto hosts install' put it here.\n"
-            f"{path.partition('=')[0]}={shlex.quote(path.partition('=')[2])}\n"
-            f'export PYTHONPATH\nexec {shlex.join(python)} -m netesto.agent.daemon "$@"\n'
+            f'exec {shlex.join(self._python("netesto.agent.daemon"))} "$@"\n'
         )
 
     def _config(self) -> str:
@@ -261,6 +261,8 @@ class _Host:
             "folders": sorted([self.code, self.others]),
             "service": self._service(),
             "spool": f"{places.state}/spool",
+            # They stay when all else is removed.
+            "tools": sorted({*self.added, *(there.record.get("tools", ()) if there else ())}),
         }
 
     def _service(self) -> dict[str, Any]:
@@ -271,18 +273,17 @@ class _Host:
 
     def tools(self) -> Iterator[Step]:
         """Install the tools that are missing, if a package manager that we know can."""
-        missing = lacking(self.facts)
         manager = self.facts.manager
-        if not missing or not self.places.root:
+        if not self.added:
             return
         if manager == "apt-get":
             yield Step(
-                f"install the packages with {', '.join(missing)} (apt-get)",
+                f"install the packages with {', '.join(self.added)} (apt-get)",
                 "script",
                 {"text": self.wanted.tools_script, "words": ["agent"], "timeout": _INSTALL_S},
             )
-        elif names := self._packages(missing):
-            argv = [*_INSTALLERS[manager], *names]
+        else:
+            argv = [*_INSTALLERS[manager], *self._packages(self.added)]
             yield Step(shlex.join(argv), "run", {"argv": argv, "timeout": _INSTALL_S})
 
     def _packages(self, tools: Collection[str]) -> list[str]:
@@ -294,7 +295,7 @@ class _Host:
 
     def notes(self) -> Iterator[str]:
         """What the user should know of the agent there."""
-        missing = lacking(self.facts)
+        missing = [tool for tool in lacking(self.facts) if tool not in self.added]
         if self.places.root:
             if self.facts.sudo and not self.group:
                 yield (
@@ -303,16 +304,13 @@ class _Host:
                 )
             if not self.facts.systemd:
                 yield "no systemd: the agent runs, and will not after a reboot of the host"
-            if missing and self.wanted.with_tools and self.facts.manager != "apt-get":
-                left = [tool for tool in missing if not self._packages([tool])]
-                if left:
-                    yield f"missing: {', '.join(left)}; install them by hand"
         else:
             yield "without root: no captures, no changes of sysctls, interfaces, qdiscs or routes"
             if not self.by_systemd:
                 yield "the agent runs, and will not after a reboot of the host"
-        if missing and not (self.wanted.with_tools and self.places.root):
-            yield f"missing: {', '.join(missing)}"
+        if missing:
+            by_hand = "; install them by hand" if self.wanted.with_tools else ""
+            yield f"missing: {', '.join(missing)}{by_hand}"
         if self.keeps_config:
             yield f"{self.places.config} was changed there, and is kept"
 
@@ -326,12 +324,13 @@ class _Host:
         yield self._write_record(
             {**self.record(), "folders": sorted({self.code, self.others, *old})}
         )
+        yield from self.tools()
         if self.others not in folders:
             yield _packages_step(facts, self.packages, self.others, self.wanted.requirements)
         if self.code not in folders:
             words = f"netesto {__version__} to {self.code}"
             yield _unpack(words, self.wanted.code, self.code, facts)
-        argv = ["env", *self._environment(), "-m", "netesto.agent.daemon", "--help"]
+        argv = self._python("netesto.agent.daemon", "--help")
         yield Step("", "run", {"argv": argv, "timeout": _QUICK_S})
         for path, text in self.texts.items():
             mode = 0o755 if path == places.launcher else 0o644
@@ -351,20 +350,18 @@ class _Host:
             yield Step("stop the agent", "stop", {"lock": places.alive})
         if self.by_systemd:
             scope = self._service()["scope"]
-            for words in (["daemon-reload"], ["enable", "netesto-agent"]):
-                yield Step("", "run", {"argv": ["systemctl", *scope, *words], "timeout": _QUICK_S})
-            argv = ["systemctl", *scope, "restart", "netesto-agent"]
-            yield Step("start netesto-agent.service", "run", {"argv": argv, "timeout": _QUICK_S})
+            yield _systemctl("", *scope, "daemon-reload")
+            yield _systemctl("", *scope, "enable", "netesto-agent")
+            yield _systemctl("start netesto-agent.service", *scope, "restart", "netesto-agent")
             return
-        path, *python = self._environment()
-        words = ["--lock", places.alive, "--log", places.log, "--", places.launcher]
-        argv = ["env", path, *python, "-m", "netesto.agent.supervisor", *words]
+        argv = self._python("netesto.agent.supervisor", "--lock", places.alive)
+        argv += ["--log", places.log, "--", places.launcher, "--config", places.config]
         yield Step("", "folder", {"path": places.state, "mode": 0o700})
         yield Step(
             "start the agent",
             "supervise",
             {
-                "argv": [*argv, "--config", places.config],
+                "argv": argv,
                 "socket_path": places.socket,
                 "log": places.log,
             },
@@ -410,8 +407,10 @@ def brought(
 
 
 def remove(facts: Facts, *, force: bool) -> Plan:
-    """Take away what `install` put there. With `force` also measurements that nobody fetched."""
+    """Take away what `install` put there, but for packages with tools: others may use them by now.
+    With `force` also measurements that nobody fetched."""
     places, there = facts.places, facts.installed
+    notes = []
     steps: list[Step] = []
     if facts.cached:
         steps.append(_remove(f"remove {facts.cache}", facts.cache))
@@ -420,17 +419,13 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     record = there.record
     if not force:
         steps.append(Step("", "spare", {"spool": record["spool"]}))
+    files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
     if record["service"]["kind"] == "systemd":
-        scope = record["service"]["scope"]
-        argv = ["systemctl", *scope, "disable", "--now", record["service"]["unit"]]
-        steps.append(Step("stop netesto-agent.service", "run", {"argv": argv, "timeout": _QUICK_S}))
+        scope, unit = record["service"]["scope"], record["service"]["unit"]
+        steps.append(_systemctl("stop netesto-agent.service", *scope, "disable", "--now", unit))
+        steps += [*files, _systemctl("", *scope, "daemon-reload")]
     else:
-        steps.append(Step("stop the agent", "stop", {"lock": places.alive}))
-    for path, digest in record["files"].items():
-        steps.append(_remove(f"remove {path}", path, digest))
-    if record["service"]["kind"] == "systemd":
-        argv = ["systemctl", *record["service"]["scope"], "daemon-reload"]
-        steps.append(Step("", "run", {"argv": argv, "timeout": _QUICK_S}))
+        steps += [Step("stop the agent", "stop", {"lock": places.alive}), *files]
     steps += [_remove(f"remove {path}", path) for path in (places.state, places.log)]
     steps += [_remove("", path) for path in (places.socket, places.memory)]
     steps += [
@@ -439,8 +434,15 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     ]
     # With it go the record and the lock.
     steps.append(_remove(f"remove {places.prefix}", places.prefix))
-    kept = places.config in there.changed and places.config in facts.existing
-    return Plan(facts, tuple(steps), (f"left: {places.config}, which was changed",) if kept else ())
+    if places.config in there.changed and places.config in facts.existing:
+        notes.append(f"left: {places.config}, which was changed")
+    if tools := record.get("tools"):
+        notes.append(f"left: the packages with {', '.join(tools)}, which came with it")
+    return Plan(facts, tuple(steps), tuple(notes))
+
+
+def _systemctl(text: str, *words: str) -> Step:
+    return Step(text, "run", {"argv": ["systemctl", *words], "timeout": _QUICK_S})
 
 
 def _remove(words: str, path: str, digest: str = "") -> Step:

@@ -248,5 +248,17 @@ def test_removal_spares_measurements_that_nobody_has_fetched_unless_forced():
     assert [each[0] for each in kinds] == ["spare", "run"]
 
 
+def test_removal_names_the_packages_that_an_installation_added_and_that_stay():
+    facts = done(replace(FACTS, tools=frozenset(TOOLS) - {"iperf3", "netperf"}))
+    assert plan.remove(facts, force=False).notes == (
+        "left: the packages with iperf3, netperf, which came with it",
+    )
+
+
+def test_a_later_installation_remembers_which_packages_were_added():
+    facts = done(replace(FACTS, tools=frozenset(TOOLS) - {"iperf3"}))
+    assert plan.install(replace(facts, tools=frozenset(TOOLS)), WANTED, name="h1").steps == ()
+
+
 def test_where_nothing_is_installed_nothing_is_removed():
     assert plan.remove(FACTS, force=False).steps == ()
