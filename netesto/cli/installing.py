@@ -254,6 +254,7 @@ def _prove(path: Path, done: _Done) -> int:
                 hosts=load(str(path)),
                 ground="hosts",
                 agreed=True,
+                pages=False,
             ),
             display,
         )

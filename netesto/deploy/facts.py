@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET
+
 # What a host can do is shown with these: all that flows, observations and settings run.
 TOOLS = ("ip", "tc", "ss", "sysctl", "ping", "iperf3", "netperf", "tcpdump", "ethtool")
 
@@ -54,7 +56,7 @@ ROOT = Places(
     config="/etc/netesto/agent.toml",
     unit="/etc/systemd/system/netesto-agent.service",
     state="/var/lib/netesto/agent",
-    socket="/run/netesto/agent.sock",
+    socket=str(AGENT_SOCKET),
 )
 
 
@@ -66,7 +68,7 @@ def of_user(home: str) -> Places:
         config=f"{home}/.config/netesto/agent.toml",
         unit=f"{home}/.config/systemd/user/netesto-agent.service",
         state=f"{home}/.local/state/netesto/agent",
-        socket=f"{home}/.local/state/netesto/run/agent.sock",
+        socket=f"{home}/{USER_SOCKET}",
     )
 
 

@@ -21,7 +21,7 @@ class Request:
     `aliases` are names in the script for hosts. `run` is the name of the run that has started this
     one, in a guest or for a part of the script. `wait_s` is how long hosts that are in use are
     waited for. `warnings` are about the command line; `shown` are the words of it that say how much
-    is shown.
+    is shown. Without `pages` none are drawn.
     """
 
     script: str
@@ -45,6 +45,7 @@ class Request:
     max_wall_s: float | None = None
     max_stall_s: float | None = None
     shown: tuple[str, ...] = ()
+    pages: bool = True
     warnings: tuple[str, ...] = ()
 
 

@@ -70,7 +70,7 @@ class _Whole:
     # ---- the ground ----------------------------------------------------------------------
 
     def run(self) -> End:
-        render, write_index = _pages()
+        render, write_index = _pages() if self._request.pages else (_nothing, _nothing)
         with self._ground() as (inventory, ground, connect):
             controller = Controller(
                 inventory=inventory,

@@ -23,6 +23,9 @@ _IPV6_EXAMPLE = "[2001:db8::1]:12870"
 # Where an agent listens, unless it is told otherwise.
 AGENT_SOCKET = Path("/run/netesto/agent.sock")
 
+# Where one listens below the home folder of its user, if 'hosts install' had no root.
+USER_SOCKET = Path(".local/state/netesto/run/agent.sock")
+
 _SSH = re.compile(
     r"ssh://(?:(?P<user>[^@/]*)@)?(?P<host>\[[^]/]*\]|[^:/]*)(?::(?P<port>[^/]*))?(?P<path>/.*)?"
 )

@@ -98,7 +98,12 @@ async def connect(
             return await _reached(plain, timeout)
     await tunnel.open(timeout=timeout)
     client = AgentClient(tunnel.local, host=host, tunnel=tunnel, patience_s=patience_s)
-    return await _reached(client, timeout)
+    try:
+        return await _reached(client, timeout)
+    except AgentError:
+        if not isinstance(tunnel, Tunnel) or not tunnel.elsewhere:
+            raise
+    return await connect(tunnel.elsewhere, host=host, timeout=timeout, patience_s=patience_s)
 
 
 async def _reached(client: "AgentClient", timeout: float) -> "AgentClient":

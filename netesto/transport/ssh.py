@@ -15,12 +15,14 @@ ends with the thread that opened it, also after kill -9.
 import asyncio
 import contextlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import process
-from netesto.errors import AgentError, ProcessError
+from netesto.errors import AgentError, ProcessError, UsageError
 from netesto.process import Job
-from netesto.transport.addresses import AGENT_SOCKET, SshAddress, UnixAddress
+from netesto.transport import addresses
+from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
 from netesto.transport.privatefolder import private_folder
 
 # gRPC's own pings find a silent peer after 3.5 s (transport.channel); ssh goes soon after.
@@ -44,9 +46,12 @@ _SOCKET, _LOG = "agent", "log"
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
 
-# Prints what is wrong with the socket $1 of an agent.
+# Prints what is wrong with the socket $1 of an agent; and where its user has one of their own, $2
+# below the home folder, that.
 _INQUIRY = (
-    'if test -w "$1"; then if grep -qF " $1" /proc/net/unix; then echo closed; else echo deaf; fi;'
+    'if ! test -e "$1" && test -S "$HOME/$2"; then echo "$HOME/$2";'
+    ' elif test -w "$1"; then'
+    ' if grep -qF " $1" /proc/net/unix; then echo closed; else echo deaf; fi;'
     ' elif test -e "$1"; then echo denied;'
     ' elif test -e "${1%/*}" && ! test -x "${1%/*}"; then echo denied; else echo missing; fi'
 )
@@ -69,6 +74,8 @@ class Tunnel:
     def __init__(self, address: SshAddress, *, host: str) -> None:
         self.address = address
         self.host = host
+        # The address of an agent of the user's own, if there is none at the usual one.
+        self.elsewhere = ""
         self._job: Job | None = None
         self._stack = contextlib.ExitStack()
         self._folder = Path()
@@ -139,13 +146,19 @@ class Tunnel:
         """Look at the agent's socket on the host: sshd does not tell what is wrong with it."""
         path = self.address.path
         try:
-            words = f"exec sh -c '{_INQUIRY}' sh {path}"
+            # Only an address without a path may mean another.
+            other = USER_SOCKET if path == AGENT_SOCKET else path
+            words = f"exec sh -c '{_INQUIRY}' sh {path} {other}"
             found = await process.run_async(
                 argv(self.address, words), timeout=_INQUIRY_S, check=False
             )
             answer = found.stdout.strip()
         except ProcessError:
             answer = ""
+        if answer.startswith("/"):
+            with contextlib.suppress(UsageError):
+                own = addresses.parse(str(replace(self.address, path=Path(answer))))
+                self.elsewhere = str(own)
         start = f"Start it there: netesto-agent --listen unix:{path}"
         if path == AGENT_SOCKET:
             # Or it was never there.
