@@ -50,6 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(item.path.parent.name))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups that are not heeded would build one fixture in several workers at once."""
+    is_grouped = getattr(session.config.option, "loadgroup", False)
+    if is_grouped and session.items and not any("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest-xdist does not group tests with this pytest")
+
+
 def place_of(folder: str) -> int:
     return SLOWEST_FIRST.index(folder) if folder in SLOWEST_FIRST else len(SLOWEST_FIRST)
 
