@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import TypeAlias
 
 from netesto.collectors.clock import Clock, Exchange, offset
@@ -202,7 +203,8 @@ class HostConnection:
         """Connect to the agent, and hold it; the events of the hold."""
         agent = await self._stack.enter_async_context(await self._connect(self.endpoint))
         agent.on_cut = self._note_cut
-        self._info = await agent.info()
+        # Whoever had it then was about to end: the hold waits for that.
+        self._info = replace(await agent.info(), holder="")
         events = agent.hold(holder(), self._run)
         await anext(events)
         self._agent = agent

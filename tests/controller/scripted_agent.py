@@ -57,6 +57,8 @@ class ScriptedAgent:
     later_tools: Sequence[str] = ()
     announced: str = "log"
     holder: str = ""
+    # Who is shown as the holder, and ends before the next one begins.
+    ending: str = ""
     identity: str = ""
     calls: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -85,7 +87,7 @@ class ScriptedAgent:
             tools={"netperf": "2.7.0", **dict.fromkeys(self.later_tools, "1")},
             congestion_controls=("cubic", "bbr"),
             qdiscs=("tbf",),
-            holder=self.holder,
+            holder=self.holder or self.ending,
             identity=self.identity,
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
 
 from netesto.controller.run import WARNINGS_MAX
+from netesto.model import Event
 
 
 def statuses(run) -> list[str]:
@@ -390,3 +391,23 @@ def test_a_file_that_get_data_cannot_fetch_ends_no_run(tmp_path: Path):
         ["a: announces a file outside the experiment: '../outside'"],
         ["raw/b/log"],
     )
+
+
+def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["a"].ending = "bob"
+        return (await here.run.host("a")).info.holder
+
+    assert asyncio.run(scenario()) == ""
+
+
+def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.host("a")
+        here.agents["a"].events.put_nowait(Event(time_s=0.0, kind="left", text="ecn: left"))
+        await here.watcher.until("a: ecn: left")
+        return here.watcher.left
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
