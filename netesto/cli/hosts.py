@@ -212,9 +212,9 @@ def _cells(host: Visited) -> Iterator[tuple[str, str]]:
     yield "NTP", f"± {state.clock_error_s * 1000:.1f} ms" if state.is_synchronized else "no"
     yield "disk free", f"{state.disk_free_bytes / 1e9:.1f} GB"
     yield "settings go to", f"{info.device}, MTU {device.mtu_bytes}" if device else info.device
-    yield "management", " ".join(state.management)
-    yield "MTU of paths", " ".join(sorted(paths))
-    yield "offloads", " ".join(device.offloads) if device else ""
+    yield "management", " ".join(state.management) or "-"
+    yield "MTU of paths", " ".join(sorted(paths)) or "-"
+    yield "offloads", " ".join(device.offloads if device else ()) or "-"
     yield "tools", " ".join(f"{tool} {version}" for tool, version in sorted(info.tools.items()))
     yield "kernel", info.kernel
     yield "netesto", info.version
