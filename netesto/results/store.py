@@ -222,6 +222,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp))}
         return replace(found, faults=faults)
 
+    def knows_cell(self, script: str, cell: Mapping[str, str]) -> bool:
+        """Whether a cell with these factors was ever finished, with whatever hash."""
+        return _cell_key(script, cell) in self._cells
+
     @cached_property
     def _cells(self) -> Mapping[str, FinishedCell]:
         return _read_cells(self.folder / _CELLS)

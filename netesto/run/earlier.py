@@ -37,6 +37,7 @@ def pass_over(
     those within cells that were not. `claimable` are the columns that claims may be about."""
     done: dict[int, _Done] = {}
     inside: set[int] = set()
+    changed: list[str] = []
     for part in plan.head.parts:
         if part.index is None or not part.cell:
             continue
@@ -46,8 +47,16 @@ def pass_over(
             found = results.finished_cell(script, part.cell, part_hash=part.hash)
             if found is not None and not found.faults:
                 done[part.index] = _Done(part, found)
+            if found is None and results.knows_cell(script, part.cell):
+                changed.append(_name(part))
             for exp, fault in found.faults.items() if found is not None else ():
                 watcher.warn(f"{_name(part)} is run again: experiment {exp} {fault}")
+    if changed:
+        names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
+        watcher.warn(
+            f"run again: {names}: changed since then: the script, a library, the LAB, the seed or"
+            " the version of netesto"
+        )
     if not done:
         return Passed()
     failures = list(_failures(plan, done, _earlier_columns(results, claimable)))

@@ -91,7 +91,12 @@ def test_a_changed_comment_changes_nothing(store):
 
 def test_a_changed_cell_is_run_again(store):
     finish(store, planned(SWEEP), 1, 1)
-    assert passed_over(store, planned(SWEEP.replace("dur=24", "dur=60"))) == (Passed(), [])
+    warning = (
+        "warning: run again: ca=bbr rep=1: changed since then: the script, a library, the LAB, the"
+        " seed or the version of netesto"
+    )
+    again = passed_over(store, planned(SWEEP.replace("dur=24", "dur=60")))
+    assert again == (Passed(), [warning])
 
 
 @pytest.mark.parametrize(("nested", "parts"), [(True, {1: (1,)}), (False, {})])
