@@ -95,21 +95,25 @@ def test_two_installations_at_once_take_turns(world, repeated):
     assert (set(repeated) <= {0, 3}, len(agents(world["disturbed"]))) == (True, 1)
 
 
-def test_what_a_login_shell_prints_is_no_part_of_a_reply(world):
+@pytest.fixture(scope="module")
+def planned(world) -> Finished:
+    """What would be done on two odd hosts."""
     world["noisy"].write(
         "/usr/local/bin/noisy", '#!/bin/sh\necho "Welcome!"\nexec /bin/sh "$@"\n', mode=0o755
     )
     world["noisy"].run(
         ["sed", "-i", "s|^root:.*|root:x:0:0::/root:/usr/local/bin/noisy|", "/etc/passwd"]
     )
-    done = install(world, "-n", "noisy")
-    assert (done.status, "noisy: start the agent" in done.stdout) == (0, True)
-
-
-def test_a_host_without_python_is_told_what_it_lacks(world):
     world["empty"].run(["sh", "-c", "rm /usr/bin/python3*"])
-    done = install(world, "empty")
-    assert (done.status, done.stderr) == (
+    return install(world, "-n", "noisy", "empty")
+
+
+def test_what_a_login_shell_prints_is_no_part_of_a_reply(planned):
+    assert "noisy: start the agent" in planned.stdout.splitlines()
+
+
+def test_a_host_without_python_is_told_what_it_lacks(planned):
+    assert (planned.status, planned.stderr) == (
         3,
         "netesto: empty: has no python3; an agent needs 3.11 or later\n",
     )
@@ -129,9 +133,8 @@ def test_without_root_the_agent_is_proved_and_what_it_cannot_do_is_named(of_user
     assert (of_user.status, told in lines, lines[-1].split(":")[0]) == (0, True, proof)
 
 
-@pytest.mark.parametrize("hosts", ["inventory.ini", "plain"])
-def test_an_agent_below_a_home_folder_is_found_without_its_path(world, of_user, hosts):
-    argv = ["netesto", "hosts", "check", "-f", "json", hosts]
+def test_an_agent_below_a_home_folder_is_found_by_the_name_of_its_host_alone(world, of_user):
+    argv = ["netesto", "hosts", "check", "-f", "json", "plain"]
     (found,) = json.loads(world.controller.run(argv, user=USER, check=False).stdout)["hosts"]
     assert (found["host"], found["info"] is not None) == ("plain", True)
 
