@@ -198,8 +198,9 @@ async def test_a_port_without_tls_is_told(our_files):
 
 
 async def test_a_port_that_never_answers_is_told(our_files):
-    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
+        writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     async with server:
