@@ -143,7 +143,7 @@ def warn_of_altered(folder: Path) -> None:
 def _must_be_results(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(
-            f"{folder}: no such folder",
+            f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}",
             remedy="A run's results are in results/SCRIPT, or in --out.",
         )
     if store.is_experiment(folder):

@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         printer = Printer(printing.out, form=options.dry_run)
         with start.plan(asked, display, printer.show) as plan:
+            start.check_jobs(asked, plan.head)
             printer.finish(plan.head.totals)
         return status.OK
     configure_log(options.verbose)

@@ -238,7 +238,8 @@ def _experiments(folder: Path) -> list[Row]:
     """The aggregate rows."""
     remedy = "netesto compare BASE NEW takes two results folders, each with an exp.csv"
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder", remedy=remedy)
+        what = "not a folder" if folder.exists() else "no such folder"
+        raise UsageError(f"{folder}: {what}", remedy=remedy)
     found: list[Row] = list(csvfile.read(folder / store.TABLE))
     rows = [row for row in found if row.get("exp", "").endswith(".0")]
     if not rows:

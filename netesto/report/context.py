@@ -87,8 +87,9 @@ def _references(
     get: Callable[[PathRecord], float | None],
     label: Callable[[float], str],
 ) -> tuple[Reference, ...]:
-    """The different values of the paths; none if they are too many."""
-    values = {_rounded(value): value for path in paths if (value := get(path)) is not None}
+    """The different values of the paths; none if they are too many. What is 0 (an RTT in simulated
+    time that no link adds to) is no line beside measured values."""
+    values = {_rounded(value): value for path in paths if (value := get(path))}
     if len(values) > MAX_REFERENCES:
         return ()
     return tuple(Reference(value, label(value)) for _, value in sorted(values.items()))

@@ -12,7 +12,7 @@ from netesto import __version__, paths
 from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
-from netesto.language.plan import Plan
+from netesto.language.plan import Head, Plan
 from netesto.language.ports import Step
 from netesto.results import durable, fields, runs, store
 from netesto.results.fields import Fields
@@ -208,6 +208,18 @@ def _check_numbers(plan: Plan, out: Path, *, resume: bool) -> None:
         )
 
 
+def check_jobs(request: Request, head: Head) -> None:
+    """UsageError if the parts of a script cannot run side by side, as the request wants them to."""
+    jobs = request.jobs or 1
+    if jobs > 1 and head.entangled:
+        raise UsageError(
+            f"--jobs {jobs}: experiment {head.entangled} belongs to more than one repetition or"
+            " cell",
+            remedy="Without --jobs the script runs as one. Or let every repetition have its own"
+            " experiment, from exp=COUNTER to PROCESS_EXP.",
+        )
+
+
 def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
     """How many parts of the script run side by side; None if it runs as one.
 
@@ -221,14 +233,8 @@ def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
         return None
     if all(part.is_idle for part in plan.outer):
         return None
+    check_jobs(request, plan.head)
     if plan.head.entangled:
-        if jobs > 1:
-            raise UsageError(
-                f"--jobs {jobs}: experiment {plan.head.entangled} belongs to more than one"
-                " repetition or cell",
-                remedy="Without --jobs the script runs as one. Or let every repetition have its own"
-                " experiment, from exp=COUNTER to PROCESS_EXP.",
-            )
         return None
     if request.jobs is None and choice.ground == "sim":
         return sidebyside.default_jobs()

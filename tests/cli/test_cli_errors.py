@@ -237,6 +237,14 @@ def test_results_that_are_not_there_are_told(words, capsys, tmp_path, monkeypatc
     assert (status, text.splitlines()[0]) == (2, "netesto: none: no such folder")
 
 
+@pytest.mark.parametrize("words", [["show", "file"], ["report", "file"], ["compare", "file", "n"]])
+def test_a_file_is_no_folder_of_results(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    status, text = run(capsys, *words)
+    assert (status, text.splitlines()[0]) == (2, "netesto: file: not a folder")
+
+
 def test_nothing_on_standard_input_is_no_script():
     status, text = shell('exec "$@" </dev/null')
     assert (status, text.splitlines()[0]) == (
@@ -378,12 +386,13 @@ def test_a_script_that_is_no_text_is_told_with_the_place(script, capsys, tmp_pat
     )
 
 
-def test_jobs_are_refused_where_repetitions_share_an_experiment(script, capsys):
+@pytest.mark.parametrize("dry", [(), ("-n",)])
+def test_jobs_are_refused_where_repetitions_share_an_experiment(dry, script, capsys):
     text = (
         "LAB pair\nBEGIN m\nDO_CLIENT host=a server=b ca=cubic\nEND m\nRUN m,2\n"
         "WAIT_FLOWS\nPROCESS_EXP\n"
     )
-    status, told = run(capsys, "run", "--ground", "sim", "--jobs", "2", script(text))
+    status, told = run(capsys, "run", *dry, "--ground", "sim", "--jobs", "2", script(text))
     assert (status, told.splitlines()[0]) == (
         2,
         "netesto: --jobs 2: experiment 1 belongs to more than one repetition or cell",

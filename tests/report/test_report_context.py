@@ -48,6 +48,11 @@ def test_what_a_script_removed_again_limits_nothing():
     assert context.of(with_settings(*texts)) == context.of(TOLD)
 
 
+def test_a_path_without_delay_has_no_line_at_zero():
+    path = replace(TOLD.paths[0], measured_rtt_ms=0.0)
+    assert context.of(replace(TOLD, paths=(path,))).base_rtts == ()
+
+
 def test_more_kinds_of_paths_than_lines_are_not_drawn():
     paths = tuple(replace(TOLD.paths[0], asked_rate_bps=rate * 1e6) for rate in (1, 2, 3, 4))
     assert context.of(replace(TOLD, paths=paths)).capacities == ()
