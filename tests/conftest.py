@@ -1,6 +1,6 @@
 """What a test needs from the machine: skip with the reason, or fail where it is required.
 
-NETESTO_REQUIRE=lab,uml,sim,machines names what must not be skipped on this machine.
+NETESTO_REQUIRE=lab,uml,sim,machines,native names what must not be skipped on this machine.
 """
 
 import os

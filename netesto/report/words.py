@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.model import GroupRequest
+from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
@@ -92,8 +92,23 @@ def asked(request: GroupRequest) -> str:
         f"requests of {format_size(request.request_bytes)} bytes, replies of "
         f"{format_size(request.reply_bytes)}"
     )
-    parts = [what, *([sizes] if request.test.endswith("RR") else []), *_options(request)]
+    of_test = {
+        **dict.fromkeys(REQUEST_TESTS, [sizes]),
+        **dict.fromkeys(COMPLETION_TESTS, [_transfers(request)]),
+    }
+    parts = [what, *of_test.get(request.test, []), *_options(request)]
     return "; ".join(parts) + "."
+
+
+def _transfers(request: GroupRequest) -> str:
+    """What TCP_FLOWS and TCP_MESSAGES transfer."""
+    count = f"{request.count:,} transfers" if request.count else "transfers"
+    size = f"{count} of {format_size(request.size_bytes or 0)} bytes"
+    if not request.gap_s:
+        return f"{size}, one after the other"
+    is_random = request.arrivals == "poisson"
+    how = " on average, as a Poisson process" if is_random else ""
+    return f"{size}, {format_time(request.gap_s)} apart{how}"
 
 
 def _options(request: GroupRequest) -> list[str]:
@@ -103,6 +118,10 @@ def _options(request: GroupRequest) -> list[str]:
     cpus = {"client": request.client_cpu, "server": request.server_cpu}
     options = (
         request.bitrate_bps is not None and f"at most {format_rate(request.bitrate_bps)}{each}",
+        request.pacing_bps is not None
+        and f"paced by the kernel at {format_rate(request.pacing_bps)}{each}",
+        request.requests_per_s is not None and f"{request.requests_per_s:,} requests/s{each}",
+        request.skip_receive and "received without a copy",
         request.mss_bytes is not None and f"segments of at most {request.mss_bytes} bytes",
         request.length_bytes is not None and f"{request.length_bytes} bytes in each write",
         request.parallel > 1 and f"{request.parallel} connections in each flow",

@@ -6,6 +6,7 @@ Values have the significant digits only; an unknown value is "—".
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from netesto.model import REQUEST_TESTS, TESTS
 from netesto.results import numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
@@ -80,7 +81,12 @@ def _control(values: Values) -> str:
 
 
 def _test(values: Values) -> str:
-    return f"{values.get('test', '')} {values.get('req', '')}/{values.get('reply', '')}".strip()
+    """The test; with the sizes of requests and replies where it has them, or may have: whoever
+    calls a test otherwise knows what it is."""
+    test = values.get("test", "")
+    if test in TESTS - REQUEST_TESTS:
+        return test
+    return f"{test} {values.get('req', '')}/{values.get('reply', '')} bytes".strip()
 
 
 def _rates(values: Values) -> str:
@@ -109,7 +115,7 @@ def _several(*keys: str) -> Callable[[Values], str]:
 
 # Rows that are not of one column alone: their unit, and their cell for a group.
 _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
-    "Test": ("request/reply bytes", _test),
+    "Test": ("", _test),
     "ca": ("", _control),
     "min/avg/max Rates": ("Mbit/s", _rates),
     "fairness": ("Jain's index", _fairness),

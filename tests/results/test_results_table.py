@@ -94,3 +94,13 @@ def test_why_packets_were_not_those_of_the_flows_is_told():
     assert table.notes(groups) == [
         "In group 2 retransPkts% is not known: the interface counted less."
     ]
+
+
+@pytest.mark.parametrize(
+    ("test", "cell"), [("TCP_RR", "TCP_RR 10K/1 bytes"), ("TCP_FLOWS", "TCP_FLOWS")]
+)
+def test_sizes_of_requests_and_replies_are_those_of_tests_that_have_them(test, cell):
+    (row,) = (
+        row for row in rows([{"test": test, "req": "10K", "reply": "1"}]) if row.name == "Test"
+    )
+    assert row.cells == (cell,)

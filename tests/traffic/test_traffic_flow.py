@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import unmet
 
 from netesto import process
 from netesto.traffic.native import PROGRAM, Native
 
-pytestmark = pytest.mark.skipif(
-    not PROGRAM.exists(), reason="netesto-flow was not compiled: no C compiler"
-)
+
+@pytest.fixture(scope="module", autouse=True)
+def _program():
+    if not PROGRAM.exists():
+        unmet("native", "netesto-flow was not compiled: no C compiler")
 
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,6 +11,7 @@
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
 #include <linux/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -137,6 +138,17 @@ static void send_more(struct sender *sender, struct transfer *transfer)
     }
 }
 
+static void send_flow(struct sender *sender, struct transfer *transfer)
+{
+    while (transfer->to_send > 0) {
+        ssize_t sent = send(transfer->fd, sender->data, (size_t)transfer->to_send,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0)
+            return;
+        transfer->to_send -= sent;
+    }
+}
+
 static void close_transfer(struct sender *sender, struct transfer *transfer)
 {
     close(transfer->fd);
@@ -147,10 +159,12 @@ static void close_transfer(struct sender *sender, struct transfer *transfer)
 /* Note what was acknowledged; `transfer->acknowledged` counts its complete messages. */
 static void note_acknowledgements(struct sender *sender, struct transfer *transfer)
 {
+    size_t end = sender->lasting ? sender->begun : transfer->number + 1;
     uint32_t byte;
     int64_t instant, size = sender->flow->options.size;
-    while (next_acknowledgement(transfer->fd, &byte, &instant)) {
-        while (transfer->number + transfer->acknowledged < sender->begun) {
+    while (transfer->number + transfer->acknowledged < end &&
+           next_acknowledgement(transfer->fd, &byte, &instant)) {
+        while (transfer->number + transfer->acknowledged < end) {
             uint32_t last = (uint32_t)((int64_t)(transfer->acknowledged + 1) * size - 1);
             if ((int32_t)(byte - last) < 0)
                 break;
@@ -162,10 +176,19 @@ static void note_acknowledgements(struct sender *sender, struct transfer *transf
             transfer->retransmits = retransmits;
             transfer->acknowledged++;
             sender->complete++;
-            if (!sender->lasting)
-                break;
         }
     }
+}
+
+/* A flow's connection is there: from here on its time counts. Returns -1 if that ends the test. */
+static int begin_data(struct sender *sender, struct transfer *transfer)
+{
+    if (ask_for_acknowledgements(transfer->fd))
+        return fail_errno(sender->flow->why, "SO_TIMESTAMPING");
+    transfer->is_connected = true;
+    sender->records[transfer->number].start = utc_now();
+    send_flow(sender, transfer);
+    return 0;
 }
 
 static int begin_flow(struct sender *sender)
@@ -174,23 +197,32 @@ static int begin_flow(struct sender *sender)
     const struct sockaddr_storage *peer = &flow->peer;
     struct record *record = begin_record(sender);
     struct transfer *transfer = calloc(1, sizeof *transfer);
+    int yes = 1;
     if (!record || !transfer)
         return fail(flow->why, "no memory");
     transfer->number = sender->begun - 1;
     transfer->to_send = flow->options.size;
     transfer->fd = socket(peer->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = transfer};
     if (transfer->fd < 0)
         return fail_errno(flow->why, "socket");
     if (set_options(transfer->fd, peer->ss_family, SOCK_STREAM, &flow->options, CLIENT, flow->why))
         return -1;
+    /* connect then takes a port that is free for this peer, and bind does not search for one that is
+     * free for all: ip(7). */
+    setsockopt(transfer->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (bind(transfer->fd, (const struct sockaddr *)&flow->local, address_size(&flow->local)))
         return fail_errno(flow->why, "cannot bind the flow's local address");
-    if ((connect(transfer->fd, (const struct sockaddr *)peer, address_size(peer)) &&
-         errno != EINPROGRESS) ||
-        epoll_ctl(sender->epoll, EPOLL_CTL_ADD, transfer->fd, &event))
+    if (connect(transfer->fd, (const struct sockaddr *)peer, address_size(peer)) &&
+        errno != EINPROGRESS)
         return fail_errno(flow->why, "cannot connect");
-    return 0;
+    /* On one machine the handshake is over by now. */
+    if (wait_for(transfer->fd, POLLOUT, 0) == POLLOUT && begin_data(sender, transfer))
+        return -1;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET | (transfer->to_send ? EPOLLOUT : 0),
+                                .data.ptr = transfer};
+    return epoll_ctl(sender->epoll, EPOLL_CTL_ADD, transfer->fd, &event)
+               ? fail_errno(flow->why, "epoll")
+               : 0;
 }
 
 static int begin_message(struct sender *sender)
@@ -249,30 +281,17 @@ static int advance(struct sender *sender, struct transfer *transfer, uint32_t ev
             close_transfer(sender, transfer);
             return 0;
         }
-        if (ask_for_acknowledgements(transfer->fd))
-            return fail_errno(sender->flow->why, "SO_TIMESTAMPING");
-        transfer->is_connected = true;
-        struct record *record = &sender->records[transfer->number];
-        record->start = utc_now();
+        return begin_data(sender, transfer);
     }
-    if (transfer->is_connected && sender->lasting)
+    if (sender->lasting)
         send_more(sender, transfer);
     else if (transfer->is_connected)
-        while (transfer->to_send > 0) {
-            ssize_t sent = send(transfer->fd, sender->data, (size_t)transfer->to_send,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (sent < 0)
-                break;
-            transfer->to_send -= sent;
-        }
+        send_flow(sender, transfer);
     note_acknowledgements(sender, transfer);
-    while (!transfer->is_closed) {
+    /* Nothing but its end comes from the server. */
+    if (events & (EPOLLIN | EPOLLHUP)) {
         ssize_t got = recv(transfer->fd, buffer, sizeof buffer, MSG_DONTWAIT);
-        if (got < 0 && errno == EAGAIN)
-            break;
-        if (got < 0 && errno == EINTR)
-            continue;
-        transfer->is_closed = got <= 0;
+        transfer->is_closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
     }
     if (sender->lasting)
         return transfer->is_closed ? fail(sender->flow->why, "the server closed the connection") : 0;
@@ -462,7 +481,8 @@ static void close_arrival(struct arrival *arrival)
     free(arrival);
 }
 
-static void read_arrival(struct receiver *receiver, struct arrival *arrival)
+/* Read what has come; false if that was the end of the connection, which is then closed. */
+static bool read_arrival(struct receiver *receiver, struct arrival *arrival)
 {
     static _Thread_local char buffer[256 * 1024];
     for (;;) {
@@ -470,7 +490,7 @@ static void read_arrival(struct receiver *receiver, struct arrival *arrival)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EAGAIN)
-            return;
+            return true;
         if (got > 0) {
             receiver->bytes += got;
             arrival->left -= got;
@@ -479,7 +499,7 @@ static void read_arrival(struct receiver *receiver, struct arrival *arrival)
             receiver->whole++;
         }
         close_arrival(arrival);
-        return;
+        return false;
     }
 }
 
@@ -489,15 +509,17 @@ static void accept_arrivals(struct receiver *receiver, const struct flow *flow, 
     while ((fd = accept_from_client(flow)) >= 0) {
         struct arrival *arrival = malloc(sizeof *arrival);
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = arrival};
-        if (!arrival || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event)) {
+        if (!arrival) {
             close(fd);
-            free(arrival);
             continue;
         }
         *arrival = (struct arrival){receiver->open, &receiver->open, fd, flow->options.size};
         if (arrival->next)
             arrival->next->link = &arrival->next;
         receiver->open = arrival;
+        /* A short flow has often come whole before it is accepted. */
+        if (read_arrival(receiver, arrival) && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+            close_arrival(arrival);
     }
 }
 

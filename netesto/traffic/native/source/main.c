@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
@@ -127,6 +128,8 @@ int main(int count, char **words)
 {
     struct failure why = {""};
     signal(SIGPIPE, SIG_IGN);
+    /* Otherwise every sleeper wakes 50 µs late, to spare the processor an interrupt: prctl(2). */
+    prctl(PR_SET_TIMERSLACK, 1);
     if (count == 2 && !strcmp(words[1], "version")) {
         printf("netesto-flow %s\n", VERSION);
         return 0;
