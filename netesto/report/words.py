@@ -92,11 +92,10 @@ def asked(request: GroupRequest) -> str:
         f"requests of {format_size(request.request_bytes)} bytes, replies of "
         f"{format_size(request.reply_bytes)}"
     )
-    of_test = {
-        **dict.fromkeys(REQUEST_TESTS, [sizes]),
-        **dict.fromkeys(COMPLETION_TESTS, [_transfers(request)]),
-    }
-    parts = [what, *of_test.get(request.test, []), *_options(request)]
+    if request.test in COMPLETION_TESTS:
+        sizes = _transfers(request)
+    is_sized = request.test in REQUEST_TESTS | COMPLETION_TESTS
+    parts = [what, *([sizes] if is_sized else []), *_options(request)]
     return "; ".join(parts) + "."
 
 
