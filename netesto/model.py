@@ -57,6 +57,8 @@ class FlowSpec:
     `size_bytes`, `count` (0: as many as begin within the duration), `gap_s` (0: the next begins
     when the one before is complete) and `arrivals` are of COMPLETION_TESTS, `requests_per_s` of
     REQUEST_TESTS. `bitrate_bps` is kept by the tool, `pacing_bps` by the kernel.
+    Processors of `client_cpus` and `server_cpus` run the tool, those of `client_cores` and
+    `server_cores` are watched.
 
     `tool` may be "auto". 0 for a buffer is the kernel's own default, None for anything else the
     tool's. `delay_s` counts from the instant at which the group starts. Derived, and therefore not
@@ -83,8 +85,10 @@ class FlowSpec:
     zerocopy: str = "0"
     dscp: int | None = None
     ecn: bool | None = None
-    client_cpu: int | None = None
-    server_cpu: int | None = None
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+    client_cores: tuple[int, ...] = ()
+    server_cores: tuple[int, ...] = ()
     omit_s: float = 0.0
     pacing_bps: float | None = None
     skip_receive: bool = False
@@ -208,7 +212,8 @@ class Applied:
 class HostInfo:
     """What a host is and can do.
 
-    `tools`: name -> version of the tools found. `device` is its test interface. `processors` are
+    `tools`: name -> version of the tools found; `tool_options`: what only some versions of a tool
+    can do and these can, as `iperf3 skiprx`. `device` is its test interface. `processors` are
     the numbers of those that its agent may use, as many as `cpus`; empty: unknown. `holder` names
     the controller that holds it; "" without one. `identity` is the agent's own, from one start to
     the next; "": unknown. `allowed_congestion_controls` are those that its agent may use, if it may
@@ -229,6 +234,7 @@ class HostInfo:
     processors: tuple[int, ...] = ()
     identity: str = ""
     allowed_congestion_controls: tuple[str, ...] = ()
+    tool_options: tuple[str, ...] = ()
 
     @property
     def usable_congestion_controls(self) -> tuple[str, ...]:

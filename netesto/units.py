@@ -7,7 +7,7 @@ rate (`parse_size` and its like); a condition, a claim or a filter of a report d
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -123,6 +123,34 @@ def _scaled(text: str, kind: Kind, examples: str) -> Decimal:
     if not math.isfinite(float(value)):
         raise ValueError(f"{text!r} is too large for {kind.value}")
     return value
+
+
+# The largest that Linux can be built for.
+MAX_PROCESSORS = 8192
+
+
+def parse_processors(text: str) -> tuple[int, ...]:
+    """The processors in `text`, in rising order: "2+4" are two, "8-15" are eight, "" is none.
+    ValueError if it is not such a set."""
+    found: set[int] = set()
+    for part in text.split("+") if text else ():
+        match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < MAX_PROCESSORS:
+            raise ValueError(f"{text!r} is not a set of processors (examples: 0, 8-15, 2+4)")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+def format_processors(processors: Iterable[int], *, joint: str = ",") -> str:
+    """A set of processors with its ranges, as taskset(1) takes it: 0-3,8."""
+    runs: list[list[int]] = []
+    for each in sorted(set(processors)):
+        if runs and runs[-1][-1] == each - 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return joint.join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def parse_size(text: str) -> int:

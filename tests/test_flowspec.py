@@ -22,7 +22,7 @@ DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=
     stats=1 localBuffer=1Ki remoteBuffer=2K tool=netperf interval=10ms parallel=4 omit=2 \\
     zerocopy=msg bitrate=10mbit pacing=9mbit rate=7 size=1K count=3 gap=1ms \\
     arrivals=poisson skiprx=1 \\
-    len=128K mss=1000 dscp=46 ecn=1 cpu=0,1
+    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3
 """
 
 
@@ -83,6 +83,20 @@ def test_an_older_manifest_has_the_defaults_of_newer_options(tmp_path):
     del older["groups"][0]["request"]["parallel"]
     path.write_text(json.dumps(older))
     assert manifest.read(path).groups[0].request == evidence.groups[0].request
+
+
+def test_an_older_manifest_has_one_processor_at_each_end(tmp_path):
+    evidence = samples.experiment(samples.group(samples.instance()))
+    path = tmp_path / manifest.NAME
+    manifest.write(samples.manifest(evidence), path)
+    older = json.loads(path.read_text())
+    asked = older["groups"][0]["request"]
+    for end, cpu in (("client", 3), ("server", None)):
+        del asked[f"{end}_cpus"]
+        asked[f"{end}_cpu"] = cpu
+    path.write_text(json.dumps(older))
+    found = manifest.read(path).groups[0].request
+    assert (found.client_cpus, found.server_cpus) == ((3,), ())
 
 
 def test_what_people_look_for_is_in_front_of_a_request(tmp_path):

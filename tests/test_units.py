@@ -66,3 +66,21 @@ def test_digits_of_other_scripts_are_no_numbers():
 def test_a_number_beyond_all_bounds_is_refused():
     with pytest.raises(ValueError, match="too large for a size"):
         units.parse_size("1e999")
+
+
+@pytest.mark.parametrize(
+    ("text", "processors"),
+    [("", ()), ("3", (3,)), ("8-11", (8, 9, 10, 11)), ("4+2", (2, 4)), ("0-2+2+9", (0, 1, 2, 9))],
+)
+def test_a_set_of_processors_has_numbers_and_ranges(text, processors):
+    assert units.parse_processors(text) == processors
+
+
+@pytest.mark.parametrize("text", ["a", "-1", "3-2", "1,2", "1+", "99999", "8192", "1-"])
+def test_what_is_not_a_set_of_processors_is_refused(text):
+    with pytest.raises(ValueError, match="is not a set of processors"):
+        units.parse_processors(text)
+
+
+def test_a_set_of_processors_is_written_with_its_ranges():
+    assert units.format_processors((9, 0, 1, 2, 5)) == "0-2,5,9"

@@ -30,6 +30,7 @@ class Group:
         self.request = start.request
         self._start = start
         self._device = device
+        self._mtu_bytes: int | None = None
         self._observation = observation
         self._flows = [Flow(start, number + 1) for number in range(start.request.instances)]
 
@@ -73,6 +74,7 @@ class Group:
             stack.callback(self._observation.unwatch, ports, interval_s)
             await self._observation.watch(ports, interval_s, test=self.request.test)
             await ping.start()
+            self._mtu_bytes = hostfacts.mtu_bytes(self._device)
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)
             # Pushed last, called first: the counters are read when the flows end.
@@ -98,6 +100,7 @@ class Group:
             "ports": asdict(self._start.ports),
             "asked_start_s": self._start.asked_start_s,
             "device": self._device,
+            "mtu_bytes": self._mtu_bytes,
             "counters_before": before,
             "counters_after": after,
         }

@@ -10,7 +10,7 @@ from netesto.agent import listening
 from netesto.agent.jobs import last_lines
 from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.model import GroupRequest, Ports
-from netesto.traffic.base import Tool
+from netesto.traffic.base import Tool, pinned
 from netesto.traffic.ports import PortRange
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Servers:
                 control = data
                 for instance, port in enumerate(data, start=1):
                     out = folder / f"server.{request.group}.{instance}.out"
-                    jobs.append(await start(tool, port, out))
+                    jobs.append(await start(tool, port, out, cpus=request.server_cpus))
         except BaseException:
             await _end(jobs)
             self._ports.give_back(data)
@@ -119,9 +119,10 @@ class Servers:
         return tuple(ports)
 
 
-async def start(tool: Tool, port: int, out: Path) -> process.Job:
-    """Start a server and wait until it listens on `port`. Its output goes to the new file `out`."""
-    argv = tool.server_command(port)
+async def start(tool: Tool, port: int, out: Path, *, cpus: tuple[int, ...] = ()) -> process.Job:
+    """Start a server on these processors (none: on any) and wait until it listens on `port`. Its
+    output goes to the new file `out`."""
+    argv = [*pinned(cpus), *tool.server_command(port)]
     try:
         job = await process.start(argv, stdout=out)
     except ProcessError as error:

@@ -68,6 +68,7 @@ class Service:
             processors=tuple(sorted(processors)),
             identity=self._identity,
             allowed_congestion_controls=congestion.allowed(),
+            tool_options=await premises.tools.extras(),
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

@@ -236,6 +236,12 @@ def buffers(text: str) -> dict[str, str]:
     return found
 
 
+def mtu_bytes(device: str) -> int | None:
+    """The MTU of an interface; None if it does not exist."""
+    found = psutil.net_if_stats().get(device)
+    return found.mtu if found else None
+
+
 def interface_counters(device: str) -> dict[str, int]:
     """rx_packets, tx_packets, rx_bytes, tx_bytes of an interface; empty if it does not exist.
 

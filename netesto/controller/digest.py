@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, ping, socketfile
@@ -139,6 +139,7 @@ def _group(
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
+    told = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
     return GroupEvidence(
         request=request,
         full_host=record.full_host,
@@ -152,7 +153,8 @@ def _group(
         pings=_pings(files, request, client),
         client_cpu=_during(record, client.cpu),
         server_cpu=_during(record, server.cpu),
-        counters=files.read(f"raw/{request.client}/group.{request.group}.json", _counters, None),
+        counters=_counters(told),
+        mtu_bytes=_mtu_bytes(told),
         features=_features(files, request.client),
         damaged=frozenset(_damaged(files, request)),
     )
@@ -349,13 +351,27 @@ def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSampl
     return tuple(sample for sample in samples if min(starts) < sample.time_s <= max(ends))
 
 
-def _counters(path: Path) -> dict[str, int] | None:
-    """The counters of the test interface, after minus before; None if either is unknown."""
+def _told(path: Path) -> Mapping[str, Any]:
+    """What the client's agent says of a group; nothing if that is not readable."""
     try:
         group = json.loads(path.read_text(encoding="utf-8"))
-        before, after = group["counters_before"], group["counters_after"]
+    except (ValueError, RecursionError):
+        return {}
+    return group if isinstance(group, dict) else {}
+
+
+def _mtu_bytes(told: Mapping[str, Any]) -> int | None:
+    """The MTU of the test interface; None if it is unknown."""
+    mtu = told.get("mtu_bytes")
+    return mtu if type(mtu) is int and 0 < mtu < 2**32 else None
+
+
+def _counters(told: Mapping[str, Any]) -> dict[str, int] | None:
+    """The counters of the test interface, after minus before; None if either is unknown."""
+    try:
+        before, after = told["counters_before"], told["counters_after"]
         found = {name: after[name] - before[name] for name in before}
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (KeyError, TypeError, IndexError):
         return None
     # The kernel's counters have 64 bits.
     are_counts = all(type(each) is int and abs(each) < 2**64 for each in found.values())

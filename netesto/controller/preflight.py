@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from netesto import allowed
+from netesto import allowed, units
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
@@ -118,11 +118,16 @@ def missing(
             f"{sender.host}: congestion control {flow.congestion_control}: only root may use it,"
             f" its agent may use {', '.join(sender.allowed_congestion_controls)}"
         )
-    for host, cpu in ((info, flow.client_cpu), (server, flow.server_cpu)):
+    for host, cpus in (
+        (info, flow.client_cpus + flow.client_cores),
+        (server, flow.server_cpus + flow.server_cores),
+    ):
         # Tools take any number, and run on any processor if it does not exist.
-        if cpu is not None and host.processors and cpu not in host.processors:
-            usable = ", ".join(map(str, host.processors))
-            yield finding(f"{host.host}: its agent may not use processor {cpu}, only {usable}")
+        absent = set(cpus).difference(host.processors)
+        if absent and host.processors:
+            which = f"processor{'s' if len(absent) > 1 else ''} {units.format_processors(absent)}"
+            usable = units.format_processors(host.processors)
+            yield finding(f"{host.host}: its agent may not use {which}, only {usable}")
     try:
         client_at, server_at = endpoints[command.host], endpoints[command.server]
         requests.group_request(command, (client_at, info), (server_at, server), family=family)

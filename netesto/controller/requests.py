@@ -37,7 +37,12 @@ def group_request(
     flow = command.flow
     if client[0].is_simulated and flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto":
         flow = replace(flow, tool="native")
-    tool = traffic.choose(flow, client[1].tools.keys() & server[1].tools.keys())
+    infos = client[1], server[1]
+    tool = traffic.choose(
+        flow,
+        infos[0].tools.keys() & infos[1].tools.keys(),
+        {*infos[0].tool_options} & {*infos[1].tool_options},
+    )
     flow = replace(
         flow, tool=tool.name, reverse_congestion_control=_receivers(flow, client[1], server[1])
     )
@@ -89,7 +94,7 @@ def check_possible(command: ports.RemoteCommand) -> None:
             chain=command.chain,
         )
     try:
-        traffic.choose(command.flow, tuple(traffic.TOOLS))
+        traffic.choose(command.flow, tuple(traffic.TOOLS), traffic.EXTRAS)
     except MissingError as error:
         near = [
             f"{name}="

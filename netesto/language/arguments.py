@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from netesto import units
 from netesto.language.commands import (
@@ -20,7 +20,7 @@ from netesto.language.values import looks_like_range
 from netesto.model import FlowSpec
 from netesto.nearest import hint, nearest
 
-Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[int, ...]
+Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[tuple[int, ...], ...]
 
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
 _AMOUNT = re.compile(r"[^\s,=\"]+")
@@ -68,7 +68,7 @@ def flow(given: Given, **other: Value) -> FlowSpec:
     values: dict[str, Value] = {}
     for argument in DO_CLIENT_ARGUMENTS:
         if argument.fields and argument.name in given.values:
-            value = given.values[argument.name]
+            value: Any = given.values[argument.name]
             values |= zip(
                 argument.fields.split(),
                 value if isinstance(value, tuple) else (value,),
@@ -346,14 +346,15 @@ def _positive(text: str) -> int:
     return value
 
 
-def _processors(text: str) -> tuple[int, ...]:
-    fields = text.split(",")
-    if len(fields) != 2:
+def _processors(text: str) -> tuple[tuple[int, ...], ...]:
+    client, _, server = text.partition(",")
+    if not text.strip(","):
         raise ValueError(text)
-    numbers = tuple(_integer(each) for each in fields)
-    if min(numbers) < 0:
-        raise ValueError(text)
-    return numbers
+    return units.parse_processors(client), units.parse_processors(server)
+
+
+def _cores(text: str) -> tuple[tuple[int, ...], ...]:
+    return _processors(text if "," in text else f"{text},{text}")
 
 
 _READERS: Mapping[Kind, Callable[[str], Value]] = {
@@ -371,4 +372,5 @@ _READERS: Mapping[Kind, Callable[[str], Value]] = {
     Kind.WORD: _word,
     Kind.WORDS: lambda text: tuple(text.replace(",", " ").split()),
     Kind.PROCESSORS: _processors,
+    Kind.CORES: _cores,
 }

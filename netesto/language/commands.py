@@ -26,7 +26,8 @@ class Kind(Enum):
     FLAG = ("0 or 1", "")
     WORD = ("one word", "bbr, 20000 or 1.5K, without commas, quotes or =")
     WORDS = ("a list of words", "a,b,c")
-    PROCESSORS = ("two processor numbers", "client,server: 0,1")
+    PROCESSORS = ("a set of processors, or two", "0, 8-15 or 2+4; client,server: 0,1 or 0-3,4-7")
+    CORES = ("a set of processors, or two", "8-15 or 2+4 at both ends; client,server: 0-3,4-7")
 
     @property
     def noun(self) -> str:
@@ -120,7 +121,8 @@ DO_CLIENT_ARGUMENTS = (
     Argument("mss", Kind.INTEGER, "mss_bytes", low=MIN_MSS, high=MAX_MSS),
     Argument("dscp", Kind.INTEGER, "dscp", low=0, high=63),
     Argument("ecn", Kind.FLAG, "ecn"),
-    Argument("cpu", Kind.PROCESSORS, "client_cpu server_cpu"),
+    Argument("cpu", Kind.PROCESSORS, "client_cpus server_cpus"),
+    Argument("cores", Kind.CORES, "client_cores server_cores"),
 )
 
 REMOTE: Mapping[str, Specification] = {

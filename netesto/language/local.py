@@ -127,7 +127,7 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
         )
     columns = {name: ",".join(values) for name, values in lists.items()}
     for name in columns:
-        machine.port.need_column(name, row.place(name), factor=False)
+        machine.port.need_column(name, row.place(name))
     machine.notes.other = columns
 
 

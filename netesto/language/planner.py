@@ -377,7 +377,7 @@ class Planner:
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self._requirements.update(dict.fromkeys(requirements))
 
-    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
+    def need_column(self, name: str, place: Place) -> None:
         if self._columns is None or name in self._named:
             return
         table = self._columns.table
@@ -388,7 +388,7 @@ class Planner:
             column.place = place
             raise column from None
         self._named.add(name)
-        if not there and not factor:
+        if not there:
             near = table.nearest(name)
             meant = f"; is {near} meant?" if near else ""
             self.warn(

@@ -328,8 +328,8 @@ class Port(Protocol):
     def require(self, requirements: Sequence[Requirement]) -> None:
         """Pre-flight conditions."""
 
-    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
-        """OTHER, or a `factor` of SWEEP, says what is in a column of the experiments to come.
+    def need_column(self, name: str, place: Place) -> None:
+        """OTHER, or a factor of SWEEP, says what is in a column of the experiments to come.
 
         ScriptError if that is not for scripts to say.
         """

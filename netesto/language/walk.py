@@ -184,7 +184,7 @@ class Walk:
         cells = local.cells_of(machine, words_of(frame))
         local.check_seen(machine, cells.factors, frame)
         for name in cells.factors if cells.order else ():
-            machine.port.need_column(name, row.place(name), factor=True)
+            machine.port.need_column(name, row.place(name))
         for cell in cells:
             machine.notes.cells.append(cell)
             machine.stack.append(Level(row, "SWEEP", "", cell))

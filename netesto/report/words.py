@@ -7,7 +7,7 @@ from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
-from netesto.units import format_rate, format_size, format_time
+from netesto.units import format_processors, format_rate, format_size, format_time
 
 GROUNDS = {
     "lab": "a lab of network namespaces on one machine",
@@ -114,7 +114,8 @@ def _options(request: GroupRequest) -> list[str]:
     """The options that differ from their defaults."""
     each = " each" if request.instances > 1 else ""
     buffers = {"client": request.local_buffer_bytes, "server": request.remote_buffer_bytes}
-    cpus = {"client": request.client_cpu, "server": request.server_cpu}
+    cpus = {"client": request.client_cpus, "server": request.server_cpus}
+    cores = {"client": request.client_cores, "server": request.server_cores}
     options = (
         request.bitrate_bps is not None and f"at most {format_rate(request.bitrate_bps)}{each}",
         request.pacing_bps is not None
@@ -131,7 +132,15 @@ def _options(request: GroupRequest) -> list[str]:
         request.zerocopy not in {"", "0"} and f"zero copy by {request.zerocopy}",
         request.dscp is not None and f"DSCP {request.dscp}",
         request.ecn is not None and ("ECN" if request.ecn else "no ECN"),
-        ", ".join(f"{side} on CPU {cpu}" for side, cpu in cpus.items() if cpu is not None),
+        ", ".join(f"{side} on CPU {format_processors(cpu)}" for side, cpu in cpus.items() if cpu),
+        ", ".join(
+            f"CPU {format_processors(each)} of the {side} watched"
+            for side, each in cores.items()
+            if each
+        ),
+        request.pacing_bps is not None
+        and f"paced by the kernel at {format_rate(request.pacing_bps)} a connection",
+        request.skip_receive and "received data is discarded without copying it",
         request.omit_s > 0 and f"without the first {format_time(request.omit_s)}",
     )
     return [text for text in options if isinstance(text, str) and text]

@@ -118,6 +118,10 @@ def _counter(name: str) -> Fill:
     return lambda group: group.counter(name)
 
 
+def _mbit(bps: float | None) -> float | None:
+    return None if bps is None else bps / 1e6
+
+
 # In the order of a group's key:value file.
 _TABLE: tuple[Column, ...] = (
     # ---- requested values
@@ -142,6 +146,13 @@ _TABLE: tuple[Column, ...] = (
     Column("reply", "bytes", lambda g: format_size(g.request.reply_bytes)),
     Column("ca", fill=lambda g: g.request.congestion_control, holds="text"),
     Column("ecn", fill=lambda g: g.request.ecn),
+    Column("parallel", fill=lambda g: g.request.parallel, page_unit="connections in each flow"),
+    Column("bitrate", "Mbit/s", lambda g: _mbit(g.request.bitrate_bps), 6),
+    Column("pacing", "Mbit/s", lambda g: _mbit(g.request.pacing_bps), 6),
+    Column("zerocopy", fill=lambda g: g.request.zerocopy, holds="text"),
+    Column("omit", "s", lambda g: g.request.omit_s, 3),
+    # Of the test interface, as it was: a script that changes it may say what it asked for.
+    Column("mtu", "bytes", lambda g: g.evidence.mtu_bytes, sources=("counters",)),
     _name("tool", fill=lambda g: g.request.tool),
     # ---- what became of the flows
     _outcome("status", fill=lambda g: g.status, holds="text"),
@@ -186,6 +197,10 @@ _TABLE: tuple[Column, ...] = (
     _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),
     _measured("remoteCpu", "%", lambda g: g.cpu[1], 3, ("tool", "server cpu"), better="less",
+              show=numbers.hundredths),
+    _measured("localCores", "%", lambda g: g.cores[0], 3, ("client cpu",), better="less",
+              show=numbers.hundredths),
+    _measured("remoteCores", "%", lambda g: g.cores[1], 3, ("server cpu",), better="less",
               show=numbers.hundredths),
     _measured("pingRtt", "µs", lambda g: g.ping_rtt_us, 3, ("ping",), better="less",
               show=numbers.milliseconds),

@@ -45,9 +45,10 @@ class GroupEvidence:
     """One DO_CLIENT.
 
     `counters`: the test interface of the client, after minus before the group: rx_packets,
-    tx_packets, rx_bytes, tx_bytes. `features`: tso gso lro gro (on/off), rx-frames, tx-frames,
-    adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client report them. `damaged`: the
-    sources whose files have changed since they were measured; nothing is read from them.
+    tx_packets, rx_bytes, tx_bytes; `mtu_bytes` of it when the group began. `features`: tso gso
+    lro gro (on/off), rx-frames, tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of
+    the client report them. `damaged`: the sources whose files have changed since they were
+    measured; nothing is read from them.
     """
 
     request: GroupRequest
@@ -60,6 +61,7 @@ class GroupEvidence:
     client_cpu: tuple[CpuSample, ...] = ()
     server_cpu: tuple[CpuSample, ...] = ()
     counters: Mapping[str, int] | None = None
+    mtu_bytes: int | None = None
     features: Mapping[str, str] = field(default_factory=dict)
     damaged: frozenset[Source] = frozenset()
 

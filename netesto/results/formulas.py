@@ -159,6 +159,16 @@ class Group:
         )
 
     @property
+    def cores(self) -> tuple[float | None, float | None]:
+        """% of the processors of client and server that the script watches: mean of the samples
+        over time and cores while the flows ran."""
+        asked, known = self.request, self.evidence
+        return (
+            _cores_percent(known.client_cpu, asked.client_cores),
+            _cores_percent(known.server_cpu, asked.server_cores),
+        )
+
+    @property
     def ping_rtt_us(self) -> float | None:
         """The mean of the pings sent while flows were to run: not before the first, nor while a
         tool only waits (4 s at the end of a TCP_CRR)."""
@@ -229,6 +239,16 @@ def distinct(texts: Iterable[str | None]) -> str:
 
 def _busy_percent(samples: Iterable[CpuSample]) -> float | None:
     return numbers.mean(numbers.mean(sample.busy_percent) for sample in samples)
+
+
+def _cores_percent(samples: Iterable[CpuSample], cores: Sequence[int]) -> float | None:
+    """Of these cores, if there are samples of all of them."""
+    if not cores:
+        return None
+    shares = [sample.busy_percent for sample in samples]
+    return numbers.mean(
+        numbers.mean(each[core] for core in cores) for each in shares if max(cores) < len(each)
+    )
 
 
 def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int) -> str:

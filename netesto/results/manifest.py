@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import cattrs
-from cattrs.gen import make_dict_unstructure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from netesto import typed
 from netesto.errors import ResultsError
@@ -136,7 +137,19 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook_func(
         lambda kind: kind == Address, lambda value, _: ip_address(value)
     )
+    request_of = make_dict_structure_fn(GroupRequest, converter)
+    converter.register_structure_hook(
+        GroupRequest, lambda value, kind: request_of(_with_sets(value), kind)
+    )
     return converter
+
+
+def _with_sets(request: Any) -> Any:
+    """A request as it is written now: each end had at most one processor before."""
+    if not isinstance(request, dict):
+        return request
+    ends = {end: request.get(f"{end}_cpu") for end in ("client", "server")}
+    return request | {f"{end}_cpus": [cpu] for end, cpu in ends.items() if cpu is not None}
 
 
 def write(manifest: Manifest, path: Path) -> None:

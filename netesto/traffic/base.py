@@ -1,13 +1,21 @@
 """What a traffic tool provides. Commands and `parse` are pure; nothing runs here."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
 from netesto.model import GroupRequest, Ports, TransferResult
+from netesto.units import format_processors
 
 # No rate in bit/s, no time and no count of a flow is as large. A host may claim anything, and sums
 # of larger numbers would be infinite.
 LARGEST = 1e18
+
+
+def pinned(cpus: tuple[int, ...]) -> list[str]:
+    """What to begin a command with to run it on these processors only; nothing without any."""
+    return ["taskset", "-c", format_processors(cpus)] if cpus else []
 
 
 class Tool(Protocol):
@@ -32,6 +40,11 @@ class Tool(Protocol):
         (`begun_ns`). The others begin when they are started."""
 
     @property
+    def extras(self) -> Mapping[str, re.Pattern[str]]:
+        """The options (their names in `choice.OPTIONS`) that some versions can do, with what these
+        say of them in their help."""
+
+    @property
     def server_port(self) -> int:
         """Where a lasting server listens unless somebody else does."""
 
@@ -43,6 +56,9 @@ class Tool(Protocol):
 
     def parse_version(self, output: str) -> str:
         """The version in that output. OutputError if there is none."""
+
+    def help_command(self) -> list[str]:
+        """What prints the help in which `extras` are found; none if there are no extras."""
 
     def server_command(self, port: int) -> list[str]:
         """The server, in the foreground, listening on `port`."""

@@ -73,8 +73,9 @@ def _beyond(
     return Option(name, arguments, "", lambda flow: flow.test not in tests and bool(is_set(flow)))
 
 
-# Which tool can do which option. What is not listed every tool can do, or none has to (`stats`).
-# Nor is `ecn`: no tool sets it for a flow, and the controller refuses it.
+# Which tool can do which option; some versions of a tool can do more (Tool.extras). What is not
+# listed every tool can do, or none has to (`stats`). Nor is `ecn`: no tool sets it for a flow, and
+# the controller refuses it.
 OPTIONS = (
     Option(
         "arrivals, count, gap or size",
@@ -94,16 +95,10 @@ OPTIONS = (
     _of("bitrate", "bitrate pace", "iperf3 native", STREAM_TESTS, lambda f: f.bitrate_bps),
     _beyond("bitrate", "bitrate pace", STREAM_TESTS, lambda f: f.bitrate_bps),
     Option(
-        "cpu of the client",
+        "cpu sets",
         "cpu",
-        "netperf iperf3 native",
-        lambda flow: flow.client_cpu is not None,
-    ),
-    Option(
-        "cpu of the server alone",
-        "cpu",
-        "netperf native",
-        lambda flow: flow.client_cpu is None and flow.server_cpu is not None,
+        "iperf3",
+        lambda flow: max(len(flow.client_cpus), len(flow.server_cpus)) > 1,
     ),
     Option(
         f"datagrams above {LARGEST_DATAGRAM} bytes",
@@ -162,14 +157,19 @@ def needed_options(flow: FlowSpec) -> tuple[Option, ...]:
     return tuple(option for option in OPTIONS if option.is_needed(flow))
 
 
-def choose(flow: FlowSpec, available: Collection[str]) -> Tool:
+# What some version of a tool can do.
+EXTRAS = frozenset(f"{tool.name} {option}" for tool in TOOLS.values() for option in tool.extras)
+
+
+def choose(flow: FlowSpec, available: Collection[str], extras: Collection[str] = ()) -> Tool:
     """The tool that makes `flow`, among those `available` at both hosts: the one it names or, for
-    "auto", the first that can. MissingError names what is missing."""
+    "auto", the first that can. `extras` are those of EXTRAS that the versions at both hosts can do.
+    MissingError names what is missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(
             f"{flow.tool}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}."
         )
-    lacks = {name: _lack(tool, flow, available) for name, tool in TOOLS.items()}
+    lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
     able = [name for name, lack in lacks.items() if not lack]
     candidates = list(TOOLS) if flow.tool == "auto" else [flow.tool]
     for name in candidates:
@@ -183,11 +183,19 @@ def choose(flow: FlowSpec, available: Collection[str]) -> Tool:
     )
 
 
-def _lack(tool: Tool, flow: FlowSpec, available: Collection[str]) -> str:
+def _lack(tool: Tool, flow: FlowSpec, available: Collection[str], extras: Collection[str]) -> str:
     if flow.test not in tool.tests:
         return f"cannot do {flow.test}"
-    needed = needed_options(flow)
-    if missing := [each.name for each in needed if tool.name not in each.tools.split()]:
+    missing = [
+        each.name
+        for each in needed_options(flow)
+        if tool.name not in each.tools.split() and f"{tool.name} {each.name}" not in extras
+    ]
+    # That another version can do it says more than that this one cannot.
+    others = [name for name in missing if f"{tool.name} {name}" in EXTRAS]
+    if missing and missing == others and tool.name in available:
+        return f"of this version cannot do {_list(others)}"
+    if missing:
         return f"cannot do {flow.test} with {_list(missing)}"
     if tool.name not in available:
         return NOT_INSTALLED

@@ -15,6 +15,7 @@ This driver depends on these facts of versions 3.12 and 3.18, each of which was 
   used.
 - 3.12 with `-J` exits with status 0 when it is refused; the JSON has an "error".
 - `-b` is the rate of each parallel stream; the option `bitrate` is that of the flow they make up.
+- `--fq-rate` is the rate of each parallel stream; in UDP, too, the kernel needs qdisc fq for it.
 - From 3.17 on `--json-stream` prints one event a line, and flushes each.
 """
 
@@ -28,7 +29,7 @@ from typing import ClassVar, Self
 from netesto.errors import OutputError
 from netesto.model import GroupRequest, Interval, Ports, TransferResult
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST
+from netesto.traffic.base import LARGEST, pinned
 
 JSON_STREAM_SINCE = (3, 17)
 
@@ -55,6 +56,12 @@ class Iperf3:
     lasting_server: ClassVar = False
     waits: ClassVar = False
     server_port: ClassVar = 0
+    extras: ClassVar = {
+        "pacing": re.compile("--fq-rate"),
+        "skiprx": re.compile("--skip-rx-copy"),
+        # Builds for long paths: --zerocopy=z is MSG_ZEROCOPY, --zerocopy alone sendfile(2).
+        "zerocopy=msg": re.compile(r"--zerocopy\[?=|MSG_ZEROCOPY"),
+    }
 
     def for_version(self, version: str) -> Self:
         return replace(self, version=version)
@@ -66,6 +73,9 @@ class Iperf3:
         if match := _VERSION.search(output):
             return match[1]
         raise OutputError(f"iperf3 --version prints no version: {output.strip()[:80]!r}")
+
+    def help_command(self) -> list[str]:
+        return ["iperf3", "--help"]
 
     def server_command(self, port: int) -> list[str]:
         return ["iperf3", "-s", "-1", "-J", "-i", f"{SERVER_INTERVAL_S:g}", "-p", str(port)]
@@ -79,7 +89,7 @@ class Iperf3:
         folder: Path | None = None,  # noqa: ARG002 - it prints everything
         start_ns: int | None = None,  # noqa: ARG002 - it begins when it is started
     ) -> list[str]:
-        command = ["iperf3", "-c", str(request.server_address)]
+        command = [*pinned(request.client_cpus), "iperf3", "-c", str(request.server_address)]
         command += ["-p", str(ports.data[instance - 1]), f"-{request.server_address.version}"]
         command += ["-B", str(request.client_address)]
         if (port := self.client_port(request, ports, instance)) is not None:
@@ -212,6 +222,12 @@ def _common_options(request: GroupRequest) -> list[str]:
         options += ["-M", str(request.mss_bytes)]
     if request.zerocopy == "sendfile":
         options += ["-Z"]
+    if request.zerocopy == "msg":
+        options += ["--zerocopy=z"]
+    if request.skip_receive:
+        options += ["--skip-rx-copy"]
+    if request.pacing_bps is not None:
+        options += ["--fq-rate", str(round(request.pacing_bps))]
     if request.local_buffer_bytes:
         options += ["-w", str(request.local_buffer_bytes)]
     if request.parallel > 1:
@@ -220,9 +236,6 @@ def _common_options(request: GroupRequest) -> list[str]:
         options += ["-S", str(request.dscp << 2)]
     if request.omit_s > 0:
         options += ["-O", str(math.ceil(request.omit_s))]
-    cpus = [str(cpu) for cpu in (request.client_cpu, request.server_cpu) if cpu is not None]
-    if request.client_cpu is not None:
-        options += ["-A", ",".join(cpus)]
     return options
 
 

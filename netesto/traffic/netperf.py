@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.model import (
@@ -34,6 +34,7 @@ from netesto.model import (
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST
+from netesto.units import format_processors
 
 # At the end of a stream netperf waits for data in flight, and in TCP_CRR netserver waits for
 # connections, 4 s each; the rest is to connect over a slow path.
@@ -81,6 +82,7 @@ class Netperf:
     lasting_server = True
     waits = False
     server_port = traffic_ports.NETSERVER_PORT
+    extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release
         return self
@@ -92,6 +94,9 @@ class Netperf:
         if match := _VERSION.search(output):
             return match[1]
         raise OutputError(f"netperf -V prints no version: {output.strip()[:80]!r}")
+
+    def help_command(self) -> list[str]:
+        return []
 
     def server_command(self, port: int) -> list[str]:
         return ["netserver", "-D", "-p", str(port)]
@@ -114,9 +119,9 @@ class Netperf:
         if request.dscp is not None:
             traffic_class = f"{request.dscp << 2:#x}"
             command += ["-Y", f"{traffic_class},{traffic_class}"]
-        cpus = (request.client_cpu, request.server_cpu)
-        if cpus != (None, None):
-            command += ["-T", ",".join("" if cpu is None else str(cpu) for cpu in cpus)]
+        cpus = (request.client_cpus, request.server_cpus)
+        if any(cpus):
+            command += ["-T", ",".join(map(format_processors, cpus))]
         return [*command, "--", *self._test_options(request, ports, instance)]
 
     def _test_options(self, request: GroupRequest, ports: Ports, instance: int) -> list[str]:

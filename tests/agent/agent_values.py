@@ -1,6 +1,7 @@
 """Requests for flows over loopback, and a tool whose client is any command."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -42,6 +43,7 @@ class ShellTool:
     lasting_server: bool = False
     server_port: int = 0
     waits: bool = False
+    extras: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
     def for_version(self, version: str) -> Self:
         return self
@@ -51,6 +53,9 @@ class ShellTool:
 
     def parse_version(self, output: str) -> str:
         return output.split()[1]
+
+    def help_command(self) -> list[str]:
+        return ["echo", "--skip nothing"]
 
     def server_command(self, port: int) -> list[str]:
         return ["iperf3", "-s", "-1", "-p", str(port)]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -211,3 +212,9 @@ async def test_nothing_is_done_without_a_hold(tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     with pytest.raises(AgentError, match=r"^the hold has ended$"):
         await service.start(asked(), PORTS, None)
+
+
+async def test_what_only_some_versions_of_a_tool_can_do_is_reported(tmp_path: Path):
+    extras = {"skiprx": re.compile("--skip"), "pacing": re.compile("--fq-rate")}
+    service = service_in(tmp_path / "state", ShellTool(extras=extras))
+    assert (await service.info()).tool_options == ("shelltool skiprx",)

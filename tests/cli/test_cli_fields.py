@@ -76,9 +76,19 @@ def test_check_warns_of_a_key_of_other_without_a_column_with_its_place(folder, c
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
-def test_factor_gets_a_column_without_a_word(folder, capsys, command):
+def test_factor_without_a_column_is_told_before_anything_runs(folder, capsys, command):
     (folder / "a.nts").write_text(
         "SWEEP cable=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
+    )
+    status = cli.main([*command, "a.nts"])
+    told = capsys.readouterr().err
+    assert (status, "has no column cable: exp.csv has it as the last" in told) == (0, True)
+
+
+@pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
+def test_factor_with_a_column_is_not_told(folder, capsys, command):
+    (folder / "a.nts").write_text(
+        "SWEEP mtu=1500,9000 parallel=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
     )
     status = cli.main([*command, "a.nts"])
     assert (status, capsys.readouterr().err) == (0, "")

@@ -108,13 +108,13 @@ def test_nothing_is_missing_for_a_plain_flow():
 
 def test_a_processor_that_an_agent_may_not_use_is_missing():
     hosts = {"a": info("a", processors=(0, 1)), "b": info("b", processors=(2, 3))}
-    assert missing(do_client(client_cpu=0, server_cpu=99), **hosts) == [
-        ("b: its agent may not use processor 99, only 2, 3", "")
+    assert missing(do_client(client_cpus=(0,), server_cpus=(99,)), **hosts) == [
+        ("b: its agent may not use processor 99, only 2-3", "")
     ]
 
 
 def test_processors_are_not_checked_where_an_agent_does_not_report_them():
-    assert missing(do_client(client_cpu=0, server_cpu=99)) == []
+    assert missing(do_client(client_cpus=(0,), server_cpus=(99,))) == []
 
 
 def test_the_sender_needs_the_congestion_control():

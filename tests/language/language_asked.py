@@ -29,7 +29,7 @@ class Asked:
         self.finished: list[Mapping[str, str]] = []
         self.parts: list[str] = []
         self._cells: list[Mapping[str, str]] = []
-        self.named: list[tuple[str, bool]] = []
+        self.named: list[str] = []
         self.columns = columns or {}
         self.counter = counter
         self.error: ScriptError | None = None
@@ -80,8 +80,8 @@ class Asked:
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
         self.required += [(each.what, each.operator, each.value) for each in requirements]
 
-    def need_column(self, name: str, place: Place, *, factor: bool) -> None:
-        self.named.append((f"{place.line}:{place.column} {name}", factor))
+    def need_column(self, name: str, place: Place) -> None:
+        self.named.append(f"{place.line}:{place.column} {name}")
 
     def column_kinds(self) -> None:
         return None

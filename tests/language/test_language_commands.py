@@ -65,8 +65,8 @@ def test_do_client_takes_all_arguments(asked):
             mss_bytes=1000,
             dscp=46,
             ecn=True,
-            client_cpu=0,
-            server_cpu=1,
+            client_cpus=(0,),
+            server_cpus=(1,),
         ),
         arguments=dict(command.arguments),
     )

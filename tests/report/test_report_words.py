@@ -20,7 +20,7 @@ def test_stream_is_asked_for_in_a_sentence():
 def test_options_that_were_set_are_told():
     asked = request(
         test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,
-        client_cpu=0, server_cpu=1, omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
+        client_cpus=(0,), server_cpus=(1,), omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
         local_buffer_bytes=64_000, zerocopy="msg",
     )  # fmt: skip
     assert words.asked(asked) == (

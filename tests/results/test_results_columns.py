@@ -42,6 +42,7 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "p90Latency": "less", "p99Latency": "less", "p999Latency": "less", "p9999Latency": "less",
         "maxLatency": "less", "retransSegs%": "less", "retransPkts%": "less",
         "retrans_total": "less", "localCpu": "less", "remoteCpu": "less",
+        "localCores": "less", "remoteCores": "less",
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ SPEC_KEYS = (
 )
 ASKED = (
     "exp expNumber expName group test desc kernel host fullHost server fullServer instances "
-    "instance ca dur delay req reply ecn tool"
+    "instance ca dur delay req reply ecn tool parallel bitrate pacing zerocopy omit mtu"
 )
 START_S = BEGIN_S + LEAD_S
 
@@ -51,6 +51,7 @@ def test_what_was_asked_is_told_as_text():
         "kernel": "6.18.44", "host": "client1", "fullHost": "client1.lab", "server": "server1",
         "fullServer": "server1.lab", "instances": "1", "instance": "1", "ca": "cubic",
         "dur": "1.5", "delay": "8", "req": "10K", "reply": "1", "ecn": "", "tool": "netperf",
+        "parallel": "1", "bitrate": "", "pacing": "", "zerocopy": "0", "omit": "0", "mtu": "",
     }  # fmt: skip
 
 
@@ -384,3 +385,29 @@ def test_column_of_the_script_never_stands_for_a_measurement():
 )
 def test_equal_as_numbers_or_as_texts(one, other, equal):
     assert groups.same(one, other) is equal
+
+
+def test_rates_that_were_asked_for_are_in_mbit_per_s():
+    asked = request(bitrate_bps=2.5e6, pacing_bps=9e8)
+    assert pick(group(instance(), asked=asked), "bitrate", "pacing") == ["2.5", "900"]
+
+
+def test_mtu_that_a_factor_says_gives_way_to_the_one_that_was():
+    found = groups.values(replace(group(instance()), mtu_bytes=1500), columns={"mtu": "9000"})
+    assert found["mtu"] == "1500"
+
+
+def test_load_of_watched_processors_is_theirs_alone():
+    busy = tuple(CpuSample(START_S + each, (10.0, 50.0, 90.0)) for each in range(3))
+    evidence = replace(
+        group(instance(), asked=request(client_cores=(1, 2), server_cores=())),
+        client_cpu=busy,
+        server_cpu=busy,
+    )
+    assert pick(evidence, "localCores", "remoteCores") == ["70", ""]
+
+
+def test_load_of_a_processor_without_samples_is_unknown():
+    busy = (CpuSample(START_S, (10.0,)),)
+    evidence = replace(group(instance(), asked=request(client_cores=(0, 7))), client_cpu=busy)
+    assert pick(evidence, "localCores") == [""]

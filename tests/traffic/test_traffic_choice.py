@@ -40,6 +40,19 @@ def test_a_tool_that_cannot_do_the_options_is_named_with_them():
     assert str(caught.value) == "netperf cannot do TCP_STREAM with mss, omit"
 
 
+def test_what_only_some_versions_can_do_needs_one_of_them_at_both_hosts():
+    flow = FlowSpec(test="TCP_STREAM", tool="iperf3", skip_receive=True)
+    assert traffic.choose(flow, ["iperf3"], ["iperf3 skiprx"]).name == "iperf3"
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(flow, ["iperf3", "native"])
+    assert str(caught.value) == "iperf3 of this version cannot do skiprx\ntool=native can."
+
+
+def test_what_no_version_here_can_do_is_left_to_the_next_tool():
+    flow = FlowSpec(test="TCP_STREAM", pacing_bps=1e6)
+    assert traffic.choose(flow, ["iperf3", "native"]).name == "native"
+
+
 def test_a_missing_tool_is_named():
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(test="TCP_STREAM", tool="netperf"), [])
@@ -74,12 +87,12 @@ def test_options_that_a_flow_needs_are_named():
         parallel=2,
         bitrate_bps=1e6,
         zerocopy="msg",
-        server_cpu=1,
+        server_cpus=(1, 2),
         local_buffer_bytes=1000,
     )
     assert [option.name for option in traffic.needed_options(flow)] == [
         "bitrate",
-        "cpu of the server alone",
+        "cpu sets",
         "different buffers",
         "parallel",
         "zerocopy=msg",

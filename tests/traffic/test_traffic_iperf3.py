@@ -70,17 +70,37 @@ def test_command_with_all_options(ask, ports):
         mss_bytes=1000,
         zerocopy="sendfile",
         dscp=10,
-        client_cpu=0,
-        server_cpu=1,
+        client_cpus=(0, 1, 2, 5),
+        server_cpus=(1,),
         omit_s=1.5,
+        pacing_bps=1e9,
+        skip_receive=True,
         local_buffer_bytes=70_000,
         remote_buffer_bytes=70_000,
     )
-    assert IPERF3.client_command(request, ports, 1)[8:] == [
+    command = IPERF3.client_command(request, ports, 1)
+    assert command[:4] == ["taskset", "-c", "0-2,5", "iperf3"]
+    assert command[11:] == [
         *["-J", "-t", "20", "-i", "0.2", "-C", "reno", "-b", "833333", "--get-server-output"],
-        *["-l", "8000", "-M", "1000", "-Z", "-w", "70000", "-P", "3", "-S", "40", "-O", "2"],
-        *["-A", "0,1"],
+        *["-l", "8000", "-M", "1000", "-Z", "--skip-rx-copy", "--fq-rate", "1000000000"],
+        *["-w", "70000", "-P", "3", "-S", "40", "-O", "2"],
     ]
+
+
+def test_zerocopy_of_messages_is_an_argument_of_builds_that_have_it(ask, ports):
+    assert "--zerocopy=z" in IPERF3.client_command(ask(zerocopy="msg"), ports, 1)
+
+
+@pytest.mark.parametrize(
+    ("help_text", "known"),
+    [
+        ("  --fq-rate #[KMG]\n  -Z, --zerocopy            use a 'zero copy' method\n", ["pacing"]),
+        ("  -Z, --zerocopy[=z]   sendfile, or MSG_ZEROCOPY\n", ["zerocopy=msg"]),
+        ("  --skip-rx-copy       ignore received messages using MSG_TRUNC option\n", ["skiprx"]),
+    ],
+)
+def test_what_a_build_can_do_is_read_from_its_help(help_text, known):
+    assert [name for name, said in IPERF3.extras.items() if said.search(help_text)] == known
 
 
 def test_parallel_streams_leave_the_client_ports_to_the_kernel(ask, ports):

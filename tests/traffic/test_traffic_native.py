@@ -51,8 +51,8 @@ def test_options_of_a_command(ask, ports):
         mss_bytes=1000,
         dscp=10,
         zerocopy="msg",
-        client_cpu=1,
-        server_cpu=0,
+        client_cpus=(1,),
+        server_cpus=(0,),
     )
     assert NATIVE.client_command(request, ports, 1)[5:-2] == [
         "port=12900", "local=10.0.0.1", "duration=20", "omit=1", "interval=0.2", "parallel=4",

@@ -56,7 +56,11 @@ def test_command_of_datagrams_fills_one_packet_and_may_be_routed(ask, ports):
 
 def test_command_with_all_options(ask, ports):
     request = ask(
-        dscp=10, server_cpu=1, local_buffer_bytes=1000, remote_buffer_bytes=2000, length_bytes=300
+        dscp=10,
+        server_cpus=(1,),
+        local_buffer_bytes=1000,
+        remote_buffer_bytes=2000,
+        length_bytes=300,
     )
     assert NETPERF.client_command(request, ports, 1)[12:] == [
         *["-D", "-0.2", "-f", "k", "-c", "-C", "-Y", "0x28,0x28", "-T", ",1", "--"],

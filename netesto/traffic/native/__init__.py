@@ -14,6 +14,7 @@ where they cannot do what experiments need:
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from netesto.model import (
     TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
+from netesto.units import format_processors
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
 
@@ -57,6 +59,7 @@ class Native:
     lasting_server: ClassVar = True
     waits: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
+    extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
 
     def for_version(self, version: str) -> Self:  # noqa: ARG002 - both come with this package
         return self
@@ -69,6 +72,9 @@ class Native:
         if name != _NAME or not version:
             raise OutputError(f"{_NAME} version prints no version: {output.strip()[:80]!r}")
         return version
+
+    def help_command(self) -> list[str]:
+        return []
 
     def server_command(self, port: int) -> list[str]:
         return [str(PROGRAM), "server", str(port)]
@@ -102,8 +108,8 @@ class Native:
             "pacing": None if request.pacing_bps is None else round(request.pacing_bps),
             "skip_receive": 1 if request.skip_receive else None,
             "start": start_ns,
-            "client_cpu": request.client_cpu,
-            "server_cpu": request.server_cpu,
+            "client_cpu": format_processors(request.client_cpus) or None,
+            "server_cpu": format_processors(request.server_cpus) or None,
         }
         if request.test in REQUEST_TESTS:
             values |= {"request": request.request_bytes, "reply": request.reply_bytes}
