@@ -17,10 +17,21 @@ from worlds import World, machines
 from netesto import process
 
 # Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
-SLOWEST_FIRST = ("system", "machines", "lab_guest", "docs", "libraries", "lab", "agent")
+SLOWEST_FIRST = (
+    "system",
+    "reliability",
+    "machines",
+    "lab_guest",
+    "docs",
+    "libraries",
+    "lab",
+    "agent",
+)
 
-# Fixtures that cost nothing to have in every worker.
-CHEAP = frozenset({"working_folder", "_signals_heeded", "lab_obstacle", "tmp_path_factory"})
+# Fixtures that cost little beside a whole run, in every worker.
+CHEAP = frozenset(
+    {"working_folder", "_signals_heeded", "lab_obstacle", "tmp_path_factory", "world"}
+)
 
 GROUNDS = ("lab", "uml", "sim")
 
@@ -52,8 +63,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Groups that are not heeded would build one fixture in several workers at once."""
-    is_grouped = getattr(session.config.option, "loadgroup", False)
-    if is_grouped and session.items and not any("@" in item.nodeid for item in session.items):
+    has_groups = getattr(session.config.option, "loadgroup", False)
+    grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+    if has_groups and grouped and not any("@" in item.nodeid for item in grouped):
         raise pytest.UsageError("this pytest-xdist does not group tests with this pytest")
 
 
@@ -64,7 +76,7 @@ def place_of(folder: str) -> int:
 def group_of(item: pytest.Item) -> str:
     """What a test shares with others: its file, or those of a ground in it; "" for a test of whole
     runs or guests that shares nothing."""
-    if item.path.parent.name not in {"system", "lab_guest"}:
+    if item.path.parent.name not in {"system", "lab_guest", "reliability"}:
         return str(item.path)
     assert isinstance(item, pytest.Function)
     is_shared = any(

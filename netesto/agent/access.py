@@ -8,6 +8,7 @@ certificates have a name in clients.txt.
 """
 
 import grp
+import logging
 import os
 import re
 import stat
@@ -25,6 +26,8 @@ from netesto.transport.addresses import (
     UnixAddress,
     parse,
 )
+
+log = logging.getLogger(__name__)
 
 # In a certificate, these are names: DNS names, e-mail addresses, URIs such as spiffe://… .
 _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_*.@+:/%-]+")
@@ -112,6 +115,41 @@ class Clients:
         """True if a controller at this address may show its certificate: if no networks are
         listed, or one that it is in."""
         return not self.networks or self.admits(address)
+
+
+class ClientsFile:
+    """The clients.txt at `path` as it is now: one that was replaced is read for the next
+    connection, and as long as it is wrong, those before are let in. Without one nobody is kept out.
+
+    UsageError if it is wrong from the start.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._signature = _signature(path)
+        self._clients = Clients() if path is None else read_clients(path)
+
+    def now(self) -> Clients:
+        """Who may connect."""
+        if self._path is None or (signature := _signature(self._path)) == self._signature:
+            return self._clients
+        self._signature = signature
+        try:
+            self._clients = read_clients(self._path)
+        except UsageError as error:
+            log.error("clients not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
+        else:
+            log.info("clients read again", extra={"file": str(self._path)})
+        return self._clients
+
+
+def _signature(path: Path | None) -> tuple[int, int, int] | None:
+    """Differs when the file was replaced; None if it is not there."""
+    try:
+        state = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return state and (state.st_ino, state.st_mtime_ns, state.st_size)
 
 
 def read_clients(path: Path) -> Clients:

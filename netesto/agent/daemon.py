@@ -17,7 +17,7 @@ from pathlib import Path
 from netesto import interrupts
 from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
-from netesto.agent.access import Clients
+from netesto.agent.access import ClientsFile
 from netesto.agent.config import Config
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
@@ -113,7 +113,7 @@ async def _run(
     for address in listen:
         if isinstance(address, UnixAddress):
             access.prepare_folder(address.path.parent, group)
-    clients = access.read_clients(settings.clients) if settings.clients else Clients()
+    clients = ClientsFile(settings.clients)
     tls = [
         _tls_server(address, settings, clients, listen)
         for address in listen
@@ -145,7 +145,7 @@ async def _run(
 
 
 def _tls_server(
-    address: TlsAddress, settings: Config, clients: Clients, listen: Sequence[object]
+    address: TlsAddress, settings: Config, clients: ClientsFile, listen: Sequence[object]
 ) -> TlsServer:
     """What lets controllers in at `address`, to a Unix socket on which the agent listens."""
     if settings.tls is None:
@@ -153,7 +153,7 @@ def _tls_server(
             f"cannot listen on {address}: no certificate",
             remedy='Write in agent.toml: tls = {certificate = "…", key = "…", ca = "…"}',
         )
-    if not clients.names:
+    if not clients.now().names:
         raise UsageError(
             f"cannot listen on {address}: clients.txt names no controller",
             remedy="Write the names in the certificates of controllers into the file `clients`: the"
@@ -164,8 +164,8 @@ def _tls_server(
         address,
         settings.tls,
         sockets[0] if sockets else UnixAddress(settings.state / "tls.sock"),
-        admits=clients.admits_to_tls,
-        names=clients.names,
+        admits=lambda peer: clients.now().admits_to_tls(peer),
+        names=lambda: clients.now().names,
     )
 
 
@@ -194,7 +194,7 @@ async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress | TcpAddress],
     tls: Sequence[TlsServer],
-    clients: Clients,
+    clients: ClientsFile,
     *,
     group: int | None,
     ready_fd: int | None,
@@ -213,7 +213,7 @@ async def _serve(
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
     callers = ChainMap(*(front.callers for front in tls))
-    server = AgentServer(gate, admits=clients.admits, callers=callers)
+    server = AgentServer(gate, admits=lambda peer: clients.now().admits(peer), callers=callers)
     manager = Manager.of_environment()
     try:
         addresses = [server.listen(address, group=group) for address in listen]

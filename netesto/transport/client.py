@@ -363,6 +363,12 @@ class AgentClient:
             raise ConnectionLostError("no answer in time", host=self.host) from None
         except grpc.aio.UsageError:
             raise AgentError("the connection was closed", host=self.host) from None
+        except asyncio.CancelledError:
+            # gRPC also cancels who waits for an answer while another task closes the connection.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise ConnectionLostError("the connection was closed", host=self.host) from None
 
     def _raise(self, error: grpc.aio.AioRpcError) -> None:
         for key, value in error.trailing_metadata() or ():

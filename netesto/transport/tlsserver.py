@@ -35,8 +35,9 @@ _RECORD_BYTES = 64 * 1024
 
 
 class TlsServer:
-    """Listens on `address` for controllers at addresses that `admits` lets in, with one of `names`
-    in their certificates, and joins them to `local`. `callers` is who they are, for peers.who.
+    """Listens on `address` for controllers at addresses that `admits` lets in, with one of the
+    `names` of that moment in their certificates, and joins them to `local`. `callers` is who they
+    are, for peers.who.
 
     UsageError if the files or the address cannot be used.
     """
@@ -48,7 +49,7 @@ class TlsServer:
         local: UnixAddress,
         *,
         admits: Callable[[Address], bool],
-        names: frozenset[str],
+        names: Callable[[], frozenset[str]],
     ) -> None:
         self._files = files
         self.local = local
@@ -139,7 +140,7 @@ class TlsServer:
         shown = end.names()
         who = {"peer": str(address), "names": " ".join(sorted(shown))}
         is_full = len(self._tasks) - len(self._strangers) > _CONNECTIONS_MAX
-        if is_full or self._names.isdisjoint(shown):
+        if is_full or self._names().isdisjoint(shown):
             reason = "too many connections" if is_full else "not in clients.txt"
             log.warning("refused", extra=who | {"reason": reason})
             return ""

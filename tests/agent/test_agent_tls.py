@@ -67,6 +67,28 @@ async def test_the_log_says_who_came_and_who_was_refused(daemon: Daemon, files: 
     ]
 
 
+async def test_a_name_that_was_taken_out_is_refused_without_a_restart(
+    daemon: Daemon, files: TlsFiles, pki: Pki, tmp_path: Path
+):
+    [address] = daemon.others
+    other = pki.issue("other", "other.example")
+    (tmp_path / "clients.txt").write_text("other.example\n")
+    async with await connect(address, host="h1", timeout=10, tls=other) as agent:
+        await agent.info()
+    with pytest.raises(AgentError, match="a name that it does not know"):
+        await connect(address, host="h1", timeout=10, tls=files)
+
+
+async def test_clients_that_are_wrong_change_nothing(
+    daemon: Daemon, files: TlsFiles, tmp_path: Path
+):
+    [address] = daemon.others
+    (tmp_path / "clients.txt").write_text("192.0.2.1/33\n")
+    async with await connect(address, host="h1", timeout=10, tls=files) as agent:
+        await agent.info()
+    assert "clients not read again" in daemon.log.read_text()
+
+
 async def test_the_log_says_for_whom_an_agent_acts(daemon: Daemon, files: TlsFiles):
     [address] = daemon.others
     async with (

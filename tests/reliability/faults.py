@@ -5,8 +5,9 @@ a fault is what its test compares.
 """
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 OK, FAILED, WORLD, INTERRUPTED, KILLED = 0, 1, 3, 130, -9
 
@@ -18,6 +19,17 @@ MOMENTS = {
 }
 BEGIN, MIDDLE, FETCH = MOMENTS
 
+# What decides between several outcomes of a fault: the last moment at which it can still matter is
+# not in the hand of who injects it. Each is seen in the results folder.
+UNTOUCHED = "untouched"
+NO_RESULT = "the flow's result had not arrived"
+COMPLETE = "it was complete"
+
+# Those of faults that are there before.
+START, BEFORE = "the tool is started", "before the run"
+
+AGAIN = "connected again; nothing was lost"
+
 # Longer than pings take to notice that nobody answers.
 FROZEN_S = 4.5
 
@@ -25,10 +37,10 @@ FROZEN_S = 4.5
 TELLING = frozenset(
     {
         "agent of the client: SIGKILL, in mid-flow",
-        "agent of the server: SIGKILL, the experiment begins",
         "agent of the client: SIGSTOP SIGCONT, in mid-flow",
         "netserver: SIGKILL, in mid-flow",
         "controller: SIGKILL, in mid-flow",
+        "machines: disk of the results full, before the run",
     }
 )
 
@@ -37,7 +49,8 @@ TELLING = frozenset(
 class Fault:
     """`signs` are sent to `target`, one after the other, at `moment`.
 
-    second    the statuses that the second experiment may have; "" is: no row
+    second    the status that the second experiment has; "" is: no row
+    instead   the status that it has if something else is so; the first that is counts
     third     that of the third
     said      a part of what the run tells
     """
@@ -45,11 +58,12 @@ class Fault:
     target: str
     signs: tuple[str, ...]
     moment: str
-    second: tuple[str, ...]
+    second: str
     third: str
     said: str
     status: int
     on_failure: str = "continue"
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -62,14 +76,13 @@ def agents() -> Iterator[Fault]:
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
     targets = ("agent of the client", "agent of the server")
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
-        # Data that has arrived is whole; an agent may be back before it is asked for anything.
-        possible = {BEGIN: ("failed", "ok"), MIDDLE: ("failed",), FETCH: ("partial", "ok")}
-        second = possible[moment]
+        # Data that has arrived is whole, and what has not begun at an agent is not lost with it.
         yield Fault(
             target=target,
             signs=(sign,),
             moment=moment,
-            second=second,
+            second="partial" if moment == FETCH else "failed",
+            instead={} if moment == MIDDLE else {UNTOUCHED: "ok"},
             third="ok",
             said=said,
             status=FAILED,
@@ -79,7 +92,7 @@ def agents() -> Iterator[Fault]:
             target=target,
             signs=("SIGSTOP", "SIGCONT"),
             moment=moment,
-            second=("ok",),
+            second="ok",
             third="ok",
             said="connected again; nothing was lost",
             status=OK,
@@ -89,7 +102,7 @@ def agents() -> Iterator[Fault]:
             target=target,
             signs=("SIGKILL",),
             moment=MIDDLE,
-            second=("failed",),
+            second="failed",
             third="",
             said="the run ends here",
             status=FAILED,
@@ -104,7 +117,7 @@ def tools() -> Iterator[Fault]:
             target=target,
             signs=(sign,),
             moment=MIDDLE,
-            second=("failed",),
+            second="failed",
             third="ok",
             said="#1.1 failed: netperf",
             status=FAILED,
@@ -115,11 +128,21 @@ def controllers() -> Iterator[Fault]:
     """The run is interrupted, once or twice, or killed."""
     asked = (("SIGINT",), ("SIGTERM",), ("SIGHUP",), ("SIGINT", "SIGINT"), ("SIGHUP", "SIGHUP"))
     for signs, moment in itertools.product(asked, MOMENTS):
+        second, instead = {
+            BEGIN: ("failed", {UNTOUCHED: ""}),
+            MIDDLE: ("failed", {}),
+            FETCH: ("partial", {NO_RESULT: "failed"}),
+        }[moment]
+        if signs == ("SIGINT", "SIGINT"):
+            # The second Ctrl-C waits for no data; but it may come when all are there.
+            instead = {COMPLETE: second} if moment == BEGIN else {**instead, COMPLETE: second}
+            second = ""
         yield Fault(
             target="controller",
             signs=signs,
             moment=moment,
-            second=("partial", "failed", "ok", ""),
+            second=second,
+            instead=instead,
             third="",
             said="interrupted",
             status=INTERRUPTED,
@@ -129,23 +152,103 @@ def controllers() -> Iterator[Fault]:
             target="controller",
             signs=("SIGKILL",),
             moment=moment,
-            second=("ok", ""),
+            second="",
             third="",
             said="",
             status=KILLED,
         )
 
 
-FAULTS = {fault.name: fault for fault in (*agents(), *tools(), *controllers())}
+def unfit_tools() -> Iterator[Fault]:
+    """The client's tool is another program, with its name, in the second experiment."""
+    reasons = {
+        "prints 100 MB": "#1.1 failed: netperf",
+        "prints no result": "#1.1 failed: netperf",
+        "prints what nobody understands": "#1.1 failed: netperf",
+        "fails at once": "#1.1 failed: netperf",
+        "is killed by a signal": "#1.1 failed: netperf",
+        "hangs": "#1.1 failed:",
+    }
+    for what, said in reasons.items():
+        yield Fault(
+            target="netperf",
+            signs=(what,),
+            moment=START,
+            second="failed",
+            third="ok",
+            said=said,
+            status=FAILED,
+        )
+    for target in ("netperf", "netserver"):
+        yield Fault(
+            target=target,
+            signs=("SIGSTOP", "SIGCONT"),
+            moment=MIDDLE,
+            second="ok",
+            third="ok",
+            said="experiment 3",
+            status=OK,
+        )
+
+
+def between_machines() -> Iterator[Fault]:
+    """What befalls machines, or the network between them. The run is on h1 and h2."""
+
+    def fault(
+        what: str, second: str, third: str, said: str, status: int, moment: str = MIDDLE
+    ) -> Fault:
+        return Fault(
+            target="machines",
+            signs=(what,),
+            moment=moment,
+            second=second,
+            third=third,
+            said=said,
+            status=status,
+        )
+
+    for seconds in (1, 3, 8):
+        yield fault(f"data network cut for {seconds} s", "ok", "ok", "experiment 3", OK)
+    for seconds, said in ((3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
+        yield fault(f"management network cut for {seconds} s", "ok", "ok", said, OK)
+    yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED)
+    yield fault("second controller at the hosts", "ok", "ok", "in use by", OK)
+    yield fault("second run in the results folder", "ok", "ok", "another run", OK)
+    room = "Make room"
+    yield fault("disk of the host full", "partial", "partial", "No space left", FAILED)
+    yield fault("disk of the host read-only", "partial", "failed", "Read-only", FAILED)
+    yield fault("disk of the results full", "", "", room, WORLD)
+    yield fault("results folder read-only", "", "", "read-only", WORLD)
+    yield fault("disk of the host full", "", "", "are free on the disk", WORLD, BEFORE)
+    yield fault("disk of the results full", "", "", room, WORLD, BEFORE)
+    yield fault("results folder read-only", "", "", "read-only", WORLD, BEFORE)
+    yield fault("agent of another protocol", "", "", "protocol 99", WORLD, BEFORE)
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (*agents(), *tools(), *unfit_tools(), *controllers(), *between_machines())
+}
+
+
+def injected() -> list[str]:
+    """The faults that this run of the tests injects: the telling ones, or all."""
+    return list(FAULTS) if os.environ.get("NETESTO_FAULTS") == "all" else sorted(TELLING)
 
 
 _ABOVE = """\
 # Reliability
 
 Each line is a test (`tests/reliability`): it injects the fault into the second of three experiments of
-a run in a lab, and compares all that the line says. `make reliability` runs them all and writes this
-page. *Left behind* is what remains of namespaces, processes and sockets; after a controller was killed,
-what remains after `netesto clean`. Cuts of the network between machines are in `tests/machines`.
+a run, in a lab or on two machines that are reached by ssh, and compares all that the line says. `make
+reliability` runs them all and writes this page. *Left behind* is what remains of namespaces, processes
+and sockets in a lab, and of settings and holds on machines; after a controller was killed, what remains
+after `netesto clean`. *Untouched*: the fault came before the experiment had begun there, or when all of
+its data had arrived. Where there are two outcomes, the test tells from the results folder which one it
+has to be.
+
+The clock of a machine is not set by a test, for machines here share one. A host that was killed and started
+again has the boot id of before, unlike one that was rebooted.
 
 | fault | moment | left behind | finished experiments | the experiment | goes on | told | exit status |
 |---|---|---|---|---|---|---|---|
@@ -154,20 +257,32 @@ what remains after `netesto clean`. Cuts of the network between machines are in 
 
 def table() -> str:
     """docs/reliability.md."""
-    lines = _ABOVE.splitlines()
-    for fault in FAULTS.values():
-        what = f"{fault.target}: {', '.join(fault.signs)}"
-        if fault.on_failure != "continue":
-            what += f" (`--on-failure {fault.on_failure}`)"
-        goes_on = "yes" if fault.third else "ends, as asked"
-        second = " or ".join(each or "no row" for each in fault.second)
-        told = f"“… {fault.said} …”" if fault.said else "by the shell"
-        status = str(fault.status) if fault.status >= 0 else "that of the signal"
-        if fault.status == FAILED and "ok" in fault.second:
-            status = "1; 0 if it is ok"
-        cells = (what, fault.moment, "nothing", "whole", second, goes_on, told, status)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*_ABOVE.splitlines(), *map(_row, FAULTS.values())]) + "\n"
+
+
+def _row(fault: Fault) -> str:
+    what = ", ".join(fault.signs)
+    if fault.target != "machines":
+        what = f"{fault.target}: {what}"
+    if fault.on_failure != "continue":
+        what += f" (`--on-failure {fault.on_failure}`)"
+    instead = (f"({status or 'no row'} if {fact})" for fact, status in fault.instead.items())
+    second = " ".join([fault.second or "no row", *instead])
+    told = f"“… {fault.said} …”" if fault.said else "by the shell"
+    status = str(fault.status) if fault.status >= 0 else "that of the signal"
+    if fault.instead.get(UNTOUCHED) == "ok":
+        status = "1 (0 if untouched)"
+    finished = "none" if fault.moment == BEFORE else "whole"
+    cells = (what, fault.moment, "nothing", finished, second, _goes_on(fault), told, status)
+    return f"| {' | '.join(cells)} |"
+
+
+def _goes_on(fault: Fault) -> str:
+    if fault.third:
+        return "yes"
+    if fault.moment == BEFORE:
+        return "does not begin"
+    return "ends: it cannot be written" if fault.status == WORLD else "ends, as asked"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 import asyncio
 import socket
+from collections.abc import Sequence
 from contextlib import aclosing
 from ipaddress import ip_address
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 from recording_service import HELD, INFO, RecordingService
 from transport_wires import plain
 
-from netesto.errors import AgentError, UsageError
+from netesto.errors import AgentError, ConnectionLostError, UsageError
+from netesto.model import Address, HostState
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
@@ -16,6 +18,19 @@ from netesto.transport.server import AgentServer, peer_address
 
 # Nothing here takes long; the deadlines only keep a broken test from hanging.
 DEADLINE_S = 20
+
+
+class SlowService(RecordingService):
+    """Never ends its examination."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = asyncio.Event()
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+        return await super().examine(peers)
 
 
 def server_at(address: str, service: RecordingService | None = None, *, lease_s: float = 30.0):
@@ -85,6 +100,19 @@ async def test_closed_connection_ends_the_hold_with_its_lease(tmp_path: Path):
     await asyncio.wait_for(service.is_ending.wait(), DEADLINE_S)
     async with await connect(str(address), host="h1", timeout=DEADLINE_S) as other:
         assert await anext(other.hold("bob", "2")) == HELD
+    await server.stop()
+
+
+async def test_a_call_under_way_fails_when_the_connection_is_closed(tmp_path: Path):
+    service = SlowService()
+    server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
+    await server.start()
+    agent = await connect(str(address), host="h1", timeout=DEADLINE_S)
+    asking = asyncio.create_task(agent.examine([]))
+    await asyncio.wait_for(service.is_asked.wait(), DEADLINE_S)
+    await agent.close()
+    with pytest.raises(ConnectionLostError, match=r"^h1: the connection was closed$"):
+        await asyncio.wait_for(asking, DEADLINE_S)
     await server.stop()
 
 
