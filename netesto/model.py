@@ -431,6 +431,60 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatagramInterval:
+    """What became of the datagrams that were sent between two instants; None is unknown.
+
+    `transits_s`: shortest, mean and longest time from the begin of the flow, less the time at which
+    it was sent in it, to the arrival on the server's monotonic clock. `delays_ms` are the one-way
+    delays that these are on one clock, if clocks allow it.
+    """
+
+    start_s: float
+    end_s: float
+    sent: int
+    lost: int
+    jitter_ms: float | None = None
+    reordered: int | None = None
+    duplicates: int | None = None
+    transits_s: tuple[float, float, float] | None = None
+    delays_ms: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datagrams:
+    """What became of the datagrams of a UDP_STREAM. docs/measurements.md defines each.
+
+    `skipped`: the sender was too late for them. `dropped`: of those lost, the ones that found the
+    receiver's socket full. `delay_bound_ms`: the error of the clocks in one-way delays.
+    """
+
+    sent: int
+    lost: int
+    sent_bps: float
+    jitter_ms: float | None = None
+    reordered: int | None = None
+    duplicates: int | None = None
+    skipped: int | None = None
+    dropped: int | None = None
+    delay_bound_ms: float | None = None
+    intervals: tuple[DatagramInterval, ...] = ()
+
+    @property
+    def delays_ms(self) -> tuple[float, float, float] | None:
+        """Shortest, mean and longest one-way delay."""
+        found = [
+            (each.delays_ms, max(1, each.sent - each.lost))
+            for each in self.intervals
+            if each.delays_ms is not None
+        ]
+        if not found:
+            return None
+        total = sum(delays[1] * arrived for delays, arrived in found)
+        mean = total / sum(arrived for _, arrived in found)
+        return min(delays[0] for delays, _ in found), mean, max(delays[2] for delays, _ in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransferResult:
     """What a traffic tool reports of a flow that ended well. Latencies are in microseconds.
 
@@ -460,14 +514,17 @@ class TransferResult:
     remote_congestion_control: str = ""
     mss_bytes: int | None = None
     client_ports: tuple[int, ...] = ()
+    datagrams: Datagrams | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PingSample:
-    """One echo: the arrival of the reply, and the round-trip time."""
+    """One echo: the arrival of the reply, the round-trip time, and the number of the request, from
+    1 (0: unknown)."""
 
     time_s: float
     rtt_ms: float
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

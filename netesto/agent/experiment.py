@@ -138,7 +138,12 @@ class Experiment:
 
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""
-        record = {"request": asdict(request), "ports": asdict(ports)}
+        record = {
+            "request": asdict(request),
+            "ports": asdict(ports),
+            # The receiver of datagrams reports their arrival in monotonic time.
+            "monotonic_zero_s": self._clock.at(0),
+        }
         spool.write_json(self.folder / f"server.{request.group}.json", record)
         self._expected[request.group] = (ports.data, request.interval_s)
         self._sizes[request.group] = flows_of(request)

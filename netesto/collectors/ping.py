@@ -19,7 +19,8 @@ from netesto.model import Address, PingSample
 STEP_S = 0.005
 
 _REPLY = re.compile(
-    r"^\[(\d{1,10}\.\d+)\] \d+ bytes from .*time=(\d{1,9}(?:\.\d+)?) ms(?! \(DUP!\)).*\n",
+    r"^\[(\d{1,10}\.\d+)\] \d+ bytes from [^\n]{1,99}icmp_seq=(\d{1,5}) [^\n]{0,99}time=(\d{1,9}"
+    r"(?:\.\d+)?) ms(?! \(DUP!\)).*\n",
     re.MULTILINE | re.ASCII,
 )
 _AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
@@ -94,7 +95,10 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[PingSample]:
     text = path.read_text(encoding="utf-8", errors="replace")
     system = _AHEAD.search(text)
     system_s = float(system[1]) if system else 0.0
-    return [
-        PingSample(float(time) - system_s - ahead_s, float(rtt))
-        for time, rtt in _REPLY.findall(text)
-    ]
+    samples: list[PingSample] = []
+    for time, sequence, rtt in _REPLY.findall(text):
+        last = samples[-1].number if samples else int(sequence)
+        # The number in a packet has 16 bits. The next one is the nearest to the last.
+        step = (int(sequence) - last + 2**15) % 2**16 - 2**15
+        samples.append(PingSample(float(time) - system_s - ahead_s, float(rtt), last + step))
+    return samples

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,10 +13,13 @@ from typing import Any, TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, ping, socketfile
+from netesto.collectors.clock import instant
 from netesto.errors import OutputError, ResultsError
 from netesto.model import (
     REQUEST_TESTS,
+    ClockOffset,
     CpuSample,
+    DatagramInterval,
     GroupRequest,
     PingSample,
     Ports,
@@ -51,7 +55,11 @@ class _Host:
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
-    offset_s: float
+    clock: ClockOffset
+
+    @property
+    def offset_s(self) -> float:
+        return self.clock.offset_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,10 @@ def evidence(
     """
     files = _Files(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
-    groups = [_group(files, manifest, group, hosts) for group in manifest.groups]
+    busy = _busy(manifest)
+    groups = [
+        replace(_group(files, manifest, group, hosts), busy=busy) for group in manifest.groups
+    ]
     return ExperimentEvidence(
         exp=manifest.exp,
         exp_name=manifest.exp_name,
@@ -122,15 +133,27 @@ def evidence(
     )
 
 
+def _busy(manifest: Manifest) -> tuple[float, float] | None:
+    """From the first start to the last end of a flow, also of one that failed."""
+    each = [flow for group in manifest.groups for flow in group.instances]
+    starts = [flow.started_s for flow in each if flow.started_s is not None]
+    ends = [flow.ended_s for flow in each if flow.ended_s is not None]
+    return (min(starts), max(ends)) if starts and ends else None
+
+
 def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
-    offset_s = manifest.hosts[name].clock.offset_s
+    clock = manifest.hosts[name].clock
+    if manifest.on_one_machine and not clock.offset_s:
+        # One clock, by definition: what was measured is how long agents take to answer.
+        clock = ClockOffset(0.0, 0.0)
+    offset_s = clock.offset_s
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
     for path in files.sockets(name):
         for sample in files.read(path, partial(socketfile.read, ahead_s=offset_s), ()):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
     samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, ahead_s=offset_s), ())
-    return _Host(sockets_by_port=by_port, cpu=tuple(samples), offset_s=offset_s)
+    return _Host(sockets_by_port=by_port, cpu=tuple(samples), clock=clock)
 
 
 def _group(
@@ -204,6 +227,7 @@ def _instance(
     if status == OK and not files.are_damaged([output]):
         try:
             result = _result(files.find(output), request, record, client)
+            result = _on_one_clock(files, request, record, result, client=client, server=server)
         except OutputError as error:
             status = error.message
     data_port = ports.data[record.instance - 1]
@@ -335,6 +359,57 @@ def _result(
         for interval in result.intervals
     )
     return replace(result, intervals=shifted)
+
+
+def _on_one_clock(
+    files: _Files,
+    request: GroupRequest,
+    record: InstanceRecord,
+    result: TransferResult,
+    *,
+    client: _Host,
+    server: _Host,
+) -> TransferResult:
+    """The result with the times of datagrams on the controller's clock. One-way delays that are
+    not larger than the error of the clocks stay unknown."""
+    datagrams = result.datagrams
+    if datagrams is None:
+        return result
+    path = f"raw/{request.server}/server.{request.group}.json"
+    zero_s = files.read(path, _monotonic_zero_s, None)
+    bound_s = client.clock.bound_s + server.clock.bound_s
+    if zero_s is None or record.started_s is None:
+        bound_s = math.inf
+        zero_s = 0.0
+    ahead_s = zero_s - server.offset_s - (record.started_s or 0.0)
+
+    def moved(interval: DatagramInterval) -> DatagramInterval:
+        delays = None
+        if interval.transits_s is not None:
+            least, mean, most = (each + ahead_s for each in interval.transits_s)
+            if least > bound_s:
+                delays = (least * 1000, mean * 1000, most * 1000)
+        return replace(
+            interval,
+            start_s=interval.start_s - client.offset_s,
+            end_s=interval.end_s - client.offset_s,
+            delays_ms=delays,
+        )
+
+    intervals = tuple(map(moved, datagrams.intervals))
+    has_delays = any(each.delays_ms is not None for each in intervals)
+    bound_ms = bound_s * 1000 if has_delays else None
+    return replace(
+        result, datagrams=replace(datagrams, intervals=intervals, delay_bound_ms=bound_ms)
+    )
+
+
+def _monotonic_zero_s(path: Path) -> float | None:
+    """The instant at which the monotonic clock of a server was 0, on its agent's clock."""
+    try:
+        return instant(json.loads(path.read_text(encoding="utf-8"))["monotonic_zero_s"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:

@@ -12,8 +12,12 @@ from netesto.units import Kind, Quantity, quantity
 # What columns of exp.csv count, and what one of them is in bytes, seconds or bit/s (results.md, 2).
 # The others are unknown: OTHER may fill them with anything.
 _COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
-    (re.compile("rate|rateMin|rateMax|bitrate|pacing"), Kind.RATE, Decimal(10**6)),
-    (re.compile(r"\w+Latency|rtt|minrtt|pingRtt"), Kind.TIME, Decimal("0.000001")),
+    (re.compile("rate|rateMin|rateMax|bitrate|pacing|sentRate"), Kind.RATE, Decimal(10**6)),
+    (
+        re.compile(r"\w+Latency|rtt|minrtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|oneWay\w+"),
+        Kind.TIME,
+        Decimal("0.000001"),
+    ),
     (re.compile("startSkew|sampleInterval"), Kind.TIME, Decimal("0.001")),
     (re.compile("dur|delay|omit"), Kind.TIME, Decimal(1)),
     (re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu"), Kind.SIZE, Decimal(1)),

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from netesto.report import curves
 from netesto.report.curves import Points
 from netesto.results.evidence import OK
-from netesto.results.series import Column, FlowSeries, SocketSeries
+from netesto.results.series import Column, DatagramSeries, FlowSeries, SocketSeries
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """`name` is that in report scripts, `caption` one sentence for the reader of a graph.
 
-    `column` is the quantity in the samples of a socket, None where it is not from these.
+    `column` is the quantity in the samples of a socket, `of_datagrams` in what became of datagrams;
+    None where it is not from these.
     `is_marked`: lines show where segments were retransmitted.
     """
 
@@ -25,6 +26,7 @@ class Quantity:
     unit: str
     caption: str
     column: Callable[[SocketSeries], Column] | None = None
+    of_datagrams: Callable[[DatagramSeries], Column] | None = None
     is_marked: bool = False
 
     @property
@@ -61,6 +63,18 @@ RETRANS = Quantity(
     "retrans", "Retransmissions", "segments", "Segments retransmitted between two samples.",
     lambda samples: samples.retransmits,
 )  # fmt: skip
+LOSS = Quantity(
+    "loss", "Datagrams lost", "%", "Of the datagrams that each flow sent in an interval.",
+    of_datagrams=lambda datagrams: datagrams.lost_percent,
+)  # fmt: skip
+JITTER = Quantity(
+    "jitter", "Jitter of datagrams", "ms", "Interarrival jitter (RFC 3550).",
+    of_datagrams=lambda datagrams: datagrams.jitter_ms,
+)  # fmt: skip
+ONE_WAY = Quantity(
+    "oneway", "One-way delay of datagrams", "ms", "The mean of each interval.",
+    of_datagrams=lambda datagrams: datagrams.delay_ms,
+)  # fmt: skip
 PING = Quantity(
     "ping", "Round-trip time of ping", "ms", "What an echo request met while the flows ran."
 )
@@ -83,6 +97,9 @@ QUANTITIES: Mapping[str, Quantity] = {
         RTT,
         MIN_RTT,
         RETRANS,
+        LOSS,
+        JITTER,
+        ONE_WAY,
         PING,
         CPU,
     )
@@ -97,6 +114,9 @@ def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
         points: Points = (flow.goodput.time_s, flow.goodput.mbit_per_s)
         # A rate is of the time around its point, which ends later than the last point.
         return [_marked(points, _retransmissions(flow.sockets))] if points[0] else []
+    if quantity.of_datagrams is not None and flow.datagrams is not None:
+        points = _known(flow.datagrams.time_s, quantity.of_datagrams(flow.datagrams))
+        return [FlowLine(points)] if points[0] else []
     found = []
     for socket in flow.sockets:
         points = _known(socket.time_s, quantity.column(socket)) if quantity.column else ((), ())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from netesto.model import TransferResult
+from netesto.model import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Values
@@ -110,6 +110,37 @@ def _latency(
     )
 
 
+def _datagrams(
+    name: str, get: Callable[[Datagrams], int | None], better: Literal["less"] | None = None
+) -> Column:
+    """A count, summed over the flows."""
+    return _tool(
+        name, "", lambda group: numbers.total(map(get, group.datagrams)),
+        page_unit="datagrams", show=numbers.count, better=better,
+    )  # fmt: skip
+
+
+def _latency_of(
+    name: str,
+    get: Callable[[Datagrams], float | None],
+    over: Callable[[Iterable[float | None]], float | None] = numbers.mean,
+    better: Literal["less"] | None = None,
+) -> Column:
+    """A time that is kept in ms, over the flows."""
+
+    def fill(group: Group) -> float | None:
+        found = over(map(get, group.datagrams))
+        return None if found is None else found * 1000
+
+    return _tool(name, "µs", fill, 3, better=better, show=numbers.milliseconds)
+
+
+def _ping(name: str, fill: Callable[[Group], float | None]) -> Column:
+    return _measured(
+        name, "µs", fill, 3, ("ping",), better="less", show=numbers.milliseconds
+    )  # fmt: skip
+
+
 def _feature(name: str) -> Fill:
     return lambda group: group.evidence.features.get(name)
 
@@ -193,6 +224,22 @@ _TABLE: tuple[Column, ...] = (
         str(size) for size in map(flows.last_mss_bytes, g.samples) if size)),
     _socket("sampleInterval", "ms", lambda g: numbers.mean(map(flows.median_gap_ms, g.samples)), 3,
             show=numbers.figure),
+    # ---- datagrams, where they are sent and where they arrive
+    _tool("sentRate", "Mbit/s", lambda g: numbers.total(d.sent_bps / 1e6 for d in g.datagrams), 6,
+          show=numbers.figure),
+    _datagrams("udpSent", lambda d: d.sent),
+    _datagrams("udpSkipped", lambda d: d.skipped),
+    _datagrams("udpLost", lambda d: d.lost, better="less"),
+    _tool("udpLost%", "", lambda g: formulas.lost_percent(g.datagrams), better="less",
+          overall=formulas.lost_percent_of_all, page_unit="% of datagrams", show=numbers.figure),
+    _datagrams("udpDropped", lambda d: d.dropped),
+    _datagrams("udpReordered", lambda d: d.reordered),
+    _datagrams("udpDuplicates", lambda d: d.duplicates),
+    _latency_of("udpJitter", lambda d: d.jitter_ms, better="less"),
+    _latency_of("oneWayMin", lambda d: d.delays_ms and d.delays_ms[0], numbers.least),
+    _latency_of("oneWayMean", lambda d: d.delays_ms and d.delays_ms[1], better="less"),
+    _latency_of("oneWayMax", lambda d: d.delays_ms and d.delays_ms[2], numbers.greatest),
+    _latency_of("oneWayBound", lambda d: d.delay_bound_ms, numbers.greatest),
     # ---- other sources
     _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),
@@ -202,8 +249,17 @@ _TABLE: tuple[Column, ...] = (
               show=numbers.hundredths),
     _measured("remoteCores", "%", lambda g: g.cores[1], 3, ("server cpu",), better="less",
               show=numbers.hundredths),
-    _measured("pingRtt", "µs", lambda g: g.ping_rtt_us, 3, ("ping",), better="less",
+    _measured("pingRtt", "µs", lambda g: g.pings.mean_us, 3, ("ping",), better="less",
               show=numbers.milliseconds),
+    _ping("pingIdle", lambda g: g.pings.idle_us),
+    _ping("pingP50", lambda g: g.pings.quantile_us(0.5)),
+    _ping("pingP95", lambda g: g.pings.quantile_us(0.95)),
+    _ping("pingMax", lambda g: g.pings.quantile_us(1)),
+    _ping("pingAfter", lambda g: g.pings.after_us),
+    _measured("pingLost", "", lambda g: g.pings.lost, sources=("ping",), better="less",
+              page_unit="echo requests", show=numbers.count),
+    _measured("rpm", "", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
+              page_unit="round trips/min", show=numbers.figure),
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
     _measured("tcpRmem", "bytes", _feature("tcpRmem"), sources=("sysctl",)),
     _measured("tcpWmem", "bytes", _feature("tcpWmem"), sources=("sysctl",)),

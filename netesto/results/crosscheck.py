@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from netesto.model import REQUEST_TESTS, GroupRequest, SocketSample, TransferResult
+from netesto.model import REQUEST_TESTS, Datagrams, GroupRequest, SocketSample, TransferResult
 from netesto.results import flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
@@ -108,9 +108,26 @@ class _Flow:
                     f"it took {elapsed_s:.3g} s as {self.request.tool} reports, "
                     f"but its process lived {lived_s:.3g} s"
                 )
+        if self.result.datagrams is not None:
+            yield from self._datagrams(self.result.datagrams)
         if flows.is_seen_whole(self.request.test):
             yield from self._rate()
             yield from self._retransmissions()
+
+    def _datagrams(self, found: Datagrams) -> Iterator[str]:
+        """What is not the path's doing: datagrams that were not sent, or not taken in."""
+        requested_bps = self.request.bitrate_bps
+        if requested_bps and found.sent_bps < requested_bps * (1 - TOLERANCE):
+            late = f": it was too late for {found.skipped} datagrams" if found.skipped else ""
+            yield (
+                f"it sent {found.sent_bps / 1e6:.4g} Mbit/s, requested were "
+                f"{requested_bps / 1e6:.4g} Mbit/s{late}"
+            )
+        if found.dropped:
+            yield (
+                f"{found.dropped} of the {found.lost} lost datagrams reached the server, whose "
+                "socket had no room for them: remoteBuffer= makes it larger"
+            )
 
     def _rate(self) -> Iterator[str]:
         """Bytes that the tool counted, compared with those that arrived in order at the receiver's

@@ -48,7 +48,8 @@ class GroupEvidence:
     tx_packets, rx_bytes, tx_bytes; `mtu_bytes` of it when the group began. `features`: tso gso
     lro gro (on/off), rx-frames, tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of
     the client report them. `damaged`: the sources whose files have changed since they were
-    measured; nothing is read from them.
+    measured; nothing is read from them. `busy` is from the first start to the
+    last end of any flow of the experiment, None if none started.
     """
 
     request: GroupRequest
@@ -58,6 +59,7 @@ class GroupEvidence:
     tool_version: str
     instances: tuple[InstanceEvidence, ...]
     pings: tuple[PingSample, ...] = ()
+    busy: tuple[float, float] | None = None
     client_cpu: tuple[CpuSample, ...] = ()
     server_cpu: tuple[CpuSample, ...] = ()
     counters: Mapping[str, int] | None = None

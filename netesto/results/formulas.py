@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from netesto.model import CpuSample, GroupRequest, SocketSample, TransferResult
-from netesto.results import flows, numbers
+from netesto.model import CpuSample, Datagrams, GroupRequest, SocketSample, TransferResult
+from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
     DAMAGED,
     FAILED,
@@ -50,6 +50,11 @@ class Group:
     def results(self) -> list[TransferResult]:
         """What the traffic tool reports of each flow."""
         return [flow.result for flow in self.good if flow.result is not None]
+
+    @cached_property
+    def datagrams(self) -> list[Datagrams]:
+        """What became of the datagrams of each flow of UDP_STREAM."""
+        return [result.datagrams for result in self.results if result.datagrams is not None]
 
     @property
     def rates(self) -> list[float]:
@@ -168,18 +173,14 @@ class Group:
             _cores_percent(known.server_cpu, asked.server_cores),
         )
 
-    @property
-    def ping_rtt_us(self) -> float | None:
-        """The mean of the pings sent while flows were to run: not before the first, nor while a
-        tool only waits (4 s at the end of a TCP_CRR)."""
+    @cached_property
+    def pings(self) -> latency.Latency:
+        """The pings of the group, before, under and after load. Under load: sent while flows were
+        to run, not while a tool only waits (4 s at the end of a TCP_CRR)."""
         starts = [flow.started_s for flow in self.good if flow.started_s is not None]
         first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
         last_s += self.request.omit_s + self.request.duration_s
-        return numbers.mean(
-            ping.rtt_ms * 1000
-            for ping in self.evidence.pings
-            if first_s <= ping.time_s - ping.rtt_ms / 1000 <= last_s
-        )
+        return latency.split(self.evidence.pings, load=(first_s, last_s), busy=self.evidence.busy)
 
     @property
     def start_skew_ms(self) -> float | None:
@@ -284,6 +285,16 @@ def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
             return ""
         pairs.append((again, sent))
     return percent(pairs, decimals=2)
+
+
+def lost_percent(each: Sequence[Datagrams]) -> str:
+    """100·Σlost / Σsent."""
+    return percent([(one.lost, one.sent) for one in each], decimals=4)
+
+
+def lost_percent_of_all(groups: Sequence[Values]) -> str:
+    pairs = ((_number(each, "udpLost"), _number(each, "udpSent")) for each in groups)
+    return percent(pairs, decimals=4)
 
 
 def fairness(groups: Sequence[Values]) -> str:

@@ -55,6 +55,18 @@ class SocketSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatagramSeries:
+    """The datagrams of a UDP_STREAM: each interval of sending, at its middle. `delay_ms` is the
+    mean one-way delay."""
+
+    time_s: tuple[float, ...]
+    lost_percent: Column
+    jitter_ms: Column
+    delay_ms: Column
+    reordered: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeries:
     """One flow. `ca` is what its sender really used, if that is known.
 
@@ -73,6 +85,7 @@ class FlowSeries:
     end_s: float | None
     goodput: RateSeries
     sockets: tuple[SocketSeries, ...]
+    datagrams: DatagramSeries | None = None
 
     @property
     def label(self) -> str:
@@ -173,6 +186,23 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         end_s=_since(flow.ended_s, zero_s),
         goodput=_goodput(request.test, flow, sockets, zero_s),
         sockets=sockets,
+        datagrams=_datagrams(flow, zero_s),
+    )
+
+
+def _datagrams(flow: InstanceEvidence, zero_s: float) -> DatagramSeries | None:
+    found = flow.result.datagrams if flow.result is not None else None
+    if found is None or not found.intervals:
+        return None
+    each = found.intervals
+    return DatagramSeries(
+        time_s=tuple(round((one.start_s + one.end_s) / 2 - zero_s, 3) for one in each),
+        lost_percent=tuple(
+            _figures(100 * one.lost / one.sent) if one.sent else None for one in each
+        ),
+        jitter_ms=tuple(_known(one.jitter_ms) for one in each),
+        delay_ms=tuple(_known(one.delays_ms and one.delays_ms[1]) for one in each),
+        reordered=tuple(one.reordered for one in each),
     )
 
 

@@ -121,12 +121,13 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "fairness": ("Jain's index", _fairness),
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
     "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),
+    "oneWayMin/Mean/Max": ("µs", _several("oneWayMin", "oneWayMean", "oneWayMax")),
+    "ping p50/p95/max": ("µs", _several("pingP50", "pingP95", "pingMax")),
 }
 _MARKED: Mapping[str, Callable[[Values], bool]] = {
     "status": lambda values: values.get("status", OK) != OK,
     "ca": _has_other_control,
 }
-_ONLY_IF_KNOWN = frozenset({"effMss", "fairness", "startSkew", "sampleInterval"})
 
 _BLOCKS: Mapping[str, tuple[str, ...]] = {
     "Flows": (
@@ -136,9 +137,16 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
     "Rates and latencies": (
         "min/avg/max Rates", "fairness", "min/mean/max Latencies", "p50/p90/p99 Latencies",
     ),
+    "UDP": (
+        "sentRate", "udpSent", "udpSkipped", "udpLost", "udpLost%", "udpDropped",
+        "udpReordered", "udpDuplicates", "udpJitter", "oneWayMin/Mean/Max", "oneWayBound",
+    ),
     "TCP": (
         "rtt", "pingRtt", "cwnd", "localRetrans", "remoteRetrans", "lost", "retrans",
         "retrans_total", "retransSegs%", "retransPkts%",
+    ),
+    "Latency under load": (
+        "pingIdle", "ping p50/p95/max", "pingAfter", "pingLost", "rpm",
     ),
     "CPU and interface of the client": (
         "localCpu", "remoteCpu", "client-tx-packets", "client-tx-bytes", "client-tx-packet-len",
@@ -149,3 +157,8 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
     ),
     "Start and sampling": ("startSkew", "sampleInterval"),
 }  # fmt: skip
+
+_ONLY_IF_KNOWN = frozenset(
+    {"effMss", "fairness", "startSkew", "sampleInterval", *_BLOCKS["UDP"]}
+    | {*_BLOCKS["Latency under load"]}
+)

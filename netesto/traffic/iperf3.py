@@ -27,7 +27,14 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
-from netesto.model import GroupRequest, Interval, Ports, TransferResult
+from netesto.model import (
+    DatagramInterval,
+    Datagrams,
+    GroupRequest,
+    Interval,
+    Ports,
+    TransferResult,
+)
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST, pinned
 
@@ -150,6 +157,11 @@ class Iperf3:
             remote_congestion_control=sender_control if is_reverse else receiver_control,
             mss_bytes=_mss_bytes(document),
             client_ports=_client_ports(document),
+            datagrams=(
+                _datagrams(document, request, started_s=started_s)
+                if request.test == "UDP_STREAM"
+                else None
+            ),
         )
 
 
@@ -295,20 +307,55 @@ def _client_ports(document: _Node) -> tuple[int, ...]:
 
 def _intervals(document: _Node, request: GroupRequest, *, started_s: float) -> tuple[Interval, ...]:
     """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
-    has_server = isinstance(document.find("server_output_json.intervals"), list)
-    if request.test == "UDP_STREAM" and not has_server:
-        return ()
-    nodes = document.nodes("server_output_json.intervals" if has_server else "intervals")
-    # It started after its process did, and in the second that it reports.
-    start_s = max(started_s, document.number("start.timestamp.timesecs"))
-    # The times of intervals count from the end of the omitted part.
-    start_s += document.number("start.test_start.omit")
+    start_s = _zero_s(document, started_s)
     return tuple(
         Interval(
             start_s=start_s + node.number("sum.start"),
             end_s=start_s + node.number("sum.end"),
             rate_bps=node.number("sum.bits_per_second"),
         )
-        for node in nodes
-        if node.find("sum.omitted") is False
+        for node in _measured(document, request)
+    )
+
+
+def _measured(document: _Node, request: GroupRequest) -> list[_Node]:
+    has_server = isinstance(document.find("server_output_json.intervals"), list)
+    if request.test == "UDP_STREAM" and not has_server:
+        return []
+    nodes = document.nodes("server_output_json.intervals" if has_server else "intervals")
+    return [node for node in nodes if node.find("sum.omitted") is False]
+
+
+def _zero_s(document: _Node, started_s: float) -> float:
+    """The instant from which the times of intervals count: the end of the omitted part."""
+    # It started after its process did, and in the second that it reports.
+    start_s = max(started_s, document.number("start.timestamp.timesecs"))
+    return start_s + document.number("start.test_start.omit")
+
+
+def _datagrams(document: _Node, request: GroupRequest, *, started_s: float) -> Datagrams | None:
+    """Its own numbers, which count a copy of a datagram as one out of order. Those of an interval
+    are by arrival: a number that comes late makes one lost in an earlier interval fewer lost. None
+    if its version does not report both ends."""
+    if not isinstance(document.find("end.sum_received.lost_packets"), int):
+        return None
+    sent, received = document.node("end.sum_sent"), document.node("end.sum_received")
+    streams = document.nodes("end.streams")
+    start_s = _zero_s(document, started_s)
+    return Datagrams(
+        sent=round(sent.number("packets")),
+        lost=round(received.number("lost_packets")),
+        sent_bps=sent.number("bits_per_second"),
+        jitter_ms=received.number("jitter_ms"),
+        reordered=round(math.fsum(stream.number("udp.out_of_order") for stream in streams)),
+        intervals=tuple(
+            DatagramInterval(
+                start_s=start_s + node.number("sum.start"),
+                end_s=start_s + node.number("sum.end"),
+                sent=round(node.number("sum.packets")),
+                lost=round(node.number("sum.lost_packets")),
+                jitter_ms=node.number("sum.jitter_ms"),
+            )
+            for node in _measured(document, request)
+        ),
     )

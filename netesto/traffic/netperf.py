@@ -27,6 +27,7 @@ from netesto.errors import OutputError
 from netesto.model import (
     REQUEST_TESTS,
     STREAM_TESTS,
+    Datagrams,
     GroupRequest,
     Interval,
     Ports,
@@ -202,6 +203,8 @@ class Netperf:
         )
         if request.test in REQUEST_TESTS:
             return _with_transactions(common, values)
+        if request.test == "UDP_STREAM":
+            common = replace(common, datagrams=_datagrams(values, request))
         return _with_latencies(common, values) if values.has("MIN_LATENCY") else common
 
 
@@ -263,6 +266,17 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
     # What the receiver got, divided by the time that took.
     is_reverse = request.test == "TCP_MAERTS"
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
+
+
+def _datagrams(values: _Values, request: GroupRequest) -> Datagrams:
+    """It counts bytes, of datagrams of one size."""
+    size = request.length_bytes or DATAGRAM_BYTES
+    sent_bytes = values.number("LOCAL_BYTES_SENT")
+    return Datagrams(
+        sent=round(sent_bytes / size),
+        lost=round((sent_bytes - values.number("REMOTE_BYTES_RECVD")) / size),
+        sent_bps=values.number("LOCAL_SEND_THROUGHPUT") * UNIT_BPS,
+    )
 
 
 def _with_transactions(result: TransferResult, values: _Values) -> TransferResult:

@@ -194,7 +194,10 @@ def test_a_damaged_output_takes_the_tools_columns_of_its_group_and_of_the_whole(
 @pytest.mark.parametrize(
     ("path", "columns"),
     [
-        ("raw/client1/ping.1.out", {"pingRtt"}),
+        (
+            "raw/client1/ping.1.out",
+            {"pingRtt", "pingP50", "pingP95", "pingMax", "pingLost", "rpm"},
+        ),
         ("raw/client1/cpu.jsonl", set()),
         ("raw/server1/sockets.ss", set()),
         ("raw/client1/flow.1.1.json", set()),

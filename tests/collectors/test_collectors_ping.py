@@ -11,9 +11,9 @@ from netesto.model import PingSample
 
 def test_every_echo_that_came_back_is_a_sample(fixtures):
     assert ping.read(fixtures / "ping-20221126-ipv6.txt") == [
-        PingSample(1795183379.196773, 0.052),
-        PingSample(1795183379.400363, 0.069),
-        PingSample(1795183379.604380, 0.047),
+        PingSample(1795183379.196773, 0.052, 1),
+        PingSample(1795183379.400363, 0.069, 2),
+        PingSample(1795183379.604380, 0.047, 3),
     ]
 
 
@@ -23,7 +23,7 @@ def test_lost_echoes_are_no_samples(fixtures):
 
 def test_echoes_that_came_late_are_samples(fixtures):
     samples = ping.read(fixtures / "ping-20221126-late.txt")
-    assert (len(samples), samples[5]) == (12, PingSample(1795183220.336435, 1004.0))
+    assert (len(samples), samples[5]) == (12, PingSample(1795183220.336435, 1004.0, 6))
 
 
 def test_a_host_that_cannot_be_reached_gives_no_samples(fixtures):
@@ -42,19 +42,25 @@ def test_of_an_echo_that_came_twice_the_first_counts(tmp_path):
     path = tmp_path / "ping"
     again = "[101.000000] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=9.0 ms (DUP!)\n"
     path.write_text(train(1) + again)
-    assert ping.read(path) == [PingSample(100.0, 1.0)]
+    assert ping.read(path) == [PingSample(100.0, 1.0, 1)]
+
+
+def test_numbers_go_on_where_those_of_packets_begin_again(tmp_path):
+    path = tmp_path / "ping"
+    path.write_text(train(65534, 65535, 0, 2, 1))
+    assert [each.number for each in ping.read(path)] == [65534, 65535, 65536, 65538, 65537]
 
 
 def test_a_last_line_cut_short_is_left_out(tmp_path):
     path = tmp_path / "ping"
     path.write_text(train(1, 2)[:-4])
-    assert ping.read(path) == [PingSample(100.0, 1.0)]
+    assert ping.read(path) == [PingSample(100.0, 1.0, 1)]
 
 
 def test_times_are_brought_to_the_clock_of_the_agent(tmp_path):
     path = tmp_path / "ping"
     path.write_text(train(1) + "@system-ahead 60.250000\n")
-    assert ping.read(path) == [PingSample(39.75, 1.0)]
+    assert ping.read(path) == [PingSample(39.75, 1.0, 1)]
 
 
 def test_ping_is_asked_for_times_and_no_names():

@@ -43,6 +43,9 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "maxLatency": "less", "retransSegs%": "less", "retransPkts%": "less",
         "retrans_total": "less", "localCpu": "less", "remoteCpu": "less",
         "localCores": "less", "remoteCores": "less",
+        "udpLost": "less", "udpLost%": "less", "udpJitter": "less", "oneWayMean": "less",
+        "pingIdle": "less", "pingP50": "less", "pingP95": "less", "pingMax": "less",
+        "pingAfter": "less", "pingLost": "less", "rpm": "more",
     }  # fmt: skip
 
 

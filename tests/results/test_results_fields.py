@@ -24,7 +24,11 @@ OURS = (
     "expNumber:one tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max "
     "sampleInterval:avg fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum "
     "parallel:all bitrate:all pacing:all zerocopy:all omit:all mtu:all localCores:avg "
-    "remoteCores:avg rep:one"
+    "remoteCores:avg rep:one "
+    "sentRate udpSent udpSkipped udpLost:sum udpLost%:avg "
+    "udpDropped udpReordered udpDuplicates:sum udpJitter:avg oneWayMin:min oneWayMean:avg "
+    "oneWayMax oneWayBound:max pingIdle pingP50 pingP95:avg pingMax:max pingAfter:avg "
+    "pingLost:sum rpm:min"
 )
 
 

@@ -1,6 +1,7 @@
 """Datagrams in simulated time, where what is right is known exactly."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,29 @@ FOR rate IN _,500kbit DO
 DONE
 """
 
+# netem at the sender, so that its own counters say what it did.
+TROUBLE = """\
+LAB pair rate=1mbit delay=5
+FOR netem IN loss,duplicate,reorder DO
+    DO_SERVER exp=COUNTER host=b expName=Trouble start=1
+    IF $netem != reorder: SET_QDISC host=a qdisc=netem other="$netem 5%"
+    IF $netem == reorder: SET_QDISC host=a qdisc=netem other="delay 10ms reorder 25%"
+    DO_CLIENT host=a server=b test=UDP_STREAM len=100 dur=5 bitrate=400kbit stats=1
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+"""
+
 # Ethernet, IPv4 and UDP add 42 bytes to a payload of 1400.
 SHARE = 1400 / 1442
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Experiments 1 and 2 of SCRIPT, 3 to 5 of TROUBLE."""
     kernel_or_reason("sim")
     folder = tmp_path_factory.mktemp("datagrams")
-    (folder / "script.nts").write_text(SCRIPT)
+    (folder / "script.nts").write_text(SCRIPT + TROUBLE.partition("\n")[2])
     words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
     done = netesto(folder, *words, timeout=400)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
@@ -55,9 +70,53 @@ def test_what_is_offered_without_a_rate_is_said(run: Outcome):
 
 def test_less_than_the_link_carries_arrives_whole(run: Outcome):
     result = told(run, 2)
-    assert (result["lost"], result["skipped"], result["arrived"]) == (0, 0, result["sent"])
+    assert (sum(result["server_lost"]), result["skipped"], result["arrived"]) == (
+        0, 0, result["sent"],
+    )  # fmt: skip
 
 
 def test_every_datagram_is_sent_at_its_instant(run: Outcome):
     # Nanoseconds: what sleeping rounds.
     assert max(told(run, exp)["max_ns"] for exp in (1, 2)) <= 2
+
+
+def row(run: Outcome, exp: int) -> dict[str, float]:
+    """The measurements of an experiment's datagrams."""
+    (found,) = (row for row in run.rows if row["exp"] == f"{exp}.1")
+    return {key: float(text) for key, text in found.items() if key.startswith(("udp", "oneWay"))}
+
+
+def test_delays_of_one_way_are_those_of_the_link(run: Outcome):
+    delays = [row(run, 2)[f"oneWay{which}"] for which in ("Min", "Mean", "Max", "Bound")]
+    assert delays == [pytest.approx(5000, abs=1)] * 3 + [0]
+
+
+def test_datagrams_of_one_gap_have_no_jitter(run: Outcome):
+    assert row(run, 2)["udpJitter"] == pytest.approx(0, abs=0.1)
+
+
+def test_datagrams_that_are_lost_are_those_that_netem_dropped(run: Outcome):
+    text = Path(run.out, "3", "1", "a.tc").read_text()
+    (dropped,) = re.findall(r"qdisc netem .*\n.*\(dropped (\d+),", text)
+    # It drops pings, and segments of the control connection, too.
+    others = int(dropped) - row(run, 3)["udpLost"]
+    assert (row(run, 3)["udpLost"] > 50, 0 <= others <= 4) == (True, True)
+
+
+def test_only_lost_datagrams_are_lost(run: Outcome):
+    lost = [row(run, exp)["udpLost"] for exp in (2, 4, 5)]
+    assert lost == [0, 0, 0]
+
+
+def test_copies_are_duplicates_and_nothing_else(run: Outcome):
+    found = row(run, 4)
+    # 5 % of 2,500, within three standard deviations.
+    assert found["udpDuplicates"] == pytest.approx(125, abs=33)
+    assert found["udpReordered"] == 0
+
+
+def test_datagrams_that_were_overtaken_are_reordered(run: Outcome):
+    found = row(run, 5)
+    # A delayed one is overtaken if one of the next five, sent within 10 ms, is not delayed.
+    assert found["udpReordered"] == pytest.approx(2500 * 0.75 * (1 - 0.75**5), rel=0.1)
+    assert found["udpDuplicates"] == 0

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import socket
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -105,7 +107,45 @@ def test_datagrams_of_a_rate_are_sent_or_counted_as_skipped(server):
 
 def test_datagrams_that_arrive_are_those_that_were_sent(server):
     told = result(server, "test=UDP_STREAM", "duration=0.3", "bitrate=800000", "length=1000")
-    assert (told["arrived"], told["lost"], told["duplicates"]) == (told["sent"], 0, 0)
+    assert (told["arrived"], sum(told["server_lost"]), sum(told["server_duplicates"])) == (
+        told["sent"], 0, 0,
+    )  # fmt: skip
+
+
+def datagrams(server, *each, count, port=12_878):
+    """What a server tells of these datagrams, `(number, sent in ms)`, of `count` sent in 300 ms."""
+    with (
+        socket.create_connection(("127.0.0.1", server)) as control,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+        control.makefile("rw") as lines,
+    ):
+        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        lines.write(f"{hello} test=UDP_STREAM port={port} duration=0.3 interval=0.1\n")
+        lines.flush()
+        assert lines.readline() == "ready\n"
+        for number, sent_ms in each:
+            content = struct.pack("!QQ", number, sent_ms * 1_000_000) + bytes(84)
+            data.sendto(content, ("127.0.0.1", port))
+        lines.write(f"end {count} 300000000\n")
+        lines.flush()
+        found: dict[str, Any] = json.loads(lines.read())
+        return found
+
+
+def test_of_known_datagrams_the_server_counts_what_became_of_them(server):
+    told = datagrams(server, (0, 10), (2, 110), (1, 60), (2, 110), (5, 180), count=8)
+    counted = {key: told[f"server_{key}"] for key in ("arrived", "lost", "duplicates", "reordered")}
+    # 3 and 4 were sent between 110 and 180 ms, 6 and 7 between 180 and 300 ms.
+    assert counted == {
+        "arrived": [2, 2, 0],
+        "lost": [0, 2, 2],
+        "duplicates": [0, 1, 0],
+        "reordered": [1, 0, 0],
+    }
+
+
+def test_without_an_arrival_all_are_lost_when_they_were_sent(server):
+    assert datagrams(server, count=3)["server_lost"] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])

@@ -6,7 +6,7 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import Interval, Ports, TransferResult
+from netesto.model import DatagramInterval, Datagrams, Interval, Ports, TransferResult
 from netesto.traffic.iperf3 import Iperf3
 
 IPERF3 = Iperf3()
@@ -210,10 +210,31 @@ def test_parallel_streams_tell_their_ports_and_not_that_of_the_control_connectio
 
 def test_datagrams_count_where_they_arrive(output, ask):
     result = parse(output("iperf3-3.12-udp-stream-lossy.json"), ask(test="UDP_STREAM"))
-    assert replace(result, intervals=()) == TransferResult(
+    assert replace(result, intervals=(), datagrams=None) == TransferResult(
         rate_bps=nearly(5594548613.666544),
         elapsed_s=1.000048,
         client_ports=(15021,),
+    )
+
+
+def test_what_became_of_datagrams_is_what_iperf3_says(output, ask):
+    result = parse(output("iperf3-3.12-udp-stream-lossy.json"), ask(test="UDP_STREAM"))
+    assert result.datagrams is not None
+    assert replace(result.datagrams, intervals=result.datagrams.intervals[:1]) == Datagrams(
+        sent=491330,
+        lost=8349,
+        sent_bps=nearly(5691492730.594502),
+        jitter_ms=0.0010933215749803708,
+        reordered=0,
+        intervals=(
+            DatagramInterval(
+                start_s=1795183366,
+                end_s=nearly(1795183366.200003),
+                sent=93688,
+                lost=7408,
+                jitter_ms=0.000548086384982088,
+            ),
+        ),
     )
 
 

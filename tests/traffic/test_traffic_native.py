@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import OutputError
-from netesto.model import Interval, TransferResult
+from netesto.model import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.traffic.native import PROGRAM, Native
 
 NATIVE = Native()
@@ -233,3 +233,40 @@ def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
     assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
         1e9 + 0.03, 1e9 + 1.03, 8e6
     )
+
+
+DATAGRAMS = {
+    "length_bytes": 1000, "skipped": 2, "server_received_bytes": 3000, "server_received": [3000, 0],
+    "server_dropped": 1, "server_time_set_ns": -7,
+    "client_sent": [4, 1], "server_arrived": [3, 0], "server_lost": [1, 1],
+    "server_reordered": [1, 0], "server_duplicates": [2, 0], "server_jitter_ns": [5000, 0],
+    "server_transit_min_ns": [1000, 0], "server_transit_mean_ns": [2000, 0],
+    "server_transit_max_ns": [3000, 0],
+}  # fmt: skip
+
+
+def became(ask, **changed: object) -> Datagrams | None:
+    request = ask(test="UDP_STREAM", duration_s=2.0, interval_s=1.0)
+    return NATIVE.parse(printed(**DATAGRAMS | changed), request, started_s=1e9).datagrams
+
+
+def test_what_became_of_datagrams(ask):
+    assert became(ask) == Datagrams(
+        sent=5, lost=2, sent_bps=20_000, jitter_ms=0.005, reordered=1, duplicates=2, skipped=2,
+        dropped=1,
+        intervals=(
+            DatagramInterval(
+                start_s=1e9, end_s=1e9 + 1, sent=4, lost=1, jitter_ms=0.005, reordered=1,
+                duplicates=2, transits_s=(1e-6, 2e-6, 3e-6),
+            ),
+            DatagramInterval(
+                start_s=1e9 + 1, end_s=1e9 + 2, sent=1, lost=1, reordered=0, duplicates=0,
+            ),
+        ),
+    )  # fmt: skip
+
+
+def test_while_the_time_is_set_nobody_knows_one_way_delays(ask):
+    found = became(ask, server_time_set_ns=3_600_000_000_000)
+    assert found is not None
+    assert [each.transits_s for each in found.intervals] == [None, None]

@@ -6,7 +6,7 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import Interval, TransferResult
+from netesto.model import Datagrams, Interval, TransferResult
 from netesto.traffic.netperf import REQUEST_SELECTORS, SELECTORS, Netperf
 
 NETPERF = Netperf()
@@ -207,6 +207,8 @@ def test_datagrams_count_where_they_arrive_and_have_no_goodput_on_the_way(output
         elapsed_s=1.0,
         local_cpu_percent=87.22,
         remote_cpu_percent=87.22,
+        # Of 1448 bytes each.
+        datagrams=Datagrams(sent=443_008, lost=91_732, sent_bps=nearly(5_131_101_860.0)),
     )
 
 

@@ -13,8 +13,10 @@ where they cannot do what experiments need:
 - All latencies are kept, and quantiles are those of all of them.
 """
 
+import itertools
 import json
 import re
+import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +28,15 @@ from netesto.model import (
     MANY_CONNECTIONS,
     REQUEST_TESTS,
     TESTS,
+    DatagramInterval,
+    Datagrams,
     GroupRequest,
     Interval,
     Ports,
     TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
+from netesto.traffic.base import LARGEST
 from netesto.units import format_processors
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
@@ -193,6 +198,9 @@ class _Result:
         value = self._members.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise OutputError(f"{_NAME} printed no number for {key}")
+        # Also of NaN and Infinity, which Python reads as JSON.
+        if not abs(value) < LARGEST:
+            raise OutputError(f"{_NAME} printed an impossible {key}")
         return float(value)
 
     def known(self, key: str) -> float | None:
@@ -209,6 +217,8 @@ class _Result:
         values = self._members.get(key)
         if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
             raise OutputError(f"{_NAME} printed no numbers for {key}")
+        if not all(abs(value) < LARGEST for value in values):
+            raise OutputError(f"{_NAME} printed impossible numbers for {key}")
         return [float(value) for value in values]
 
 
@@ -247,13 +257,21 @@ def _intervals(
 ) -> tuple[Interval, ...]:
     """Goodput of each interval in which there was some time to measure: the last one may be short.
     Those that begin before `omit` has passed are left out."""
-    end_s = request.omit_s + request.duration_s
-    edges = [min(number * request.interval_s, end_s) for number in range(len(amounts) + 1)]
     return tuple(
-        Interval(start_s + low, start_s + high, amount * bits / (high - low))
-        for amount, low, high in zip(amounts, edges, edges[1:], strict=False)
-        if high > low >= request.omit_s
+        Interval(start_s + low, start_s + high, amounts[place] * bits / (high - low))
+        for place, low, high in _measured(len(amounts), request)
     )
+
+
+def _measured(count: int, request: GroupRequest) -> list[tuple[int, float, float]]:
+    """The intervals that count: place, begin and end of each in the flow."""
+    end_s = request.omit_s + request.duration_s
+    edges = [min(number * request.interval_s, end_s) for number in range(count + 1)]
+    return [
+        (place, low, high)
+        for place, (low, high) in enumerate(itertools.pairwise(edges))
+        if high > low >= request.omit_s
+    ]
 
 
 def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
@@ -285,6 +303,58 @@ def _datagrams(result: _Result, request: GroupRequest, *, started_s: float) -> T
             bits=8.0,
             start_s=started_s,
         ),
+        datagrams=_arrivals(result, request, started_s=started_s),
+    )
+
+
+# Somebody set the server's time meanwhile: the two clocks never differ by more in two looks.
+_TIME_SET_NS = 100_000
+
+
+def _arrivals(result: _Result, request: GroupRequest, *, started_s: float) -> Datagrams:
+    rows = {
+        key: result.numbers(key)
+        for key in (
+            "client_sent", "server_arrived", "server_lost", "server_reordered", "server_duplicates",
+            "server_jitter_ns", "server_transit_min_ns", "server_transit_mean_ns",
+            "server_transit_max_ns",
+        )
+    }  # fmt: skip
+    are_comparable = abs(result.number("server_time_set_ns")) < _TIME_SET_NS
+    each = []
+    for place, low, high in _measured(min(map(len, rows.values())), request):
+        found = {key: row[place] for key, row in rows.items()}
+        any_arrived = found["server_arrived"] > 0
+        transits = [found[f"server_transit_{which}_ns"] / 1e9 for which in ("min", "mean", "max")]
+        each.append(
+            DatagramInterval(
+                start_s=started_s + low,
+                end_s=started_s + high,
+                sent=int(found["client_sent"]),
+                lost=int(found["server_lost"]),
+                jitter_ms=found["server_jitter_ns"] / 1e6 if any_arrived else None,
+                reordered=int(found["server_reordered"]),
+                duplicates=int(found["server_duplicates"]),
+                transits_s=(
+                    (transits[0], transits[1], transits[2])
+                    if any_arrived and are_comparable
+                    else None
+                ),
+            )
+        )
+    sent = sum(one.sent for one in each)
+    covered_s = sum(one.end_s - one.start_s for one in each)
+    jitters = [one.jitter_ms for one in each if one.jitter_ms is not None]
+    return Datagrams(
+        sent=sent,
+        lost=sum(one.lost for one in each),
+        sent_bps=sent * result.number("length_bytes") * 8 / covered_s if covered_s else 0.0,
+        jitter_ms=statistics.fmean(jitters) if jitters else None,
+        reordered=sum(one.reordered or 0 for one in each),
+        duplicates=sum(one.duplicates or 0 for one in each),
+        skipped=result.whole("skipped"),
+        dropped=result.whole("server_dropped"),
+        intervals=tuple(each),
     )
 
 

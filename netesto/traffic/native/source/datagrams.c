@@ -19,6 +19,10 @@
 #define LARGEST 65507
 /* What is still under way when the sender has told its number: that long after the last arrival. */
 #define DRAIN NS_PER_S
+/* A copy comes right behind its original: that long after all have arrived. */
+#define DRAIN_COPIES (NS_PER_S / 20)
+/* More than any flow sends: a number in a datagram may be anything. */
+#define NUMBER_MAX (1LL << 36)
 #define BATCH 64
 /* Room for what arrives while the receiver does not run. */
 #define RECEIVE_BUFFER (8 * 1024 * 1024)
@@ -28,6 +32,27 @@ struct header {
     uint64_t number, sent; /* `sent`: nanoseconds behind the first */
 };
 #define HEADER_BYTES sizeof(struct header)
+
+static size_t count_intervals(const struct options *options)
+{
+    return (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
+}
+
+static size_t interval_of(const struct options *options, int64_t passed, size_t count)
+{
+    size_t place = passed > 0 ? (size_t)(passed / options->interval) : 0;
+    return place < count ? place : count - 1;
+}
+
+/* Numbers are those of datagrams that were sent: what was skipped was not lost. */
+static ssize_t put_datagram(int fd, char *data, int64_t length, int64_t number, int64_t zero,
+                            int64_t *stamp)
+{
+    *stamp = now() - zero;
+    struct header header = {htobe64((uint64_t)number), htobe64((uint64_t)*stamp)};
+    memcpy(data, &header, sizeof header);
+    return send(fd, data, (size_t)length, MSG_DONTWAIT);
+}
 
 int datagrams_client(struct flow *flow, struct json *result)
 {
@@ -45,7 +70,9 @@ int datagrams_client(struct flow *flow, struct json *result)
     struct times errors = {0};
     struct pacer pacer = {0};
     int64_t sent = 0, skipped = 0, refused = 0;
-    int status = data ? 0 : fail(flow->why, "no memory");
+    size_t interval_count = count_intervals(options);
+    int64_t *in_interval = calloc(interval_count, sizeof *in_interval);
+    int status = data && in_interval ? 0 : fail(flow->why, "no memory");
     if (options->start)
         sleep_until(options->start);
     struct processor_use before = processor_use();
@@ -70,17 +97,16 @@ int datagrams_client(struct flow *flow, struct json *result)
         } else if (time >= end) {
             break;
         }
-        /* Numbers are those of datagrams that were sent: what was skipped was not lost. */
-        struct header header = {htobe64((uint64_t)sent), htobe64((uint64_t)(now() - zero))};
-        memcpy(data, &header, sizeof header);
-        ssize_t put = send(fd, data, (size_t)length, MSG_DONTWAIT);
+        int64_t stamp;
+        ssize_t put = put_datagram(fd, data, length, sent, zero, &stamp);
         if (put < 0 && errno == EAGAIN) {
             /* The socket is full: wait for room, and for what follows see above. */
             wait_for(fd, POLLOUT, end);
-            put = send(fd, data, (size_t)length, MSG_DONTWAIT);
+            put = put_datagram(fd, data, length, sent, zero, &stamp);
         }
         if (put >= 0) {
             sent++;
+            in_interval[interval_of(options, stamp, interval_count)]++;
         } else if (errno == ENOBUFS || errno == EAGAIN) {
             refused++;
         } else if (errno != EINTR && errno != ECONNREFUSED) {
@@ -97,36 +123,57 @@ int datagrams_client(struct flow *flow, struct json *result)
     json_integer(result, "refused", refused);
     json_integer(result, "length_bytes", length);
     json_integer(result, "sending_ns", last - zero);
+    if (in_interval)
+        json_intervals(result, "client_sent", in_interval, interval_count);
     if (options->bitrate)
         json_latencies(result, &errors);
-    say(flow->control, "end %lld\n", (long long)sent);
+    say(flow->control, "end %lld %lld\n", (long long)sent, (long long)(last - zero));
     if (!status)
         status = times_write(&errors, options->times, flow->why);
     close(fd);
     free(errors.items);
+    free(in_interval);
     free(data);
     return status;
 }
 
-/* What arrived. Jitter is that of RFC 3550, section 6.4.1. Reordered, as in RFC 4737, is what has a
- * smaller number than one that came before it. */
+/* The datagrams that were sent in one interval, as far as they arrived. Numbers rise with the time of
+ * sending: all from `low` to `high` were sent in it, also those that were lost. */
+struct span {
+    int64_t low, high, low_sent, high_sent; /* number, and when it was sent, of the outermost */
+    int64_t arrived, duplicates, reordered, lost;
+    int64_t least, most; /* transit */
+    double transits, jitter; /* their sum, behind `least` of the flow; as it is after the last */
+};
+
+/* What arrived. Jitter is that of RFC 3550, section 6.4.1. Reordered is the singleton of RFC 4737,
+ * section 3.3: a number smaller than one that came before it. A copy is a duplicate, and nothing
+ * else. A transit counts from the begin of the sender's flow: it is that instant on this clock, and
+ * the one-way delay. */
 struct arrivals_seen {
     uint8_t *seen; /* a bit for each number */
     size_t seen_bytes;
-    int64_t count, duplicates, reordered, greatest, bytes, first, last;
+    int64_t count, greatest, bytes, first, last, transit, base;
     double jitter;
-    int64_t transit;
     int64_t *intervals;
+    struct span *spans;
     size_t interval_count;
+    int64_t ahead; /* system time, of which arrivals are, minus the monotonic clock */
+    uint32_t dropped; /* by the kernel, for want of room in the socket */
 };
+
+static bool has_arrived(const struct arrivals_seen *seen, int64_t number)
+{
+    size_t byte = (size_t)number / 8;
+    return byte < seen->seen_bytes && seen->seen[byte] & (1u << (number % 8));
+}
 
 static int note_arrival(struct arrivals_seen *seen, const struct options *options,
                         const struct header *header, int64_t time, int64_t size)
 {
-    int64_t number = (int64_t)be64toh(header->number);
+    int64_t number = (int64_t)be64toh(header->number), sent = (int64_t)be64toh(header->sent);
     size_t byte = (size_t)number / 8;
-    uint8_t bit = (uint8_t)(1u << (number % 8));
-    if (number < 0 || number > 1LL << 36)
+    if (number < 0 || number > NUMBER_MAX)
         return 0;
     if (byte >= seen->seen_bytes) {
         size_t bytes = seen->seen_bytes ? seen->seen_bytes : 4096;
@@ -139,23 +186,40 @@ static int note_arrival(struct arrivals_seen *seen, const struct options *option
         seen->seen = grown;
         seen->seen_bytes = bytes;
     }
-    if (seen->seen[byte] & bit) {
-        seen->duplicates++;
+    struct span *span = &seen->spans[interval_of(options, sent, seen->interval_count)];
+    if (has_arrived(seen, number)) {
+        span->duplicates++;
         return 0;
     }
-    seen->seen[byte] |= bit;
-    if (!seen->count)
+    seen->seen[byte] |= (uint8_t)(1u << (number % 8));
+    int64_t transit = time - seen->ahead - sent;
+    if (!seen->count) {
         seen->first = time;
-    seen->last = time;
-    seen->count++;
-    if (seen->count > 1 && number < seen->greatest)
-        seen->reordered++;
-    if (number > seen->greatest || seen->count == 1)
-        seen->greatest = number;
-    int64_t transit = time - (int64_t)be64toh(header->sent);
-    if (seen->count > 1)
+        seen->base = transit;
+    } else {
         seen->jitter += (fabs((double)(transit - seen->transit)) - seen->jitter) / 16;
+        if (number < seen->greatest)
+            span->reordered++;
+    }
     seen->transit = transit;
+    seen->last = time;
+    if (!seen->count++ || number > seen->greatest)
+        seen->greatest = number;
+    if (!span->arrived || number < span->low) {
+        span->low = number;
+        span->low_sent = sent;
+    }
+    if (!span->arrived || number > span->high) {
+        span->high = number;
+        span->high_sent = sent;
+    }
+    if (!span->arrived || transit < span->least)
+        span->least = transit;
+    if (!span->arrived || transit > span->most)
+        span->most = transit;
+    span->arrived++;
+    span->transits += (double)(transit - seen->base);
+    span->jitter = seen->jitter;
     int64_t passed = time - seen->first;
     if (passed >= options->omit && passed < options->omit + options->duration) {
         seen->bytes += size;
@@ -164,11 +228,70 @@ static int note_arrival(struct arrivals_seen *seen, const struct options *option
     return 0;
 }
 
+/* Count those of `low` to `high` that did not arrive, in the intervals in which they were sent: at
+ * equal distances between the two instants. */
+static void note_losses(struct arrivals_seen *seen, const struct options *options, int64_t low,
+                        int64_t low_sent, int64_t high, int64_t high_sent)
+{
+    for (int64_t number = low; number <= high; number++) {
+        if (has_arrived(seen, number))
+            continue;
+        double share = high > low ? (double)(number - low) / (double)(high - low) : 1;
+        int64_t sent = low_sent + (int64_t)(share * (double)(high_sent - low_sent));
+        seen->spans[interval_of(options, sent, seen->interval_count)].lost++;
+    }
+}
+
+/* All of `sent` datagrams that did not arrive, when the last one was sent at `end`. */
+static void note_all_losses(struct arrivals_seen *seen, const struct options *options, int64_t sent,
+                            int64_t end)
+{
+    int64_t before = 0, before_sent = 0;
+    for (size_t n = 0; n < seen->interval_count; n++) {
+        const struct span span = seen->spans[n];
+        if (!span.arrived)
+            continue;
+        note_losses(seen, options, before, before_sent, span.low, span.low_sent);
+        note_losses(seen, options, span.low, span.low_sent, span.high, span.high_sent);
+        before = span.high;
+        before_sent = span.high_sent;
+    }
+    note_losses(seen, options, before, before_sent, sent - 1, end);
+}
+
+static void tell_spans(struct json *result, const struct arrivals_seen *seen)
+{
+    size_t count = seen->interval_count;
+    int64_t *row = calloc(count, sizeof *row);
+    if (!row)
+        return;
+#define TELL(key, value)                                                                           \
+    do {                                                                                           \
+        for (size_t n = 0; n < count; n++) {                                                       \
+            const struct span *span = &seen->spans[n];                                             \
+            row[n] = (int64_t)(value);                                                             \
+        }                                                                                          \
+        json_intervals(result, key, row, count);                                                   \
+    } while (0)
+    TELL("server_arrived", span->arrived);
+    TELL("server_lost", span->lost);
+    TELL("server_duplicates", span->duplicates);
+    TELL("server_reordered", span->reordered);
+    TELL("server_jitter_ns", llround(span->jitter));
+    TELL("server_transit_min_ns", span->least);
+    TELL("server_transit_mean_ns",
+         span->arrived ? seen->base + llround(span->transits / (double)span->arrived) : 0);
+    TELL("server_transit_max_ns", span->most);
+#undef TELL
+    free(row);
+}
+
 /* Read what has arrived, with the kernel's times. Returns -1 without memory. */
 static int receive_batch(int fd, struct arrivals_seen *seen, const struct options *options)
 {
     static _Thread_local struct header headers[BATCH];
-    static _Thread_local char controls[BATCH][CMSG_SPACE(sizeof(struct timespec))];
+    static _Thread_local char
+        controls[BATCH][CMSG_SPACE(sizeof(struct timespec)) + CMSG_SPACE(sizeof(uint32_t))];
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
     for (int n = 0; n < BATCH; n++) {
@@ -180,12 +303,16 @@ static int receive_batch(int fd, struct arrivals_seen *seen, const struct option
     /* MSG_TRUNC: the length is that of the datagram, of which only the header is read. */
     int count = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
     for (int n = 0; n < count; n++) {
-        const struct cmsghdr *part = CMSG_FIRSTHDR(&messages[n].msg_hdr);
-        struct timespec time;
-        if (messages[n].msg_len < sizeof(struct header) || !part ||
-            part->cmsg_type != SCM_TIMESTAMPNS)
+        struct timespec time = {0};
+        for (struct cmsghdr *part = CMSG_FIRSTHDR(&messages[n].msg_hdr); part;
+             part = CMSG_NXTHDR(&messages[n].msg_hdr, part)) {
+            if (part->cmsg_type == SCM_TIMESTAMPNS)
+                memcpy(&time, CMSG_DATA(part), sizeof time);
+            else if (part->cmsg_type == SO_RXQ_OVFL)
+                memcpy(&seen->dropped, CMSG_DATA(part), sizeof seen->dropped);
+        }
+        if (messages[n].msg_len < sizeof(struct header) || !time.tv_sec)
             continue;
-        memcpy(&time, CMSG_DATA(part), sizeof time);
         if (note_arrival(seen, options, &headers[n], time.tv_sec * NS_PER_S + time.tv_nsec,
                          messages[n].msg_len))
             return -1;
@@ -193,59 +320,76 @@ static int receive_batch(int fd, struct arrivals_seen *seen, const struct option
     return 0;
 }
 
-/* The number that the client says it sent, once it has said so; -1 if it is gone. */
-static int64_t number_sent(const struct flow *flow)
+/* The number that the client says it sent, and how long it took, once it has said so; -1 if it is
+ * gone. */
+static int64_t number_sent(const struct flow *flow, int64_t *sending)
 {
     char line[LINE_MAX_BYTES];
-    long long number;
+    long long number, length;
     if (read_line(flow->control, line, sizeof line, now() + NS_PER_S, flow->why))
         return -1;
-    return sscanf(line, "end %lld", &number) == 1 ? number : fail(flow->why, "%.200s", line);
+    if (sscanf(line, "end %lld %lld", &number, &length) != 2 || number < 0 || number > NUMBER_MAX)
+        return fail(flow->why, "%.200s", line);
+    *sending = length;
+    return number;
+}
+
+/* System time minus the monotonic clock: the same until somebody sets the time. */
+static int64_t system_ahead(void)
+{
+    struct timespec time;
+    int64_t before = now();
+    clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * NS_PER_S + time.tv_nsec - (before + now()) / 2;
 }
 
 int datagrams_server(struct flow *flow, struct json *result)
 {
     const struct options *options = &flow->options;
-    struct arrivals_seen seen = {0};
+    struct arrivals_seen seen = {.interval_count = count_intervals(options),
+                                 .ahead = system_ahead()};
     int yes = 1, buffer = RECEIVE_BUFFER, status = 0;
-    seen.interval_count =
-        (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
     seen.intervals = calloc(seen.interval_count, sizeof *seen.intervals);
-    if (!seen.intervals)
-        return fail(flow->why, "no memory");
-    if (setsockopt(flow->listener, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes))
+    seen.spans = calloc(seen.interval_count, sizeof *seen.spans);
+    if (!seen.intervals || !seen.spans)
+        status = fail(flow->why, "no memory");
+    else if (setsockopt(flow->listener, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes))
         status = fail_errno(flow->why, "SO_TIMESTAMPNS");
+    setsockopt(flow->listener, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof yes);
     /* Beyond the limit of the kernel, if we may. */
     if (!options->remote_buffer &&
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     struct processor_use before = processor_use();
-    int64_t sent = -1, limit = INT64_MAX, seen_before = 0;
-    while (!status && (sent < 0 || seen.count < sent)) {
+    int64_t sent = -1, sending = 0, limit = INT64_MAX, seen_before = 0;
+    while (!status) {
         if (sent < 0 ? !wait_for_either(flow->listener, flow->control, limit)
                      : !wait_for(flow->listener, POLLIN, limit))
             break;
         if (receive_batch(flow->listener, &seen, options))
             status = fail(flow->why, "no memory");
         if (sent < 0 && !status && wait_for(flow->control, POLLIN, 0)) {
-            sent = number_sent(flow);
+            sent = number_sent(flow, &sending);
             status = sent < 0 ? -1 : 0;
-            limit = now() + DRAIN;
-        } else if (sent >= 0 && seen.count > seen_before) {
-            limit = now() + DRAIN;
+            seen_before = -1;
         }
+        if (sent >= 0 && seen.count > seen_before)
+            limit = now() + (seen.count < sent ? DRAIN : DRAIN_COPIES);
         seen_before = seen.count;
     }
     json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
-    json_integer(result, "server_received_bytes", seen.bytes);
-    json_integer(result, "arrived", seen.count);
-    json_integer(result, "lost", sent - seen.count);
-    json_integer(result, "duplicates", seen.duplicates);
-    json_integer(result, "reordered", seen.reordered);
-    json_integer(result, "receiving_ns", seen.last - seen.first);
-    json_number(result, "jitter_ns", seen.jitter);
-    json_intervals(result, "server_received", seen.intervals, seen.interval_count);
+    if (!status) {
+        note_all_losses(&seen, options, sent, sending);
+        json_integer(result, "server_received_bytes", seen.bytes);
+        json_integer(result, "arrived", seen.count);
+        json_integer(result, "receiving_ns", seen.last - seen.first);
+        json_integer(result, "server_dropped", seen.dropped);
+        json_integer(result, "server_time_set_ns", system_ahead() - seen.ahead);
+        json_intervals(result, "server_received", seen.intervals, seen.interval_count);
+        tell_spans(result, &seen);
+    }
     free(seen.seen);
     free(seen.intervals);
+    free(seen.spans);
     return status;
 }

@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define VERSION "1"
+#define VERSION "2"
 #define NS_PER_S 1000000000LL
 #define LINE_MAX_BYTES 8192
 
