@@ -145,6 +145,12 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import folders
 
             return folders.show(chosen)
+        case "import" | "summary":
+            from netesto.cli import imports
+
+            return imports.ACTIONS[chosen.action if chosen.command == "import" else "summary"](
+                chosen
+            )
         case "exp" | "compare":
             from netesto.cli import reports
 

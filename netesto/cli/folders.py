@@ -8,8 +8,10 @@ from pathlib import Path
 from netesto.cli import printing, tables
 from netesto.controller import digest, record
 from netesto.errors import ResultsError, UsageError
+from netesto.imports import evidence as imports_evidence
 from netesto.report import index, page
-from netesto.results import csvfile, derive, integrity, manifest, store
+from netesto.results import csvfile, derive, imported, integrity, manifest, store
+from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
 from netesto.results.store import Store
@@ -18,7 +20,7 @@ from netesto.run import settings, status
 
 def report(options: argparse.Namespace) -> int:
     """Rebuild every derived file from the raw data; FAILED if something of these is damaged."""
-    _must_be_results(options.folder)
+    must_be_results(options.folder)
     with Store(options.folder) as results:
         there = results.experiments()
         chosen = _chosen(options.experiments, there)
@@ -84,7 +86,7 @@ def _rebuild(
         if isinstance(asked, ResultsError):
             raise asked
         damage = integrity.check(folder, asked)
-        evidence = digest.evidence(folder, asked, damaged=[each.path for each in damage])
+        evidence = _evidence(folder, asked, damaged=[each.path for each in damage])
     except ResultsError as error:
         _say(error.message)
         page.write_damaged(folder, error.message)
@@ -101,6 +103,13 @@ def _rebuild(
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
     return _Rebuilt(rows, is_damaged=bool(damage))
+
+
+def _evidence(folder: Path, asked: Manifest, *, damaged: Sequence[str]) -> ExperimentEvidence:
+    run = imported.read(folder)
+    if run is None:
+        return digest.evidence(folder, asked, damaged=damaged)
+    return imports_evidence.of(folder, run, asked, damaged=damaged)
 
 
 def _were_altered(old: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]]) -> bool:
@@ -120,7 +129,7 @@ def _say(text: str) -> None:
 
 def show(options: argparse.Namespace) -> int:
     """The table of a results folder, in the terminal."""
-    _must_be_results(options.folder)
+    must_be_results(options.folder)
     rows = csvfile.read(options.folder / store.TABLE)
     warn_of_altered(options.folder)
     if options.experiment is not None:
@@ -140,7 +149,8 @@ def warn_of_altered(folder: Path) -> None:
         )
 
 
-def _must_be_results(folder: Path) -> None:
+def must_be_results(folder: Path) -> None:
+    """UsageError, with the remedy, if a folder is not one of results."""
     if not folder.is_dir():
         raise UsageError(
             f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}",

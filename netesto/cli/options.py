@@ -92,6 +92,8 @@ def parser() -> argparse.ArgumentParser:
     _show(commands)
     _exp(commands)
     _compare(commands)
+    _import(commands)
+    _summary(commands)
     _lab(commands)
     _kernel(commands)
     _hosts(commands)
@@ -468,6 +470,72 @@ def _compare(commands: _Commands) -> None:
         help="exit status 0, not 4, where the runs cannot tell",
     )
     out = compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
+    _completed(_FILES, out)
+
+
+def _import(commands: _Commands) -> None:
+    importing = _add(
+        commands,
+        "import",
+        "bring in what other tools have measured",
+        "netesto import results ubuntu22-6.8 --out results/6.8",
+    )
+    actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
+    results = actions.add_parser(
+        "results", help="a tree of the testing harness, or files of iperf3, netperf and flent"
+    )
+    paths = results.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a folder, or files"
+    )
+    out = results.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the results folder; runs that it has already are not added again",
+    )
+    results.add_argument(
+        "--name",
+        default="",
+        metavar="PATTERN",
+        help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns",
+    )
+    results.add_argument(
+        "--copy", action="store_true", help="copy raw files (default: hard links where possible)"
+    )
+    _completed(_FILES, paths)
+    _completed(_FOLDERS, out)
+
+
+def _summary(commands: _Commands) -> None:
+    summary = _add(
+        commands,
+        "summary",
+        "the table of many runs: throughput and CPU of each test and host, or a row for each run",
+        "netesto summary results/6.8 --as harness",
+    )
+    folder = summary.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    summary.add_argument(
+        "--as",
+        dest="kind",
+        choices=["harness", "iperf-lab"],
+        help="harness: tests and hosts with their CPUs; iperf-lab: a row for each run (default: the"
+        " one that fits)",
+    )
+    summary.add_argument(
+        "--pool",
+        choices=["ok", "all"],
+        default="ok",
+        help="mpstat files that count: ok, those of runs that did not fail; all, also others, as in"
+        " the harness's own summaries (default: ok)",
+    )
+    summary.add_argument(
+        "-f", "--format", choices=["text", "csv", "json"], default="text", help="(default: text)"
+    )
+    out = summary.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="(default: standard output)"
+    )
+    _completed(_FOLDERS, folder)
     _completed(_FILES, out)
 
 

@@ -1,0 +1,107 @@
+"""What others have measured, for the command line: `netesto import` and `netesto summary`."""
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from netesto import atomic
+from netesto.cli import folders, printing
+from netesto.imports import folder as importing
+from netesto.report import index
+from netesto.results import summary as summaries
+from netesto.results.store import Store
+from netesto.run import settings, status
+
+_SHOWN_FAILURES = 20
+
+
+def results(options: argparse.Namespace) -> int:
+    """Import results; FAILED if runs of them had failed."""
+    request = importing.Request(paths=options.paths, pattern=options.name, is_copy=options.copy)
+    found = importing.find(request, out=options.out)
+    with Store(options.out) as store:
+        wanted = settings.fields_of(store, None).with_names(importing.columns_of(found))
+        columns = store.take_fields(wanted)
+        done = importing.bring(
+            store,
+            found,
+            columns,
+            settings.claimable(columns),
+            request,
+            argv=("netesto", *options.words),
+        )
+        index.write(store.folder)
+    _tell(done, options)
+    return status.FAILED if done.failed else status.OK
+
+
+def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
+    numbers = done.experiments
+    span = f" ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else ""
+    printing.out(f"imported {len(numbers)} runs{span}; {done.known} were there already")
+    if done.failed:
+        printing.err(
+            f"{done.failed} of them failed: they have rows with the reason, and no numbers"
+        )
+    for kind, count in sorted(done.findings.items()):
+        printing.err(f"finding: {kind} {count}")
+    if done.ignored:
+        printing.err(f"{done.ignored} other files were left alone")
+    printing.out(f"results  {options.out}")
+
+
+def summary(options: argparse.Namespace) -> int:
+    """The table of a results folder, as text or as data."""
+    folders.must_be_results(options.folder)
+    data = summaries.read(options.folder)
+    kind = options.kind
+    if kind is None:
+        kind, reason = summaries.fitting(data)
+        printing.err(f"summary: as {kind}, because {reason}")
+    text = _FORMS[kind](data, options)
+    failures = list(summaries.failures(data))
+    for line in failures[:_SHOWN_FAILURES]:
+        printing.err(f"failed: {line}")
+    if len(failures) > _SHOWN_FAILURES:
+        printing.err(f"failed: {len(failures) - _SHOWN_FAILURES} more")
+    if kind == "harness" and options.pool == "ok" and (left := summaries.excluded(data)):
+        printing.err(f"{left} mpstat files of failed runs, or of none, are left out (--pool ok)")
+    if options.out is None:
+        printing.data().write(text)
+    else:
+        with atomic.written(options.out) as file:
+            file.write(text.encode())
+    return status.OK
+
+
+def _harness(data: summaries.Data, options: argparse.Namespace) -> str:
+    cells = summaries.cells(data, options.pool)
+    match options.format:
+        case "csv":
+            return summaries.as_csv(summaries.harness_rows(cells))
+        case "json":
+            return summaries.harness_json(cells)
+        case _:
+            return summaries.harness_text(cells)
+
+
+def _lab(data: summaries.Data, options: argparse.Namespace) -> str:
+    rows = summaries.lab_rows(data)
+    match options.format:
+        case "csv":
+            return summaries.as_csv(rows)
+        case "json":
+            return summaries.as_json(rows)
+        case _:
+            return summaries.as_text(rows)
+
+
+_FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
+    "harness": _harness,
+    "iperf-lab": _lab,
+}
+
+
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "results": results,
+    "summary": summary,
+}

@@ -1,0 +1,229 @@
+"""The words of iperf3's command line as arguments of DO_CLIENT."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TypeAlias
+
+_Give: TypeAlias = Callable[[str], Mapping[str, str]]
+
+# What stands in front of a program and says how to start it.
+_BEFORE = frozenset({"sudo", "nohup", "exec"})
+_PINNING: Mapping[str, tuple[str, ...]] = {
+    "numactl": ("-C", "--physcpubind"),
+    "taskset": ("-c", "--cpu-list"),
+}
+
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A client's command: arguments of DO_CLIENT, the host that it names, and the words that have
+    no counterpart."""
+
+    arguments: Mapping[str, str]
+    target: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """An option of iperf3: whether it has a value, and the arguments that it means."""
+
+    has_value: bool
+    give: _Give
+
+
+def _named(name: str) -> _Option:
+    return _Option(has_value=True, give=lambda value: {name: value})
+
+
+def _fixed(name: str, value: str) -> _Option:
+    return _Option(has_value=False, give=lambda _: {name: value})
+
+
+def _scaled(name: str, factor: int) -> _Option:
+    return _Option(has_value=True, give=lambda value: {name: _plain(value, factor)})
+
+
+def _plain(text: str, thousand: int) -> str:
+    """iperf3's K, M, G, T as whole numbers: of rates 1000, of sizes 1024 to the power."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    power = " KMGT".index(match[2].upper() or " ")
+    if thousand == 1000 and power:
+        return f"{match[1]}{match[2].upper()}"
+    return str(int(Decimal(match[1]) * thousand**power))
+
+
+def _pair(text: str) -> Mapping[str, str]:
+    first, _, second = text.partition(",")
+    return {"cpu": f"{first},{second}" if second else first}
+
+
+def _dscp(text: str) -> Mapping[str, str]:
+    return {"dscp": str(int(text, 0) // 4)}
+
+
+def _zerocopy(text: str) -> Mapping[str, str]:
+    return {"zerocopy": "msg" if text == "z" else "sendfile"}
+
+
+def _buffers(text: str) -> Mapping[str, str]:
+    size = _plain(text, 1024)
+    return {"localBuffer": size, "remoteBuffer": size}
+
+
+_IGNORED_FLAG = _Option(has_value=False, give=lambda _: {})
+_IGNORED_VALUE = _Option(has_value=True, give=lambda _: {})
+
+_OPTIONS: Mapping[str, _Option] = {
+    "-t": _named("dur"), "--time": _named("dur"),
+    "-O": _named("omit"), "--omit": _named("omit"),
+    "-i": _named("interval"), "--interval": _named("interval"),
+    "-C": _named("ca"), "--congestion": _named("ca"), "--linux-congestion": _named("ca"),
+    "-P": _named("parallel"), "--parallel": _named("parallel"),
+    "--fq-rate": _scaled("pacing", 1000),
+    "-b": _scaled("bitrate", 1000), "--bitrate": _scaled("bitrate", 1000),
+    "--bandwidth": _scaled("bitrate", 1000),
+    "-Z": _fixed("zerocopy", "sendfile"),
+    "--zerocopy": _Option(has_value=False, give=_zerocopy),
+    "--skip-rx-copy": _fixed("skiprx", "1"),
+    **dict.fromkeys(("-A", "--affinity"), _Option(has_value=True, give=_pair)),
+    **dict.fromkeys(("-w", "--window"), _Option(has_value=True, give=_buffers)),
+    "-l": _scaled("len", 1024), "--length": _scaled("len", 1024),
+    "-M": _named("mss"), "--set-mss": _named("mss"),
+    "-S": _Option(has_value=True, give=_dscp), "--tos": _Option(has_value=True, give=_dscp),
+    "-R": _fixed("test", "TCP_MAERTS"), "--reverse": _fixed("test", "TCP_MAERTS"),
+    "-u": _fixed("test", "UDP_STREAM"), "--udp": _fixed("test", "UDP_STREAM"),
+    **dict.fromkeys(
+        ("-p", "--port", "--cport", "-B", "--bind", "--logfile", "-c", "--client"), _IGNORED_VALUE
+    ),
+    **dict.fromkeys(
+        ("-J", "--json", "-V", "--verbose", "-s", "--server", "-D", "--daemon", "-1", "--one-off"),
+        _IGNORED_FLAG,
+    ),
+}  # fmt: skip
+
+
+def is_iperf3(program: str) -> bool:
+    """Whether a word names iperf3, by whatever path."""
+    return program.rpartition("/")[2].startswith("iperf")
+
+
+def split(command: str) -> list[str]:
+    """The words of a command. ValueError if its quotes do not match."""
+    return shlex.split(command)
+
+
+def parse(command: str) -> Flow:
+    """A client's command. ValueError, in words, if it is not one of iperf3."""
+    words = split(command)
+    found = _Words()
+    words = found.before(words)
+    if not words or not is_iperf3(words[0]):
+        raise ValueError(f"not a command of iperf3: {command}")
+    found.read(words[1:])
+    arguments = dict(found.arguments)
+    # iperf3's rate is that of each stream, DO_CLIENT's that of the flow.
+    if "bitrate" in arguments and "parallel" in arguments:
+        arguments["bitrate"] = _times(arguments["bitrate"], arguments["parallel"])
+        if arguments["bitrate"] == "0":
+            del arguments["bitrate"]
+    elif arguments.get("bitrate") == "0":
+        del arguments["bitrate"]
+    return Flow(arguments, found.target, tuple(found.unknown))
+
+
+def _times(rate: str, streams: str) -> str:
+    digits = rate.rstrip("KMGT")
+    if not streams.isdecimal():
+        raise ValueError(f"-P {streams} is not a number")
+    return f"{Decimal(digits) * int(streams)}{rate[len(digits) :]}"
+
+
+@dataclass(slots=True)
+class _Words:
+    """What was found in a command so far."""
+
+    arguments: dict[str, str] = field(default_factory=dict)
+    target: str = ""
+    unknown: list[str] = field(default_factory=list)
+
+    def before(self, words: Sequence[str]) -> list[str]:
+        """Read what stands in front of the program; the rest."""
+        rest = list(words)
+        while rest:
+            name = rest[0].rpartition("/")[2]
+            if name in _BEFORE or re.fullmatch(r"\w+=.*", rest[0]):
+                rest.pop(0)
+            elif name in _PINNING:
+                rest = self._pinned(name, rest[1:])
+            else:
+                break
+        return rest
+
+    def _pinned(self, program: str, words: Sequence[str]) -> list[str]:
+        rest = list(words)
+        while rest and rest[0].startswith("-"):
+            option, equals, value = rest.pop(0).partition("=")
+            known = next((each for each in _PINNING[program] if option.startswith(each)), None)
+            if known is None:
+                self.unknown.append(f"{program} {option}{equals}{value}")
+                continue
+            if not equals:
+                value = option[len(known) :] or (rest.pop(0) if rest else "")
+            cores = value.replace(",", "+")
+            self.arguments["cpu"] = f"{cores},{cores}"
+        return rest
+
+    def read(self, words: Sequence[str]) -> None:
+        """Read iperf3's own words."""
+        rest = iter(words)
+        for word in rest:
+            option, value, text = _option(word)
+            if option is None:
+                self.unknown.append(word)
+                continue
+            if option.has_value and value is None:
+                value = next(rest, "")
+            if text in {"-c", "--client"}:
+                self.target = value or ""
+            try:
+                self.arguments |= option.give(value or "")
+            except (ValueError, ArithmeticError):
+                self.unknown.append(f"{text} {value}")
+
+
+def _option(word: str) -> tuple[_Option | None, str | None, str]:
+    """An option, the value that is written into the same word (None: there is none), its name."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--"):
+        return _OPTIONS.get(name), value if equals else None, name
+    name, value = word[:2], word[2:]
+    option = _OPTIONS.get(name)
+    if option is not None and value and not option.has_value:
+        return None, None, word
+    return option, value or None, name
+
+
+def arguments_of(command: str) -> Mapping[str, str]:
+    """The arguments in a command that may not be one of iperf3."""
+    try:
+        return parse(command).arguments
+    except ValueError:
+        return {}
+
+
+def is_resolved(command: str, template: str) -> bool:
+    """Whether a command is this one, in which {words} stand for anything."""
+    return re.fullmatch(_expression(template), " ".join(command.split())) is not None
+
+
+def _expression(template: str) -> str:
+    parts: Iterator[str] = iter(re.split(r"(\{[^{}]*\})", " ".join(template.split())))
+    return "".join(".*?" if part.startswith("{") else re.escape(part) for part in parts)

@@ -1,0 +1,258 @@
+"""One imported run as an experiment: its files unchanged, its manifest, its rows."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from netesto.errors import OutputError
+from netesto.imports import evidence, findings, iperf3, source
+from netesto.imports.mpstat import CpuLoad
+from netesto.imports.source import NOBODY, RunSource
+from netesto.imports.tree import CpuSource, File, Run
+from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
+from netesto.results import derive, durable, imported, manifest, runs
+from netesto.results.evidence import FAILED, OK
+from netesto.results.fields import Fields
+from netesto.results.imported import CpuFile, ImportedRun
+from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
+from netesto.units import parse_rate
+
+# In manifest.json.
+GROUND = "imported"
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where experiments go, and what their rows hold."""
+
+    folder: Path
+    columns: Fields
+    claimable: Fields
+    run_name: str
+    is_copy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An experiment that was written."""
+
+    rows: list[Row]
+    has_failed: bool
+
+
+def build(job: tuple[int, Run], *, target: Target) -> Built:
+    """Write the experiment of a run, under its number. ResultsError if that fails."""
+    exp, run = job
+    folder = target.folder / str(exp)
+    found = source.of(run)
+    files = _Files(folder, target.is_copy)
+    output = files.add(run.output, found.client)
+    for side, file in run.beside:
+        files.add(file, found.client if side == "sender" else found.server)
+    cpu: dict[str, CpuFile] = {}
+    for each in run.cpu:
+        path = files.add(each.file, found.client if each.side == "sender" else found.server)
+        cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
+    sent = found.output.sent
+    made = ImportedRun(
+        exp=exp,
+        form=run.form,
+        section=run.section,
+        host=found.host,
+        number=run.number,
+        date=run.date,
+        file=run.output.name,
+        output=output,
+        sha256=files.hashes[output],
+        reason=found.output.reason,
+        sent_bps=None if sent is None else sent.bps,
+        retransmits=None if sent is None else sent.retransmits,
+        congestion_control=evidence.congestion_control(found.document),
+        mss_bytes=evidence.mss_bytes(found.document),
+        columns=found.columns,
+        cpu=cpu,
+        findings=tuple(findings.of(found)),
+    )
+    known = _manifest(exp, found, files.hashes, target.run_name)
+    seen = evidence.build(
+        known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
+    )
+    manifest.write(known, folder / manifest.NAME)
+    imported.write(folder, made)
+    rows = derive.derive(folder, seen, known, target.columns, target.claimable)
+    return Built(rows, bool(found.output.reason))
+
+
+def cpu_file(each: CpuSource, load: CpuLoad | OutputError, sha256: str) -> CpuFile:
+    """What summaries need of an mpstat file."""
+    return CpuFile(
+        side=each.side,
+        section=each.section,
+        host=each.host,
+        number=each.number,
+        date=each.date,
+        file=each.file.name,
+        sha256=sha256,
+        cores=load.cores() if isinstance(load, CpuLoad) else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The raw files of an experiment, as they are put into its folder, and their hashes."""
+
+    folder: Path
+    is_copy: bool
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def add(self, file: File, host: str) -> str:
+        """Put a file of a host into its place; the path within the experiment."""
+        path, number = PurePosixPath("raw", host, file.path.name), 1
+        while path.as_posix() in self.hashes:
+            number += 1
+            path = PurePosixPath("raw", host, str(number), file.path.name)
+        target = self.folder / path
+        durable.make_folder(target.parent)
+        with durable.writing(target):
+            put(file.path, target, is_copy=self.is_copy)
+            self.hashes[path.as_posix()] = sha256(target)
+        return path.as_posix()
+
+
+def put(file: Path, target: Path, *, is_copy: bool) -> None:
+    """Make `target` the same file, or a copy where that cannot be."""
+    if not is_copy:
+        with suppress(OSError):
+            os.link(file, target, follow_symlinks=False)
+            return
+    shutil.copy2(file, target, follow_symlinks=False)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: str) -> Manifest:
+    started_s, reason = found.started_s, found.output.reason
+    ended_s = started_s + (found.output.duration_s or 0.0)
+    version = iperf3.words(iperf3.at(found.plan, "start", "version")).removeprefix("iperf ")
+    request = GroupRequest(
+        exp=exp,
+        group=1,
+        exp_name=found.run.section,
+        client=found.client,
+        server=found.server,
+        client_address=found.client_address,
+        server_address=found.server_address,
+        **_options(found),
+    )
+    port = iperf3.whole(iperf3.at(found.plan, "start", "connected", 0, "remote_port")) or 0
+    flow = InstanceRecord(
+        instance=1,
+        status=reason or OK,
+        argv=tuple(found.command.split()),
+        tool_version=version,
+        started_s=started_s,
+        ended_s=None if reason else ended_s,
+        effective_congestion_control=evidence.congestion_control(found.document),
+        effective_mss_bytes=evidence.mss_bytes(found.document),
+    )
+    return Manifest(
+        exp=exp,
+        exp_name=found.run.section,
+        description="",
+        status=FAILED if reason else OK,
+        run=run_name,
+        started=runs.utc(started_s),
+        ended=runs.utc(ended_s),
+        started_s=started_s,
+        ended_s=ended_s,
+        started_monotonic_s=0.0,
+        ended_monotonic_s=ended_s - started_s,
+        ground=GROUND,
+        groups=(
+            GroupRecord(
+                request=request,
+                ports=Ports(control=(port,), data=(port,)),
+                full_host=found.client,
+                full_server=found.server,
+                instances=(flow,),
+            ),
+        ),
+        hosts={
+            found.client: _host(
+                found.client,
+                found.client_kernel,
+                found.client_address,
+                device=found.told("NIC", "nic"),
+                tools={request.tool: version} if version else {},
+            ),
+            found.server: _host(found.server, found.server_kernel, found.server_address),
+        },
+        files=dict(sorted(hashes.items())),
+        columns=dict(found.columns),
+        reasons=(f"{found.run.output.path.name}: {reason}",) if reason else (),
+        warnings=(f"imported from {found.run.output.name}: what no file of it tells is unknown",),
+    )
+
+
+def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
+    """What is known of a host, which is little."""
+    info = HostInfo(
+        host=name,
+        version="",
+        kernel=kernel,
+        cpus=0,
+        memory_bytes=0,
+        device=told.get("device", ""),
+        addresses=() if address == NOBODY else (str(address),),
+        tools=told.get("tools", {}),
+        congestion_controls=(),
+        qdiscs=(),
+    )
+    return HostRecord(info=info, clock=ClockOffset(0.0, 0.0))
+
+
+def _options(found: RunSource) -> dict[str, Any]:
+    """The options of the flow, as its output and its command tell them."""
+    asked = found.arguments
+    is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
+    is_reverse = bool(iperf3.whole(found.planned("reverse"))) or asked.get("test") == "TCP_MAERTS"
+    parallel = found.columns.get("parallel", "")
+    return {
+        "test": "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM",
+        "tool": "netperf" if found.run.form == "netperf" else "iperf3",
+        "duration_s": iperf3.number(found.planned("duration"))
+        or _seconds(asked.get("dur", ""))
+        or found.output.duration_s
+        or 0.0,
+        "congestion_control": asked.get("ca") or evidence.congestion_control(found.plan),
+        "parallel": int(parallel) if parallel.isdecimal() and len(parallel) < 6 else 1,
+        "omit_s": iperf3.number(found.planned("omit")) or 0.0,
+        "interval_s": 1.0,
+        "zerocopy": found.columns.get("zerocopy") or asked.get("zerocopy", "0"),
+        "skip_receive": asked.get("skiprx") == "1",
+        "bitrate_bps": iperf3.number(found.planned("target_bitrate"))
+        or _rate(asked.get("bitrate", "")),
+        "pacing_bps": _rate(asked.get("pacing", "")),
+    }
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isdecimal() and len(text) < 7 else None
+
+
+def _rate(text: str) -> float | None:
+    try:
+        return parse_rate(text) or None
+    except ValueError:
+        return None

@@ -1,0 +1,82 @@
+"""What the reader of an imported run should know of its files."""
+
+from collections.abc import Iterable, Iterator
+
+from netesto.errors import OutputError
+from netesto.imports import commands, evidence, iperf3
+from netesto.imports.source import RunSource
+from netesto.results.imported import CPU_FIELDS, CpuFile, Finding, ImportedRun
+
+# A run that failed left its cores so.
+_IDLE_PERCENT = 99.0
+# What IP and TCP take of a packet: without options, and with more than there are of them.
+_HEADERS_BYTES, _HEADERS_BYTES_MAX = 40, 100
+
+
+def of(source: RunSource) -> Iterator[Finding]:
+    """The findings of a run, each once."""
+    yield from _output(source)
+    yield from _cpu(source)
+    yield from _job(source)
+
+
+def _output(source: RunSource) -> Iterator[Finding]:
+    output, name = source.output, source.run.output.name
+    if output.kind:
+        yield Finding(name, output.kind, output.reason)
+    if output.documents > 1:
+        yield Finding(name, "doubled", f"{output.documents} documents; the first one counts")
+    asked, used = source.arguments.get("ca", ""), evidence.congestion_control(source.document)
+    if asked and used and asked != used:
+        yield Finding(name, "cc-differs", f"asked for {asked}, used {used}")
+    mtu, mss = source.run.columns.get("mtu", ""), evidence.mss_bytes(source.document)
+    if mtu.isdecimal() and mss is not None:
+        size = int(mtu)
+        if not size - _HEADERS_BYTES_MAX <= mss <= size - _HEADERS_BYTES:
+            yield Finding(name, "mss-differs", f"MSS {mss}, MTU {mtu}")
+
+
+def _cpu(source: RunSource) -> Iterator[Finding]:
+    for each in source.run.cpu:
+        load = source.loads[each.file.name]
+        if isinstance(load, OutputError):
+            yield Finding(each.file.name, "truncated", load.message)
+
+
+def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator[Finding]:
+    """The findings of mpstat files, which depend on the run that each belongs to."""
+    for run in runs:
+        for file in run.cpu.values() if run.reason else ():
+            if (percent := _idle_percent(file)) is not None:
+                detail = f"{percent:.1f} % idle on all cores; its run failed: {run.reason}"
+                yield Finding(file.file, "idle-pooled", detail)
+    for file in orphans:
+        yield Finding(file.file, "orphan", "there is no run that it belongs to")
+
+
+def _idle_percent(file: CpuFile) -> float | None:
+    """The least mean idle share of a core; None if a core was not idle."""
+    idle = CPU_FIELDS.index("idle")
+    means = [core.sums[idle] / core.samples for core in file.cores]
+    return min(means) if means and min(means) > _IDLE_PERCENT else None
+
+
+def _job(source: RunSource) -> Iterator[Finding]:
+    run, wanted = source.run, source.run.wanted
+    is_wanted = any(commands.is_resolved(source.command, each) for each in wanted)
+    if run.job is not None and source.command and wanted and not is_wanted:
+        detail = f"used: {source.command}; job file: {wanted[0]}"
+        yield Finding(run.job.name, "job-differs", detail)
+    for file, values in ((run.job, source.job), (run.meta, source.meta)):
+        if file is not None and _is_zero(values.get("rtt")):
+            yield Finding(file.name, "rtt-zero", "rtt is 0: ping may have failed")
+
+
+def _is_zero(value: object) -> bool:
+    """0, "0", "0.0 ms"."""
+    if isinstance(value, str):
+        try:
+            return float(value.strip().removesuffix("ms")) == 0
+        except ValueError:
+            return False
+    return iperf3.number(value) == 0

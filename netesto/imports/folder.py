@@ -1,0 +1,252 @@
+"""An import into a results folder: each new run becomes an experiment with its files unchanged.
+
+Everything is written into a folder of its own first, and moved in when it is complete: an import
+that is cut off leaves nothing half-written, and the next one goes on.
+"""
+
+import os
+import shutil
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path, PurePosixPath
+
+from netesto import __version__
+from netesto.errors import OutputError, UsageError
+from netesto.imports import findings, formats, source, tree
+from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put, sha256
+from netesto.imports.tree import Run, Tree
+from netesto.results import csvfile, durable, imported, runs, store
+from netesto.results.fields import Fields
+from netesto.results.imported import Finding, ImportedRun, Loose
+from netesto.results.store import Store
+
+_STAGING = ".importing"
+# A process takes half a second to begin, and 100 MB.
+_RUNS_FOR_PROCESSES = 100
+_PROCESSES_MAX = 4
+_CHUNK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to import: paths, and a pattern of file names ("" for none). `is_copy`: copy files where
+    they could be hard links."""
+
+    paths: Sequence[Path]
+    pattern: str = ""
+    is_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What was done: the experiments that are new, how many of them failed, how many runs the
+    folder has had before, the findings of the folder by kind, how many files were left alone."""
+
+    experiments: Sequence[int]
+    failed: int
+    known: int
+    findings: Mapping[str, int]
+    ignored: int
+
+
+def find(request: Request, *, out: Path) -> Tree:
+    """What there is to import. UsageError if nothing is usable."""
+    trees = [_find(path, request, out.resolve()) for path in request.paths]
+    found = Tree(
+        runs=tuple(_once(run for each in trees for run in each.runs)),
+        loose=tuple(source for each in trees for source in each.loose),
+        findings=tuple(finding for each in trees for finding in each.findings),
+        ignored=sum(each.ignored for each in trees),
+    )
+    if not found.runs:
+        names = ", ".join(map(str, request.paths))
+        raise UsageError(
+            f"{names}: nothing to import",
+            remedy="Name a tree with src-cmd:HOST:N files, or files of iperf3, netperf or flent;"
+            " --name PATTERN says how files are called.",
+        )
+    return found
+
+
+def _once(found: Iterable[Run]) -> Iterator[Run]:
+    """Runs of paths that overlap only once."""
+    seen = set()
+    for run in found:
+        if run.output.path not in seen:
+            seen.add(run.output.path)
+            yield run
+
+
+def _find(path: Path, request: Request, out: Path) -> Tree:
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder", remedy="Name what is to be imported.")
+    files, findings = tree.walk(path, without=out)
+    if request.pattern:
+        found = tree.listed(files, request.pattern)
+        kinds = {run.output.name: formats.recognise(run.output) for run in found.runs}
+        found = replace(
+            found,
+            runs=tuple(replace(run, form=kinds[run.output.name] or run.form) for run in found.runs),
+        )
+    elif tree.is_harness(files):
+        found = tree.harness(files)
+    else:
+        recognised = {file.name: formats.recognise(file) for file in files}
+        found = tree.recognised(
+            files, {name: form for name, form in recognised.items() if form is not None}
+        )
+    return replace(found, findings=(*findings, *found.findings))
+
+
+def columns_of(found: Tree) -> list[str]:
+    """The columns of exp.csv that the runs fill by name."""
+    names = dict.fromkeys(name for run in found.runs for name in run.columns)
+    return [*names, "rep", "parallel", "mtu"]
+
+
+def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, request: Request,
+          *, argv: Sequence[str]) -> Imported:  # fmt: skip
+    """Import what is new of `found`. ResultsError if the folder cannot take it."""
+    started_s = time.time()
+    _complete_earlier(results)
+    before = imported.runs(results.folder)
+    fresh = _fresh(found.runs, before)
+    first = results.counter() + 1
+    run_name = runs.name_at(started_s)
+    failed = 0
+    if fresh:
+        results.reserve(first - 1, first + len(fresh) - 1)
+        staging = results.folder / _STAGING
+        durable.make_folder(staging)
+        target = Target(
+            folder=staging,
+            columns=columns,
+            claimable=claimable,
+            run_name=run_name,
+            is_copy=request.is_copy,
+        )
+        built = list(_each(partial(build, target=target), list(enumerate(fresh, start=first))))
+        failed = sum(each.has_failed for each in built)
+        rows = [row for each in built for row in each.rows]
+        # Last: with it the folder is complete, and will be moved in though this process be killed.
+        csvfile.rewrite(staging / store.TABLE, columns.names, rows)
+        results.adopt(staging)
+        shutil.rmtree(staging, ignore_errors=True)
+    numbers = list(range(first, first + len(fresh)))
+    _keep_loose(results.folder, found, is_copy=request.is_copy)
+    there = _findings(results.folder)
+    imported.write_findings(results.folder, there)
+    results.write_run(
+        runs.RunRecord(
+            name=run_name, argv=tuple(argv), script_path="", script="", seed=None,
+            started=runs.utc(started_s), versions={"netesto": __version__}, ground=GROUND,
+            wall_s=round(time.time() - started_s), experiments=tuple(numbers),
+            ended=runs.utc(time.time()), exit_status=1 if failed else 0,
+        )
+    )  # fmt: skip
+    return Imported(
+        experiments=numbers,
+        failed=failed,
+        known=len(found.runs) - len(fresh),
+        findings=Counter(finding.kind for finding in there),
+        ignored=found.ignored,
+    )
+
+
+def _complete_earlier(results: Store) -> None:
+    """Move in what an import left that was killed, or remove it if it was not complete."""
+    staging = results.folder / _STAGING
+    if not staging.is_dir():
+        return
+    if (staging / store.TABLE).is_file():
+        results.adopt(staging)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def _findings(folder: Path) -> set[Finding]:
+    """All findings of a results folder."""
+    loose = imported.read_loose(folder)
+    everything, orphans = imported.joined(imported.runs(folder), loose)
+    found = {each for run in everything for each in run.findings}
+    return found | set(loose.findings) | set(findings.of_cpus(everything, orphans))
+
+
+# ---- which runs are new --------------------------------------------------------------------------
+
+
+def _fresh(found: Iterable[Run], before: Sequence[ImportedRun]) -> list[Run]:
+    """The runs that the folder does not have. Outputs of runs that failed are often equal, so
+    their paths count, too."""
+    known: dict[tuple[str, int, str, str], list[ImportedRun]] = defaultdict(list)
+    for run in before:
+        known[run.section, run.number, run.date, run.sha256].append(run)
+    fresh = []
+    for each in found:
+        key = (each.section, each.number, each.date, sha256(each.output.path))
+        same = next((run for run in known[key] if _is_same(each, run)), None)
+        if same is None:
+            fresh.append(each)
+        else:
+            known[key].remove(same)
+    return fresh
+
+
+def _is_same(found: Run, known: ImportedRun) -> bool:
+    if found.host and found.host != known.host:
+        return False
+    if not known.reason:
+        return True
+    one, other = PurePosixPath(found.output.name).parts, PurePosixPath(known.file).parts
+    length = min(len(one), len(other))
+    return one[-length:] == other[-length:]
+
+
+# ---- many at once ------------------------------------------------------------------------------
+
+
+def _each(
+    work: Callable[[tuple[int, Run]], Built], jobs: Sequence[tuple[int, Run]]
+) -> Iterator[Built]:
+    """`work` for each job, in order; of many jobs in as many processes as there are processors."""
+    processes = min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)
+    if len(jobs) < _RUNS_FOR_PROCESSES or processes < 2:
+        yield from map(work, jobs)
+        return
+    # Not fork: the process may have threads.
+    with ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as pool:
+        yield from pool.map(work, jobs, chunksize=_CHUNK)
+
+
+# ---- what belongs to no run ----------------------------------------------------------------------
+
+
+def _keep_loose(folder: Path, found: Tree, *, is_copy: bool) -> None:
+    """Keep mpstat files that came without a run, and findings without one; only what is new."""
+    before = imported.read_loose(folder)
+    cpu = list(before.cpu)
+    told = set(before.findings) | set(found.findings)
+    there = (file for run in imported.runs(folder) for file in run.cpu.values())
+    # Files of several runs may be equal.
+    known = Counter(file.key for file in (*there, *cpu))
+    # Those of runs that the folder had already, too.
+    for each in (*found.loose, *(file for run in found.runs for file in run.cpu)):
+        digest = sha256(each.file.path)
+        load = source.load(each)
+        file = cpu_file(each, load, digest)
+        if known[file.key]:
+            known[file.key] -= 1
+            continue
+        if isinstance(load, OutputError):
+            told.add(Finding(each.file.name, "truncated", load.message))
+        target = folder / imported.LOOSE_FILES / f"{digest[:16]}-{each.file.path.name}"
+        durable.make_folder(target.parent)
+        with durable.writing(target):
+            target.unlink(missing_ok=True)
+            put(each.file.path, target, is_copy=is_copy)
+        cpu.append(file)
+    imported.write_loose(folder, Loose(cpu=tuple(cpu), findings=tuple(sorted(told))))

@@ -1,0 +1,63 @@
+"""Job files of the harness: sections in order, each with its keys. Nothing is interpolated."""
+
+import configparser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.errors import UsageError
+
+BYTES_MAX = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section: keys in lower case, values without comments behind them."""
+
+    name: str
+    keys: Mapping[str, str]
+
+
+def read(path: Path) -> list[Section]:
+    """The sections of a job file. UsageError, with file and line, if it is not one."""
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise UsageError(f"{path}: too large for a job file", remedy="It has at most 1 MiB.")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> list[Section]:
+    """The sections in the text of a job file."""
+    parser = configparser.ConfigParser(
+        interpolation=None, delimiters=("=",), inline_comment_prefixes=("#", ";"),
+        comment_prefixes=("#", ";"), default_section="DEFAULT",
+    )  # fmt: skip
+    try:
+        parser.read_string(text, source)
+    except configparser.DuplicateSectionError as error:
+        raise UsageError(
+            f"{source}:{error.lineno}: section [{error.section}] is there twice",
+            remedy="Give each test a name of its own.",
+        ) from None
+    except configparser.DuplicateOptionError as error:
+        raise UsageError(
+            f"{source}:{error.lineno}: [{error.section}] has {error.option} twice",
+            remedy="Remove one of them.",
+        ) from None
+    except configparser.MissingSectionHeaderError as error:
+        raise UsageError(
+            f"{source}:{error.lineno}: {error.line.strip()!r} stands before the first section",
+            remedy="A test begins with its name in brackets: [iperf3_1stream]",
+        ) from None
+    except configparser.ParsingError as error:
+        line, content = error.errors[0]
+        raise UsageError(
+            f"{source}:{line}: {content.strip()} is not KEY = VALUE",
+            remedy="Example: src-cmd = iperf3 -c {dst} -t 60",
+        ) from None
+    return [Section(name, dict(parser[name])) for name in parser.sections()]

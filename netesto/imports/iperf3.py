@@ -1,0 +1,170 @@
+"""What the output of an iperf3 client says: JSON, also twice or with text around it, or text."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from netesto.traffic.base import LARGEST
+
+Document: TypeAlias = Mapping[str, Any]
+
+# A text with braces is tried at each of them; a real document is found at one of the first.
+_ATTEMPTS_MAX = 64
+_SHOWN = 160
+_DIGITS_MAX = 15
+
+_SENDER = re.compile(
+    r"\[\s*(?P<id>SUM|\d+)\](?:\[[^]]*\])?\s+[\d.]+-\s*(?P<end_s>[\d.]+)\s+sec\s.*?"
+    r"(?P<rate>\d+(?:\.\d+)?)\s+(?P<unit>[KMGT]?)bits/sec"
+    r"(?:\s+(?P<retransmits>\d+)(?=\s+sender))?.*\bsender\s*$"
+)
+_FACTORS: Mapping[str, float] = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one end counted."""
+
+    bps: float
+    retransmits: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOutput:
+    """The output of a client. `reason` is why its run failed, "" if it did not; `kind` that of the
+    finding. `document` is the first complete one; `documents` counts them."""
+
+    sent: Sent | None = None
+    received_bps: float | None = None
+    reason: str = ""
+    kind: str = ""
+    document: Document | None = None
+    documents: int = 0
+    duration_s: float | None = None
+    latency_us: float | None = None
+
+
+def read(data: bytes, *, received_is_enough: bool = False) -> ClientOutput:
+    """The output of a client in `data`. A run without `end.sum_sent` failed, unless
+    `received_is_enough` and there is an `end.sum_received`."""
+    text = data.decode("utf-8", errors="replace")
+    found = list(_documents(text))
+    if found:
+        return _of_document(found[0], len(found), received_is_enough=received_is_enough)
+    if not text.strip():
+        return ClientOutput(reason="empty", kind="empty")
+    lines = [match for line in text.splitlines() if (match := _SENDER.search(line))]
+    if not lines:
+        first = next(line.strip() for line in text.splitlines() if line.strip())
+        return ClientOutput(reason=f"no result: {first[:_SHOWN]}", kind="no-result")
+    match = next((each for each in lines if each["id"] == "SUM"), lines[0])
+    retransmits = match["retransmits"]
+    rate = number(float(match["rate"]) * _FACTORS[match["unit"]])
+    if rate is None or (retransmits and len(retransmits) > _DIGITS_MAX):
+        return ClientOutput(reason="no result: impossible numbers", kind="no-result")
+    return ClientOutput(
+        sent=Sent(rate, None if retransmits is None else int(retransmits)),
+        duration_s=number(_float(match["end_s"])),
+    )
+
+
+def _of_document(document: Document, count: int, *, received_is_enough: bool) -> ClientOutput:
+    if error := document.get("error"):
+        reason = " ".join(str(error).split())[:_SHOWN]
+        return ClientOutput(reason=reason, kind="error", document=document, documents=count)
+    sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
+    if sent is None and received_is_enough:
+        sent = received
+    if sent is None:
+        return ClientOutput(
+            reason="no result: no end.sum_sent.bits_per_second",
+            kind="no-result",
+            document=document,
+            documents=count,
+        )
+    return ClientOutput(
+        sent=sent,
+        received_bps=None if received is None else received.bps,
+        document=document,
+        documents=count,
+        duration_s=number(at(document, "end", "sum_sent", "seconds")),
+    )
+
+
+def _sent(document: Document, name: str) -> Sent | None:
+    bps = number(at(document, "end", name, "bits_per_second"))
+    return None if bps is None else Sent(bps, whole(at(document, "end", name, "retransmits")))
+
+
+def at(value: object, *path: str | int) -> object:
+    """The value at a path; None if there is none."""
+    for key in path:
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def number(value: object) -> float | None:
+    """A finite number, not negative, that a measurement can have; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
+        return None
+    return float(value)
+
+
+def whole(value: object) -> int | None:
+    """A count; None for anything else."""
+    found = number(value)
+    return int(found) if found is not None and math.floor(found) == found else None
+
+
+def words(value: object) -> str:
+    """A text on one line; "" for anything else."""
+    return " ".join(value.split())[:_SHOWN] if isinstance(value, str) else ""
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _documents(text: str) -> Iterator[Document]:
+    """The complete documents in a text. What is inside of a truncated one is none."""
+    decoder = json.JSONDecoder()
+    place, attempts = text.find("{"), 0
+    events: dict[str, Any] = {}
+    while place >= 0 and attempts < _ATTEMPTS_MAX:
+        try:
+            value, end = decoder.raw_decode(text, place)
+        # A number of thousands of digits is a ValueError of another kind.
+        except (ValueError, RecursionError):
+            attempts += 1
+            place = text.find("{", place + 1)
+            continue
+        place = text.find("{", end)
+        # --json-stream: an event a line.
+        if isinstance(value.get("event"), str) and "data" in value:
+            if value["event"] == "interval":
+                events.setdefault("intervals", []).append(value["data"])
+            else:
+                events[value["event"]] = value["data"]
+        elif _is_document(value):
+            attempts = 0
+            yield value
+        else:
+            attempts += 1
+    if events:
+        yield events
+
+
+def _is_document(value: Document) -> bool:
+    """Inside of a document `start` and `end` are instants."""
+    return any(isinstance(value.get(key), dict) for key in ("start", "end")) or isinstance(
+        value.get("error"), str
+    )

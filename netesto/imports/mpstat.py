@@ -1,0 +1,106 @@
+"""The load of cores in the JSON of sysstat's mpstat."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from netesto.errors import OutputError
+from netesto.imports import iperf3
+from netesto.results.imported import CPU_FIELDS, Core
+
+# While a flow starts and ends.
+FIRST_DROPPED, LAST_DROPPED = 4, 1
+
+_CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2}):(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One interval: seconds since the first one ended, and the fields of each core by its name."""
+
+    after_s: float
+    cores: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLoad:
+    """A whole file: the host's name and kernel as it tells them, its samples."""
+
+    host: str
+    kernel: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def kept(self) -> Sequence[Sample]:
+        """The samples that count."""
+        return self.samples[FIRST_DROPPED:-LAST_DROPPED]
+
+    def cores(self) -> tuple[Core, ...]:
+        """The sums over the samples that count, of cores in the order met."""
+        by_core: dict[str, list[tuple[float, ...]]] = {}
+        for sample in self.kept:
+            for cpu, values in sample.cores.items():
+                by_core.setdefault(cpu, []).append(values)
+        return tuple(
+            Core(cpu, len(rows), tuple(map(math.fsum, zip(*rows, strict=True))))
+            for cpu, rows in by_core.items()
+        )
+
+
+def read(data: bytes) -> CpuLoad:
+    """The load in a file. OutputError if it is not complete."""
+    try:
+        value = json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise OutputError(f"not complete JSON: {error}") from None
+    host = iperf3.at(value, "sysstat", "hosts", 0)
+    statistics = iperf3.at(host, "statistics")
+    if not isinstance(statistics, list):
+        raise OutputError("no sysstat.hosts[].statistics[]")
+    first: float | None = None
+    samples = []
+    for place, entry in enumerate(statistics):
+        loads = iperf3.at(entry, "cpu-load")
+        if not isinstance(loads, list):
+            # Other statistics may be between those of CPUs.
+            continue
+        clock = _clock_s(iperf3.at(entry, "timestamp"))
+        first = clock if first is None else first
+        after_s = float(place) if clock is None or first is None else (clock - first) % 86400
+        samples.append(Sample(after_s, dict(_core(load) for load in loads)))
+    return CpuLoad(
+        host=iperf3.words(iperf3.at(host, "nodename")),
+        kernel=iperf3.words(iperf3.at(host, "release")),
+        samples=tuple(samples),
+    )
+
+
+def _core(load: object) -> tuple[str, tuple[float, ...]]:
+    cpu = iperf3.at(load, "cpu")
+    if not isinstance(cpu, str | int) or not isinstance(load, dict):
+        raise OutputError("a cpu-load without cpu")
+    values = []
+    for name in CPU_FIELDS:
+        # Older versions have fewer fields.
+        value = load.get(name, 0.0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OutputError(f"{name} of CPU {cpu} is not a number")
+        if not 0 <= value < 1000:
+            raise OutputError(f"{name} of CPU {cpu} is impossible")
+        values.append(float(value))
+    return str(cpu)[:20], tuple(values)
+
+
+def _clock_s(value: object) -> float | None:
+    match = _CLOCK.match(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    hours, minutes, seconds = map(int, match.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")

@@ -1,0 +1,203 @@
+"""Everything that is told of a run: its client's output, its job, its CPUs, its two hosts."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from ipaddress import IPv4Address, ip_address
+
+from netesto.errors import OutputError
+from netesto.imports import commands, formats, iperf3, mpstat, tree
+from netesto.imports.iperf3 import ClientOutput, Document
+from netesto.imports.mpstat import CpuLoad
+from netesto.imports.tree import CpuSource, File, Run
+from netesto.model import Address
+from netesto.results.imported import Side
+
+NOBODY = IPv4Address(0)
+"""An address that is not told."""
+# A name of Linux has at most 255 bytes.
+_NAME_BYTES_MAX = 200
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run and what was read of its files. Of an mpstat file that is damaged, `loads` says what is
+    wrong with it."""
+
+    run: Run
+    output: ClientOutput
+    loads: Mapping[str, CpuLoad | OutputError]
+
+    @property
+    def document(self) -> Document:
+        return self.output.document or {}
+
+    @property
+    def host(self) -> str:
+        """The server, as the tree names it; else as the client was told."""
+        told = iperf3.words(iperf3.at(self.document, "start", "connecting_to", "host"))
+        return self.run.host or _folder_name(told) or "server"
+
+    def of(self, side: Side) -> tuple[CpuLoad, ...]:
+        """The complete mpstat files of a side."""
+        found = (self.loads[each.file.name] for each in self.run.cpu if each.side == side)
+        return tuple(load for load in found if isinstance(load, CpuLoad))
+
+    # ---- the job ---------------------------------------------------------------------------
+
+    @cached_property
+    def job(self) -> Mapping[str, object]:
+        """The values of jobmeta.json."""
+        found = {} if self.run.job is None else tree.small_json(self.run.job)
+        own = found.get(self.run.section)
+        return own if isinstance(own, dict) else found
+
+    @cached_property
+    def meta(self) -> Mapping[str, object]:
+        """The values of HOST-meta.json."""
+        return {} if self.run.meta is None else tree.small_json(self.run.meta)
+
+    @property
+    def command(self) -> str:
+        """The client's command; "" if jobmeta.json does not tell it."""
+        found = (self.job.get(key) for key in ("src-cmd", "src_cmd"))
+        return next((value for value in found if isinstance(value, str)), "")
+
+    @cached_property
+    def arguments(self) -> Mapping[str, str]:
+        """What the command asked for, in the words of DO_CLIENT; else the section of a job file."""
+        asked = self.command or next(iter(self.run.wanted), "")
+        return commands.arguments_of(asked) if asked else {}
+
+    def told(self, *names: str) -> str:
+        """A value of the job or of the host, by one of its names."""
+        found = (_short(values.get(name)) for values in (self.job, self.meta) for name in names)
+        return next((text for text in found if text), "")
+
+    @cached_property
+    def plan(self) -> Document:
+        """The document that says what was asked for: of a run that failed at once that of another
+        run of its section, which had the same command."""
+        documents = [self.document]
+        if not _has_plan(self.document):
+            documents += (read(each, self.run).document or {} for each in self.run.siblings)
+        return next((each for each in documents if _has_plan(each)), self.document)
+
+    def planned(self, name: str) -> object:
+        """An option of the test."""
+        return iperf3.at(self.plan, "start", "test_start", name)
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that no output fills."""
+        found = {"rep": str(self.run.number), **self.run.columns}
+        streams = iperf3.whole(self.planned("num_streams"))
+        parallel = str(streams) if streams else self.arguments.get("parallel", "")
+        for name, text in (("parallel", parallel), ("mtu", self.told("MTU", "mtu"))):
+            if text:
+                found.setdefault(name, text)
+        return found
+
+    # ---- hosts and times -------------------------------------------------------------------
+
+    @cached_property
+    def _system(self) -> list[str]:
+        """Linux HOST RELEASE …"""
+        return iperf3.words(iperf3.at(self.plan, "start", "system_info")).split()
+
+    @cached_property
+    def client(self) -> str:
+        """The sender's name."""
+        names = [self._system[1]] if len(self._system) > 1 else []
+        names += [load.host for load in self.of("sender")]
+        names += [str(self.client_address)] if self.client_address != NOBODY else []
+        return next((name for name in names if _folder_name(name)), "client")
+
+    @cached_property
+    def server(self) -> str:
+        """The receiver's name."""
+        return self.host if self.host != self.client else f"{self.host}-server"
+
+    @cached_property
+    def client_address(self) -> Address:
+        told = iperf3.at(self.plan, "start", "connected", 0, "local_host")
+        return _address(told) or NOBODY
+
+    @cached_property
+    def server_address(self) -> Address:
+        told = iperf3.at(self.plan, "start", "connected", 0, "remote_host")
+        return _address(told) or _address(self.host) or NOBODY
+
+    @property
+    def client_kernel(self) -> str:
+        kernels = [self._system[2]] if len(self._system) > 2 else []
+        kernels += [load.kernel for load in self.of("sender")]
+        return next((kernel for kernel in kernels if kernel), self.told("kernel"))
+
+    @property
+    def server_kernel(self) -> str:
+        return next((load.kernel for load in self.of("receiver")), "")
+
+    @property
+    def started_s(self) -> float:
+        """When it began, as far as that is told: its output, DATE, or when the file was written."""
+        told = iperf3.number(iperf3.at(self.document, "start", "timestamp", "timesecs"))
+        if told is not None and told < 2**33:
+            return told
+        if self.run.date:
+            with suppress(ValueError):
+                date = datetime.strptime(self.run.date, "%Y-%m-%d:%H:%M").replace(tzinfo=UTC)
+                return max(0.0, date.timestamp())
+        return max(0.0, self.run.output.path.stat().st_mtime)
+
+
+def of(run: Run) -> RunSource:
+    """Read the files of a run."""
+    loads = {each.file.name: load(each) for each in run.cpu}
+    return RunSource(run, read(run.output, run), loads)
+
+
+def read(file: File, run: Run) -> ClientOutput:
+    """Read a client's output of the form of `run`."""
+    try:
+        if file.size > tree.BYTES_MAX:
+            return ClientOutput(reason=f"no result: too large, {file.size} bytes", kind="no-result")
+        return formats.read(file.path.read_bytes(), run.form)
+    except OSError as error:
+        return ClientOutput(reason=f"no result: {error.strerror}", kind="no-result")
+
+
+def load(source: CpuSource) -> CpuLoad | OutputError:
+    """An mpstat file, or what is wrong with it."""
+    try:
+        if source.file.size > tree.BYTES_MAX:
+            return OutputError(f"too large: {source.file.size} bytes")
+        return mpstat.read(source.file.path.read_bytes())
+    except OutputError as error:
+        return error
+    except OSError as error:
+        return OutputError(f"cannot be read: {error.strerror}")
+
+
+def _has_plan(document: Document) -> bool:
+    return isinstance(iperf3.at(document, "start", "test_start"), dict)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return " ".join(str(value).split())[:_NAME_BYTES_MAX]
+
+
+def _folder_name(text: str) -> str:
+    is_usable = text.isprintable() and "/" not in text and text not in {"", ".", ".."}
+    return text if is_usable and len(text.encode()) <= _NAME_BYTES_MAX else ""
+
+
+def _address(value: object) -> Address | None:
+    try:
+        return ip_address(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

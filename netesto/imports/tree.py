@@ -1,0 +1,401 @@
+"""Which files of a folder belong to which run: a harness's tree, or a folder of clients' outputs.
+
+No link is followed, and nothing outside of the folder is read.
+"""
+
+import json
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netesto.errors import UsageError
+from netesto.results.imported import Finding, Form, Side
+
+DEPTH_MAX = 32
+FILES_MAX = 1_000_000
+# Larger than the output of a day; what is read of it takes several times as much memory.
+BYTES_MAX = 256 * 2**20
+_JOB_BYTES_MAX = 2**20
+# One of them will say what all were to do.
+SIBLINGS_MAX = 3
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d:\d\d:\d\d")
+_CLIENT = re.compile(r"src-cmd:(?P<host>.+):(?P<number>\d{1,9})")
+_CPU = re.compile(r"mpstat-(?P<side>sender|receiver):(?P<host>.+):(?P<number>\d{1,9})\.json")
+_COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd:(?P<host>.+):(?P<number>\d{1,9})")
+_SHARED = frozenset({"pacing.out", "jobmeta.json"})
+_META = re.compile(r"(?P<host>.+)-meta\.json")
+# A host's name becomes the name of a folder.
+_NO_HOST = frozenset({".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file: where it is, and its path within what was imported."""
+
+    path: Path
+    name: str
+    size: int
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.path.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the path of a harness's file says; `date` is "" where it has none."""
+
+    section: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuSource:
+    """An mpstat file of a run, or of none."""
+
+    file: File
+    side: Side
+    section: str
+    host: str
+    number: int
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The files of a run. `beside` are kept, at the sender or the receiver. `wanted` are the
+    commands that job files have for its section, `siblings` outputs of other runs of that."""
+
+    form: Form
+    section: str
+    host: str
+    number: int
+    date: str
+    output: File
+    columns: Mapping[str, str] = field(default_factory=dict)
+    cpu: tuple[CpuSource, ...] = ()
+    beside: tuple[tuple[Side, File], ...] = ()
+    job: File | None = None
+    meta: File | None = None
+    wanted: tuple[str, ...] = ()
+    siblings: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What was found: runs, mpstat files of none, findings, and how many files are left alone."""
+
+    runs: tuple[Run, ...]
+    loose: tuple[CpuSource, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    ignored: int = 0
+
+
+def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[Finding]]:
+    """The regular files below a folder, or the file itself, by their paths; and what was left out.
+
+    UsageError if there are too many. `without` is a folder to pass over.
+    """
+    root = root.resolve()
+    if root.is_file():
+        return [File(root, root.name, root.stat().st_size)], []
+    files: list[File] = []
+    findings: list[Finding] = []
+    pending = [(root, 0)]
+    while pending:
+        folder, depth = pending.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            name = folder.relative_to(root).as_posix()
+            findings.append(Finding(name, "unlisted", f"cannot be read: {error.strerror}"))
+            continue
+        for entry in entries:
+            path = folder / entry.name
+            name = path.relative_to(root).as_posix()
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                if path == without:
+                    continue
+                if depth >= DEPTH_MAX:
+                    findings.append(
+                        Finding(name, "unlisted", f"more than {DEPTH_MAX} folders deep")
+                    )
+                    continue
+                pending.append((path, depth + 1))
+            elif stat.S_ISREG(found.st_mode):
+                files.append(File(path, name, found.st_size))
+            else:
+                findings.append(
+                    Finding(name, "unlisted", "not a regular file; links are not followed")
+                )
+        if len(files) > FILES_MAX:
+            raise UsageError(
+                f"{root}: more than {FILES_MAX} files", remedy="Import a folder below it."
+            )
+    return sorted(files, key=lambda file: file.name), findings
+
+
+def is_harness(files: Iterable[File]) -> bool:
+    """Whether there is an output of a client as the harness names it."""
+    return any(_client(file) is not None for file in files)
+
+
+def _client(file: File) -> re.Match[str] | None:
+    match = _CLIENT.fullmatch(file.path.name)
+    return match if match is not None and _is_host(match["host"]) else None
+
+
+def _is_host(name: str) -> bool:
+    return name not in _NO_HOST and name.isprintable()
+
+
+def harness(files: Sequence[File]) -> Tree:
+    """The runs of a harness's tree."""
+    clients: list[tuple[File, re.Match[str]]] = []
+    cpu: list[tuple[File, re.Match[str]]] = []
+    others: dict[str, list[File]] = defaultdict(list)
+    jobs: list[File] = []
+    ignored = 0
+    for file in files:
+        name = file.path.name
+        if (match := _client(file)) is not None:
+            clients.append((file, match))
+        elif (match := _CPU.fullmatch(name)) is not None:
+            cpu.append((file, match))
+        elif _COMMAND.fullmatch(name) or name in _SHARED or _META.fullmatch(name):
+            others[name].append(file)
+        elif name.endswith(".ini"):
+            jobs.append(file)
+        else:
+            ignored += 1
+    by_key: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    by_cell: dict[tuple[str, str], list[int]] = defaultdict(list)
+    places = [place(file) for file, _ in clients]
+    for number, ((_, match), where) in enumerate(zip(clients, places, strict=True)):
+        by_key[where.section, match["host"], int(match["number"])].append(number)
+        by_cell[where.section, match["host"]].append(number)
+    siblings = {
+        (section, host): tuple(clients[each][0] for each in there[:SIBLINGS_MAX])
+        for (section, host), there in by_cell.items()
+    }
+    index = _Index(others, _sections(jobs), siblings)
+    owned: dict[int, list[CpuSource]] = defaultdict(list)
+    loose = []
+    for file, match in cpu:
+        where = place(file)
+        source = CpuSource(
+            file=file,
+            side="sender" if match["side"] == "sender" else "receiver",
+            section=where.section,
+            host=match["host"],
+            number=int(match["number"]),
+            date=where.date,
+        )
+        owners = by_key[where.section, source.host, source.number]
+        owner = _nearest(file, where, [(each, clients[each][0], places[each]) for each in owners])
+        if owner is None:
+            loose.append(source)
+        else:
+            owned[owner].append(source)
+    runs = tuple(
+        index.run(file, match, where, tuple(owned[number]))
+        for number, ((file, match), where) in enumerate(zip(clients, places, strict=True))
+    )
+    return Tree(runs=runs, loose=tuple(loose), ignored=ignored)
+
+
+def place(file: File) -> Place:
+    """SECTION is the folder of a file, and DATE the nearest one above it that is a date."""
+    *above, section = file.path.parent.parts
+    if _DATE.fullmatch(section) and above:
+        return Place(above[-1], section)
+    date = next((part for part in reversed(above) if _DATE.fullmatch(part)), "")
+    return Place(section, date)
+
+
+def _nearest(file: File, where: Place, candidates: Iterable[tuple[int, File, Place]]) -> int | None:
+    """The candidate of the same date, else one without a date; of several the one whose path has
+    the most folders in common. None if the dates of all differ."""
+    fitting = [
+        (number, other, there)
+        for number, other, there in candidates
+        if not where.date or not there.date or where.date == there.date
+    ]
+    mine = set(file.parts[:-1])
+    best = max(
+        fitting,
+        key=lambda each: (each[2].date == where.date, len(mine.intersection(each[1].parts[:-1]))),
+        default=None,
+    )
+    return None if best is None else best[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The files beside the outputs of clients, by name; the src-cmd of sections in job files: the
+    folder of each, and the command; outputs of each section and host."""
+
+    others: Mapping[str, Sequence[File]]
+    commands: Mapping[str, Sequence[tuple[Path, str]]]
+    siblings: Mapping[tuple[str, str], tuple[File, ...]]
+
+    def run(
+        self, file: File, match: re.Match[str], where: Place, cpu: tuple[CpuSource, ...]
+    ) -> Run:
+        host, number = match["host"], match["number"]
+        end = f"{host}:{number}"
+        named: list[tuple[Side, str]] = [
+            ("receiver", f"dst-cmd:{end}"),
+            *(("sender", f"{when}-src-cmd:{end}") for when in ("pre", "post")),
+            *(("receiver", f"{when}-dst-cmd:{end}") for when in ("pre", "post")),
+            ("sender", "pacing.out"),
+            ("sender", "jobmeta.json"),
+            ("receiver", f"{host}-meta.json"),
+        ]
+        found = {
+            name: (side, other)
+            for side, name in named
+            if (other := self._beside(name, file, where)) is not None
+        }
+        return Run(
+            form="harness",
+            section=where.section,
+            host=host,
+            number=int(number),
+            date=where.date,
+            output=file,
+            cpu=cpu,
+            beside=tuple(found.values()),
+            job=_second(found.get("jobmeta.json")),
+            meta=_second(found.get(f"{host}-meta.json")),
+            wanted=self._wanted(where.section, file),
+            siblings=self.siblings.get((where.section, host), ()),
+        )
+
+    def _beside(self, name: str, file: File, where: Place) -> File | None:
+        there = [(other, place(other)) for other in self.others.get(name, ())]
+        same = [(n, o, p) for n, (o, p) in enumerate(there) if p.section == where.section]
+        best = _nearest(file, where, same)
+        return None if best is None else there[best][0]
+
+    def _wanted(self, section: str, file: File) -> tuple[str, ...]:
+        """The commands of the section in the job files that are nearest: in a folder above the
+        run, else anywhere."""
+        known = self.commands.get(section, ())
+        for folder in file.path.parents:
+            if here := tuple(command for there, command in known if there == folder):
+                return here
+        return tuple(command for _, command in known)
+
+
+def _second(pair: tuple[Side, File] | None) -> File | None:
+    return None if pair is None else pair[1]
+
+
+def _sections(jobs: Iterable[File]) -> dict[str, list[tuple[Path, str]]]:
+    """The src-cmd of each section of job files that can be read."""
+    # Not at the top: job files have a module of their own, which reads them for scripts.
+    from netesto.imports import ini  # noqa: PLC0415
+
+    found: dict[str, list[tuple[Path, str]]] = defaultdict(list)
+    for job in jobs:
+        if job.size > _JOB_BYTES_MAX:
+            continue
+        try:
+            sections = ini.read(job.path)
+        except UsageError:
+            continue
+        for section in sections:
+            if command := section.keys.get("src-cmd"):
+                found[section.name].append((job.path.parent, command))
+    return found
+
+
+def small_json(file: File) -> Mapping[str, object]:
+    """The object in a small file; empty if there is none."""
+    if file.size > _JOB_BYTES_MAX:
+        return {}
+    try:
+        value = json.loads(file.path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# ---- folders of outputs --------------------------------------------------------------------------
+
+_WORD = re.compile(r"\{([^{}]*)\}")
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """The expression of `--name`. UsageError if it is not one."""
+    parts = []
+    names: set[str] = set()
+    for place_, part in enumerate(_WORD.split(text)):
+        if not place_ % 2:
+            if "{" in part or "}" in part:
+                raise UsageError(f"--name {text}: a brace without its other half", remedy=_EXAMPLE)
+            parts.append(re.escape(part))
+        elif part == "*":
+            parts.append(".*?")
+        elif not (part.isidentifier() and part.isascii()) or part in names:
+            raise UsageError(f"--name {text}: invalid or repeated name {{{part}}}", remedy=_EXAMPLE)
+        else:
+            names.add(part)
+            parts.append(rf"(?P<{part}>{'[0-9]+' if part in NUMBERS else '.*'}?)")
+    return re.compile("".join(parts))
+
+
+_EXAMPLE = "Example: --name 'iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json'"
+# Columns that hold numbers: only digits fit.
+NUMBERS = frozenset({"mtu", "parallel", "rep", "dur", "omit", "mss", "bitrate", "pacing", "P"})
+
+
+def listed(files: Iterable[File], text: str) -> Tree:
+    """The runs whose files match a pattern; others are findings. UsageError if none matches."""
+    expression = pattern(text)
+    runs: list[Run] = []
+    findings = []
+    counts: dict[tuple[str, ...], int] = defaultdict(int)
+    for file in files:
+        match = expression.fullmatch(file.path.name)
+        if match is None:
+            findings.append(Finding(file.name, "unlisted", "does not match the pattern"))
+            continue
+        columns = dict(match.groupdict())
+        counts[tuple(columns.values())] += 1
+        number = int(columns.get("rep") or counts[tuple(columns.values())])
+        runs.append(
+            Run(form="iperf3", section=text, host="", number=number, date="", output=file,
+                columns=columns)
+        )  # fmt: skip
+    if not runs:
+        first = next(iter(findings), None)
+        raise UsageError(
+            f"--name {text}: no file has such a name"
+            + (f"; there is, for example, {first.file}" if first else ""),
+            remedy=_EXAMPLE,
+        )
+    return Tree(runs=tuple(runs), findings=tuple(findings))
+
+
+def recognised(files: Iterable[File], kinds: Mapping[str, Form]) -> Tree:
+    """The runs in files whose content was recognised: the form of each by its name."""
+    runs = []
+    ignored = 0
+    for file in files:
+        form = kinds.get(file.name)
+        if form is None:
+            ignored += 1
+            continue
+        stem = file.path.name.removesuffix(".gz").rpartition(".")[0] or file.path.name
+        runs.append(
+            Run(form=form, section=stem, host="", number=1, date="", output=file)
+        )  # fmt: skip
+    return Tree(runs=tuple(runs), ignored=ignored)

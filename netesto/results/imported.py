@@ -1,0 +1,178 @@
+"""What an import keeps of each run beside its raw files (import.json): the input of summaries."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+import cattrs
+
+from netesto import typed
+from netesto.errors import ResultsError
+from netesto.results import csvfile, durable, store
+
+# In the folder of each imported experiment.
+NAME = "import.json"
+# In the results folder: what belongs to no run.
+LOOSE = "unmatched.json"
+# Its files.
+LOOSE_FILES = "unmatched"
+FINDINGS = "findings.csv"
+
+# Fields of mpstat, in the order in which summaries show them.
+CPU_FIELDS = (
+    "usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle",
+)  # fmt: skip
+
+Form: TypeAlias = Literal["harness", "iperf3", "flent", "netperf"]
+Side: TypeAlias = Literal["sender", "receiver"]
+
+T = TypeVar("T")
+
+_CONVERTER = typed.converter(forbid_extra_keys=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Something about an imported file that its reader should know."""
+
+    file: str
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The samples of one core in an mpstat file, without those at its start and end that do not
+    count: how many, and the sum of each of CPU_FIELDS, in percent."""
+
+    cpu: str
+    samples: int
+    sums: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuFile:
+    """An mpstat file; `date` is "" where its path has none. One that is damaged has no cores."""
+
+    side: Side
+    section: str
+    host: str
+    number: int
+    date: str
+    file: str
+    sha256: str
+    cores: tuple[Core, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others, wherever it is."""
+        return (self.side, self.section, self.host, self.number, self.date, self.sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRun:
+    """A run: where it comes from, and what its summary needs.
+
+    `section` is that of a harness's tree, or the pattern of file names; `file` the path of the
+    client's output in what was imported, `output` that in the experiment's folder. `reason` is why
+    the run failed; "" if it did not. `columns` are what no output says. `cpu` are its
+    mpstat files, by their paths in the experiment.
+    """
+
+    exp: int
+    form: Form
+    section: str
+    host: str
+    number: int
+    date: str
+    file: str
+    output: str
+    sha256: str
+    reason: str = ""
+    sent_bps: float | None = None
+    retransmits: int | None = None
+    congestion_control: str = ""
+    mss_bytes: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    cpu: Mapping[str, CpuFile] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loose:
+    """What belongs to no run: mpstat files, and findings."""
+
+    cpu: tuple[CpuFile, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def write(folder: Path, run: ImportedRun) -> None:
+    """Write import.json into an experiment's folder."""
+    _write(folder / NAME, run)
+
+
+def read(folder: Path) -> ImportedRun | None:
+    """import.json of an experiment; None if it was not imported. ResultsError if it is damaged."""
+    return _read(folder / NAME, ImportedRun)
+
+
+def runs(folder: Path) -> list[ImportedRun]:
+    """The imported runs of a results folder, in the order of their experiments."""
+    found = (read(folder / str(exp)) for exp in store.experiments(folder))
+    return [run for run in found if run is not None]
+
+
+def write_loose(folder: Path, loose: Loose) -> None:
+    """Write what belongs to no run into a results folder."""
+    _write(folder / LOOSE, loose)
+
+
+def read_loose(folder: Path) -> Loose:
+    """What belongs to no run in a results folder."""
+    return _read(folder / LOOSE, Loose) or Loose()
+
+
+def joined(runs: Sequence[ImportedRun], loose: Loose) -> tuple[list[ImportedRun], list[CpuFile]]:
+    """The runs with the mpstat files that an import before or after theirs brought, and the files
+    that belong to no run: it has another section, host or number, or both have a date."""
+    found = {run.exp: dict(run.cpu) for run in runs}
+    by_key: dict[tuple[str, str, int], list[ImportedRun]] = {}
+    for run in runs:
+        by_key.setdefault((run.section, run.host, run.number), []).append(run)
+    orphans = []
+    for file in loose.cpu:
+        there = by_key.get((file.section, file.host, file.number), [])
+        fitting = [run for run in there if not file.date or not run.date or run.date == file.date]
+        if fitting:
+            owner = max(fitting, key=lambda run: run.date == file.date)
+            found[owner.exp][f"{LOOSE_FILES}/{file.sha256}"] = file
+        else:
+            orphans.append(file)
+    return [replace(run, cpu=found[run.exp]) for run in runs], orphans
+
+
+def write_findings(folder: Path, findings: Iterable[Finding]) -> None:
+    """Write findings.csv: each finding once, by file."""
+    rows = [
+        {"file": each.file, "kind": each.kind, "detail": " ".join(each.detail.split())}
+        for each in sorted(set(findings))
+    ]
+    csvfile.rewrite(folder / FINDINGS, ("file", "kind", "detail"), rows)
+
+
+def _write(path: Path, value: ImportedRun | Loose) -> None:
+    text = json.dumps(_CONVERTER.unstructure(value), indent=1, ensure_ascii=False)
+    durable.replace(path, text + "\n", lasting=False)
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return _CONVERTER.structure(json.loads(path.read_text(encoding="utf-8")), kind)
+    except FileNotFoundError:
+        return None
+    except cattrs.BaseValidationError as error:
+        raise ResultsError(f"{path}: damaged: {cattrs.transform_error(error)[0]}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"{path}: cannot be read: {error}") from error

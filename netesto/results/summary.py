@@ -1,0 +1,361 @@
+"""Summaries of many runs, as the tables of the tools that they come from."""
+
+import csv
+import io
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from netesto.results import csvfile, imported, numbers, store
+from netesto.results.evidence import DAMAGED, OK
+from netesto.results.imported import CPU_FIELDS, Core, CpuFile, ImportedRun, Side
+
+Kind: TypeAlias = Literal["harness", "iperf-lab"]
+Pool: TypeAlias = Literal["ok", "all"]
+SIDES: tuple[Side, ...] = ("sender", "receiver")
+
+_GIGA = 1e9
+# What the runs of a matrix differ in.
+_MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run. `reason` is why it failed, "" if it did not; then it has numbers."""
+
+    test: str
+    host: str
+    file: str
+    reason: str
+    bps: float | None
+    retransmits: float | None
+    congestion_control: str = ""
+    mss: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    cpu: tuple[CpuFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What a results folder holds: its runs, and the mpstat files that belong to none."""
+
+    runs: Sequence[Run]
+    loose: Sequence[CpuFile]
+    has_pattern: bool
+
+
+def read(folder: Path) -> Data:
+    """The runs of a results folder, imported ones or ours. ResultsError if it cannot be read."""
+    brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
+    known = {run.exp for run in brought}
+    rows = store.by_experiment(csvfile.read(folder / store.TABLE))
+    own = [run for exp, there in rows.items() if exp not in known for run in _own(there)]
+    return Data(
+        runs=[*map(_imported, brought), *own],
+        loose=orphans,
+        has_pattern=any(run.form != "harness" and run.columns.keys() & _MATRIX for run in brought),
+    )
+
+
+def _imported(run: ImportedRun) -> Run:
+    return Run(
+        test=run.section,
+        host=run.host,
+        file=run.file.rpartition("/")[2],
+        reason=run.reason,
+        bps=run.sent_bps,
+        retransmits=run.retransmits,
+        congestion_control=run.congestion_control,
+        mss="" if run.mss_bytes is None else str(run.mss_bytes),
+        columns=run.columns,
+        cpu=tuple(run.cpu.values()),
+    )
+
+
+def _own(rows: Sequence[Mapping[str, str]]) -> Iterator[Run]:
+    """The groups of an experiment of ours: the goodput of each."""
+    for row in rows:
+        if row["exp"].endswith(".0") or row.get("status") == DAMAGED:
+            continue
+        rate = numbers.parse(row.get("rate", ""))
+        status = row.get("status", "")
+        again = next(
+            (
+                number
+                for name in ("localRetrans", "remoteRetrans", "retrans_total")
+                if (number := numbers.parse(row.get(name, ""))) is not None
+            ),
+            None,
+        )
+        yield Run(
+            test=row.get("expName", ""),
+            host=row.get("server", ""),
+            file=row["exp"],
+            reason="" if rate is not None else status if status != OK else "no rate",
+            bps=None if rate is None else rate * 1e6,
+            retransmits=again,
+            congestion_control=row.get("effCa", ""),
+            mss=row.get("effMss", ""),
+            columns=row,
+        )
+
+
+def fitting(data: Data) -> tuple[Kind, str]:
+    """The kind of table that fits, and why."""
+    if data.has_pattern:
+        return "iperf-lab", "the names of the imported files say mtu, zerocopy or parallel"
+    if any(run.cpu for run in data.runs) or data.loose:
+        return "harness", "there are mpstat files beside the runs"
+    for name in sorted(_MATRIX):
+        if len({run.columns.get(name, "") for run in data.runs} - {""}) > 1:
+            return "iperf-lab", f"runs differ in {name}"
+    return "harness", "it is the table of tests and hosts"
+
+
+# ---- harness -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All runs of one test to one host, and the mpstat files that count."""
+
+    test: str
+    host: str
+    runs: Sequence[Run]
+    cpu: Sequence[CpuFile]
+
+    @cached_property
+    def gbit_per_s(self) -> list[float]:
+        """Of the runs that did not fail."""
+        return [run.bps / _GIGA for run in self.good if run.bps is not None]
+
+    @cached_property
+    def good(self) -> list[Run]:
+        return [run for run in self.runs if not run.reason and run.bps is not None]
+
+    @property
+    def failed(self) -> int:
+        return len(self.runs) - len(self.good)
+
+    @cached_property
+    def mean(self) -> float:
+        return statistics.fmean(self.gbit_per_s)
+
+    @cached_property
+    def deviation(self) -> float:
+        """The sample standard deviation; 0 of one run."""
+        return statistics.stdev(self.gbit_per_s) if len(self.gbit_per_s) > 1 else 0.0
+
+    @property
+    def retransmits(self) -> int | None:
+        """The mean without its decimals; None if no run tells them."""
+        known = [run.retransmits for run in self.good if run.retransmits is not None]
+        return int(statistics.fmean(known)) if known else None
+
+    def cores(self, side: Side) -> dict[str, dict[str, float]]:
+        """The fields of each core whose sum is not 0: means, with one decimal."""
+        pooled: dict[str, list[Core]] = defaultdict(list)
+        for file in self.cpu:
+            if file.side == side:
+                for core in file.cores:
+                    pooled[core.cpu].append(core)
+        return {
+            cpu: _fields(cores) for cpu, cores in pooled.items() if sum(c.samples for c in cores)
+        }
+
+
+def _fields(cores: Sequence[Core]) -> dict[str, float]:
+    samples = sum(core.samples for core in cores)
+    sums = [math.fsum(values) for values in zip(*(core.sums for core in cores), strict=True)]
+    named = zip(CPU_FIELDS, sums, strict=True)
+    return {name: float(f"{total / samples:.1f}") for name, total in named if total}
+
+
+def total(fields: Mapping[str, float]) -> float:
+    """What a core was busy: the sum of its shown fields but idle."""
+    return math.fsum(value for name, value in fields.items() if name != "idle")
+
+
+def cells(data: Data, pool: Pool) -> list[Cell]:
+    """The cells, sorted by host, then test."""
+    by_cell: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in data.runs:
+        by_cell[run.host, run.test].append(run)
+    loose: dict[tuple[str, str], list[CpuFile]] = defaultdict(list)
+    for file in data.loose:
+        loose[file.host, file.section].append(file)
+    found = []
+    for (host, test), runs in sorted(by_cell.items()):
+        cpu = [file for run in runs if pool == "all" or not run.reason for file in run.cpu]
+        if pool == "all":
+            cpu += loose[host, test]
+        found.append(Cell(test, host, runs, sorted(cpu, key=lambda file: file.file)))
+    return found
+
+
+def harness_text(found: Sequence[Cell]) -> str:
+    """The two parts of the harness's own summary."""
+    lines: list[str] = []
+    for cell in found:
+        lines += _part_one(cell)
+    by_host: dict[str, list[Cell]] = defaultdict(list)
+    for cell in found:
+        if cell.good:
+            by_host[cell.host].append(cell)
+    for host, there in by_host.items():
+        lines.append(f"IP Address: {host}")
+        lines += map(_part_two, sorted(there, key=lambda cell: -cell.mean))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _part_one(cell: Cell) -> Iterator[str]:
+    yield f"Test {cell.test} to Host: {cell.host}   (num tests: {len(cell.good)})"
+    failed = f"   failed: {cell.failed} of {len(cell.runs)}" if cell.failed else ""
+    if cell.good:
+        rates = cell.gbit_per_s
+        yield (
+            f"       Throughput:   Mean: {cell.mean:.1f} Gbps   Min: {min(rates):.1f} Gbps"
+            f"  Max: {max(rates):.1f} Gbps   STDEV: {cell.deviation:.1f}"
+            f"   Retr: {_or_unknown(cell.retransmits)}{failed}"
+        )
+    else:
+        yield f"       Throughput:{failed}"
+    for side in SIDES:
+        name = f"{side.capitalize():>11}"
+        for cpu, fields in cell.cores(side).items():
+            shown = "   ".join(f"{key:<4}: {value:>4.1f}" for key, value in fields.items())
+            yield f"{name} CPU {cpu}:   {shown}   Total:{total(fields):.1f}"
+
+
+def _part_two(cell: Cell) -> str:
+    rates = cell.gbit_per_s
+    return (
+        f"    Test Name: {cell.test}, Ave Throughput: {cell.mean:.1f} Gbps"
+        f" (std: {cell.deviation:.1f}, min: {min(rates):.1f}, max: {max(rates):.1f}),"
+        f"  Retr: {_or_unknown(cell.retransmits)}"
+    )
+
+
+def _or_unknown(value: int | None) -> str:
+    return numbers.UNKNOWN if value is None else str(value)
+
+
+_NUMBERS = ("runs", "failed", "mean", "min", "max", "stdev", "retr")
+
+
+def harness_rows(found: Sequence[Cell]) -> list[dict[str, str]]:
+    """A row for each cell, side and core; one without these where no CPU is known."""
+    rows = []
+    for cell in found:
+        common = {"test": cell.test, "host": cell.host}
+        values = {
+            name: "" if value is None else f"{value}" for name, value in _values(cell).items()
+        }
+        cores = [
+            {"side": side, "cpu": cpu, **_empty(), **{k: f"{v:.1f}" for k, v in fields.items()}}
+            for side in SIDES
+            for cpu, fields in cell.cores(side).items()
+        ]
+        rows += [
+            {**common, "side": core.pop("side"), "cpu": core.pop("cpu"), **values, **core}
+            for core in cores or [{"side": "", "cpu": "", **_empty()}]
+        ]
+    return rows
+
+
+def _empty() -> dict[str, str]:
+    return dict.fromkeys(CPU_FIELDS, "")
+
+
+def _values(cell: Cell) -> dict[str, float | int | None]:
+    """The numbers of a cell, by _NUMBERS."""
+    rates = cell.gbit_per_s
+    measured: list[float | None] = [None] * 4
+    if rates:
+        exact = (cell.mean, min(rates), max(rates), cell.deviation)
+        measured = [float(f"{value:.1f}") for value in exact]
+    return dict(
+        zip(_NUMBERS, (len(cell.runs), cell.failed, *measured, cell.retransmits), strict=True)
+    )
+
+
+def harness_json(found: Sequence[Cell]) -> str:
+    """Host → test → the numbers of the cell, and side → core → field."""
+    nested: dict[str, dict[str, object]] = {}
+    for cell in found:
+        cpu = {side: cores for side in SIDES if (cores := cell.cores(side))}
+        nested.setdefault(cell.host, {})[cell.test] = _values(cell) | {"cpu": cpu}
+    return json.dumps(nested, indent=2, ensure_ascii=False) + "\n"
+
+
+# ---- iperf-lab -----------------------------------------------------------------------------------
+
+LAB_COLUMNS = ("file", "mtu", "zerocopy", "P", "gbps", "retrans", "status", "ca", "mss")
+
+
+def lab_rows(data: Data) -> list[dict[str, str]]:
+    """A row for each run, by MTU, then file."""
+    rows = []
+    for run in data.runs:
+        is_good = not run.reason and run.bps is not None
+        again = run.retransmits if is_good else None
+        values = (
+            run.file,
+            run.columns.get("mtu", ""),
+            run.columns.get("zerocopy", ""),
+            run.columns.get("parallel") or run.columns.get("P", ""),
+            f"{run.bps / _GIGA:.3f}" if is_good and run.bps is not None else "",
+            "" if again is None else f"{again:.0f}",
+            OK if is_good else f"failed: {run.reason}",
+            run.congestion_control,
+            run.mss,
+        )
+        rows.append(dict(zip(LAB_COLUMNS, values, strict=True)))
+    return sorted(rows, key=lambda row: (numbers.parse(row["mtu"]) or 0.0, row["file"].encode()))
+
+
+# ---- forms ---------------------------------------------------------------------------------------
+
+
+def as_csv(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with a header; what could act on a terminal or a spreadsheet stays text."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, rows[0] if rows else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def as_json(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows as a list of objects."""
+    return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_text(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows as columns of text."""
+    names = list(rows[0]) if rows else []
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    lines = [dict(zip(names, names, strict=True)), *rows]
+    return "".join(
+        "  ".join(line[name].ljust(widths[name]) for name in names).rstrip() + "\n"
+        for line in lines
+    )
+
+
+def failures(data: Data) -> Iterator[str]:
+    """Each run that failed, in words."""
+    for run in data.runs:
+        if run.reason:
+            yield f"{run.test} to {run.host}, {run.file}: {run.reason}"
+
+
+def excluded(data: Data) -> int:
+    """How many mpstat files `--pool ok` leaves out."""
+    failed: Iterable[Run] = (run for run in data.runs if run.reason)
+    return sum(len(run.cpu) for run in failed) + len(data.loose)
