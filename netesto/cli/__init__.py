@@ -155,6 +155,10 @@ def _dispatch(words: list[str]) -> int:
             from netesto.cli import reports
 
             return reports.exp(chosen) if chosen.command == "exp" else reports.compare(chosen)
+        case "packets":
+            from netesto.cli import packets
+
+            return packets.packets(chosen)
         case "kernel":
             from netesto.cli import guests
 

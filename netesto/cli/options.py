@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     _compare(commands)
     _import(commands)
     _summary(commands)
+    _packets(commands)
     _lab(commands)
     _kernel(commands)
     _hosts(commands)
@@ -537,6 +538,33 @@ def _summary(commands: _Commands) -> None:
     )
     _completed(_FOLDERS, folder)
     _completed(_FILES, out)
+
+
+def _packets(commands: _Commands) -> None:
+    packets = _add(
+        commands,
+        "packets",
+        "what the flows of a capture did: RTT, retransmissions, completion, figures",
+        "netesto packets trace.pcap.gz -f html -o trace.html",
+    )
+    files = packets.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="pcap or pcapng, also with gzip"
+    )
+    packets.add_argument(
+        "-f",
+        "--format",
+        dest="form",
+        choices=["text", "json", "csv", "html"],
+        default="text",
+        help="html has figures (default: text)",
+    )
+    packets.add_argument(
+        "--flow", type=_count, metavar="N", help="only this flow, with everything known of it"
+    )
+    out = packets.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="default: standard output"
+    )
+    _completed(_FILES, files, out)
 
 
 def _percent(text: str) -> float:

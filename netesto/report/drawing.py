@@ -26,7 +26,18 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
 
 from netesto.report import looks, rendering
 from netesto.report.context import Reference
-from netesto.report.figures import BARS, Graph, Line, Panel, Plot, Stroke, Style, Trace
+from netesto.report.figures import (
+    BARS,
+    Chart,
+    Graph,
+    Layer,
+    Line,
+    Panel,
+    Plot,
+    Stroke,
+    Style,
+    Trace,
+)
 from netesto.report.looks import Look
 from netesto.report.ticks import Scale
 
@@ -262,6 +273,63 @@ def _arranged(handles: Sequence[Line2D]) -> tuple[int, list[Line2D]]:
         return columns, list(handles)
     rest = Line2D([], [], linestyle="none", label=f"and {len(handles) - room + 1} more")
     return columns, [*handles[: room - 1], rest]
+
+
+# ---- charts of single flows --------------------------------------------------------------
+
+CHART_IN = (10.4, 4.6)
+
+
+def draw_charts(charts: Iterable[Chart]) -> list[str]:
+    """The SVG of each chart. The same chart gives the same text."""
+    with mpl.rc_context(fname=STYLE):
+        return [_draw_chart(chart) for chart in charts]
+
+
+def _draw_chart(chart: Chart) -> str:
+    figure = Figure(figsize=CHART_IN, layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.add_subplot()
+    for layer in chart.layers:
+        _draw_layer(axes, layer)
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.x_title)
+    axes.set_ylabel(chart.y_title)
+    axes.set_ylim(0, chart.top)
+    axes.legend(loc="upper left", ncols=2)
+    return _save(figure, "svg").decode()
+
+
+def _draw_layer(axes: Axes, layer: Layer) -> None:
+    x, y, color = layer.x, layer.y, layer.look.color
+    match layer.kind:
+        case "bars" | "crosses":
+            # One line with gaps: an element for each bar would make the file ten times as long.
+            across = [value for each in x for value in (each, each, math.nan)]
+            upright = [
+                value
+                for low, high in zip(y, layer.high, strict=True)
+                for value in (low, high, math.nan)
+            ]
+            (drawn,) = axes.plot(
+                across, upright, color=color, linewidth=1.6, solid_capstyle="projecting"
+            )
+            if layer.kind == "crosses":
+                drawn.set_zorder(5)
+                axes.plot(x, y, linestyle="none", marker="x", markersize=6, color=color, zorder=6,
+                          label=layer.label)  # fmt: skip
+            else:
+                drawn.set_label(layer.label)
+        case "dots":
+            axes.plot(
+                x, y, linestyle="none", marker="o", markersize=2, color=color, label=layer.label
+            )
+        case _:
+            (drawn,) = axes.plot(
+                x, y, color=color, linewidth=1.0, label=layer.label,
+                drawstyle="steps-post" if layer.kind == "steps" else "default",
+            )  # fmt: skip
+            _dash(drawn, layer.look)
 
 
 # ---- plots: the figure -------------------------------------------------------------------

@@ -195,7 +195,51 @@ class Plot:
         return ". ".join(self.titles)
 
     @property
+    def width_px(self) -> int:
+        return self.style.width_px
+
+    @property
     def labels(self) -> tuple[tuple[str, int], ...]:
         """The entries of the legend and their places, each once."""
         entries = {trace.label: trace.place for panel in self.panels for trace in panel.traces}
         return tuple(sorted(entries.items(), key=lambda entry: entry[1]))
+
+
+# ---- charts of single flows --------------------------------------------------------------
+
+# bars: from a lower to an upper end at an instant; crosses: bars with a mark, so that none is too
+# short to be seen.
+Layered: TypeAlias = Literal["bars", "crosses", "steps", "line", "dots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One entry of a chart's legend. `y` and `high` are the ends of bars."""
+
+    label: str
+    look: Look
+    kind: Layered
+    x: Sequence[float]
+    y: Sequence[float]
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What one flow did over time. The y axis ends at `top`: what is above is not of interest."""
+
+    title: str
+    x_title: str
+    y_title: str
+    layers: tuple[Layer, ...]
+    top: float
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """For those who cannot see it."""
+        return f"{self.title}: {self.y_title} over time"
+
+    @property
+    def width_px(self) -> int:
+        return 1100

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto.report.expscript.tables import Table
-from netesto.report.figures import Plot
+from netesto.report.figures import Chart, Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TableBlock:
 class PlotBlock:
     """A plot and its SVG; `files` are links."""
 
-    plot: Plot
+    plot: Plot | Chart
     svg: str
     identity: str
     steps: tuple[str, ...] = ()

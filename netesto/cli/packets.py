@@ -1,0 +1,64 @@
+"""Captures for the command line: `netesto packets`."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from netesto.cli import printing
+from netesto.errors import UsageError
+from netesto.packets import capture
+from netesto.packets.capture import Capture
+from netesto.report import packetpage
+from netesto.report.expscript import Report, tables
+from netesto.report.packetpage import Captures
+from netesto.run import status
+
+
+def packets(options: argparse.Namespace) -> int:
+    """Show what flows did in captures; FAILED if a file was damaged."""
+    found = [(str(path), _read(path, options.flow)) for path in options.files]
+    made = Report(_FORMS[options.form](found, options.flow), {})
+    if options.out is None:
+        made.send(printing.data())
+    else:
+        made.write(options.out)
+    for name, each in found:
+        for text in (*each.damage, *each.remarks):
+            printing.err(f"{name}: {text}")
+    return status.FAILED if any(each.damage for _, each in found) else status.OK
+
+
+def _read(path: Path, flow: int | None) -> Capture:
+    try:
+        found = capture.read(path, only=flow)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read: {error.strerror}") from error
+    if flow is None:
+        return found
+    chosen = tuple(each for each in found.flows if each.number == flow)
+    if not chosen:
+        last = max((each.number for each in found.flows), default=0)
+        there = f"there are flows 1 to {last}" if last else "there is none"
+        raise UsageError(f"{path}: no flow {flow}: {there}")
+    return replace(found, flows=chosen)
+
+
+def _text(captures: Captures, flow: int | None) -> str:
+    parts = []
+    for name, each in captures:
+        shown = (
+            tables.as_text(packetpage.table(each))
+            if flow is None
+            else "\n".join(map(packetpage.details, each.flows))
+        )
+        parts.append(f"{name}: {packetpage.headline(each)}\n{shown if each.flows else ''}")
+    return "\n".join(parts)
+
+
+_FORMS: Mapping[str, Callable[[Captures, int | None], str]] = {
+    "text": _text,
+    "json": lambda captures, _: packetpage.as_json(captures),
+    "csv": lambda captures, _: packetpage.as_csv(captures),
+    "html": lambda captures, _: packetpage.render(captures),
+}

@@ -1,0 +1,319 @@
+"""A capture as a whole: its flows, what each of them did, and what was wrong with the file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from netesto.packets import drawn, transfer
+from netesto.packets.connections import Connection, Table
+from netesto.packets.decode import LINKS, TCP, decode
+from netesto.packets.drawn import Drawing
+from netesto.packets.octets import Integers
+from netesto.packets.reader import Reader
+from netesto.packets.transfer import Transfer
+
+Side: TypeAlias = Literal["sender", "receiver", "between", "unknown"]
+
+# The capture was made at the end that is so much closer than both together (of the RTT); if that is
+# too short, what programs take is more than what paths do.
+NEAR = 0.1
+RTT_LEAST_NS = 200_000
+
+# Each flow takes a millisecond of analysis and some memory; further ones are counted.
+FLOWS_MAX = 10_000
+
+# Flows with figures: those with the most data, but none with less than this share of the largest:
+# control connections.
+DRAWN_MAX, DRAWN_SHARE = 8, 0.01
+
+_SECOND_NS = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rtt:
+    """RTT samples of a flow, in ms."""
+
+    samples: int
+    min_ms: float
+    median_ms: float
+    mean_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One direction of a connection that carried data, or its only one; None is not known.
+
+    `number` counts connections of the capture from 1. Times are seconds, `start_s` since 1970.
+    `packets` and `bytes` count all data that were seen, also those that were sent again; `size`
+    distinct bytes. `rate_bps` is of these, from the first to the last packet with data. What is
+    only of TCP is empty for UDP.
+    """
+
+    number: int
+    protocol: Literal["TCP", "UDP"]
+    source: str
+    destination: str
+    source_port: int
+    destination_port: int
+    start_s: float
+    lasted_s: float
+    packets: int
+    bytes: int
+    size: int
+    rate_bps: float | None
+    side: Side = "unknown"
+    is_whole: bool = False
+    mss_bytes: int | None = None
+    handshake_ms: float | None = None
+    completion_ms: float | None = None
+    rtt: Rtt | None = None
+    rtt_by_stamps: Rtt | None = None
+    segments_again: int | None = None
+    bytes_again: int | None = None
+    by_kind: Mapping[str, int] | None = None
+    out_of_order: int | None = None
+    duplicate_acks: int | None = None
+    zero_windows: int | None = None
+    zero_window_s: float | None = None
+    super_packets: int | None = None
+    missed_bytes: int | None = None
+    drawing: Drawing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """What a file of packets holds. `flows` are those of TCP and UDP, in the order of their first
+    packets; `damage` is what could not be read, and where; `remarks` are what else the reader of
+    the values has to know. Drawings count seconds from `start_s`."""
+
+    form: str
+    packets: int
+    others: int
+    start_s: float | None
+    lasted_s: float
+    flows: tuple[Flow, ...]
+    damage: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def read(path: Path, *, only: int | None = None) -> Capture:
+    """Read and analyse a capture; of flow `only` (None: of the largest) also the figures.
+
+    UsageError if it is no capture; OSError if it cannot be read.
+    """
+    reader, table = Reader(path), Table()
+    count = others = fragments = cut = 0
+    first_ns: int | None = None
+    last_ns = 0
+    unknown: set[int] = set()
+    for records in reader.pieces():
+        decoded = decode(records)
+        table.add(decoded)
+        count += decoded.count
+        others += decoded.others
+        fragments += decoded.fragments
+        cut += decoded.cut
+        unknown.update(set(np.unique(records.link).tolist()) - LINKS)
+        least, most = int(records.time_ns.min()), int(records.time_ns.max())
+        first_ns = least if first_ns is None else min(first_ns, least)
+        last_ns = max(last_ns, most)
+    flows, remarks = _flows(table, first_ns or 0, only)
+    return Capture(
+        form=reader.form,
+        packets=count,
+        others=others + fragments + cut,
+        start_s=None if first_ns is None else first_ns / _SECOND_NS,
+        lasted_s=0.0 if first_ns is None else max(0, last_ns - first_ns) / _SECOND_NS,
+        flows=flows,
+        damage=tuple(reader.damage),
+        remarks=(
+            *_counted(fragments, cut, table.left_out, reader.untimed),
+            *(
+                f"link type {link} is unknown: its packets were not read"
+                for link in sorted(unknown)
+            ),
+            *remarks,
+        ),
+    )
+
+
+def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]:
+    told = (
+        (fragments, "later fragments of IP packets: what they carried is in no flow"),
+        (cut, "packets were captured without their whole headers: tcpdump -s 128 keeps them"),
+        (left_out, "packets are in no flow: the capture has too many packets or flows"),
+        (untimed, "packets have no time, and were given that of the packet before"),
+    )
+    return [f"{number} {text}" for number, text in told if number]
+
+
+def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, ...], list[str]]:
+    """Every flow, the largest with figures; and what is to say about the capture."""
+    found: list[Flow] = []
+    # Bytes and place of flows with figures; the fewest bytes first.
+    largest: list[tuple[int, int]] = []
+    further = 0
+    for number, connection in enumerate(table.connections(), start=1):
+        if number > FLOWS_MAX:
+            further += 1
+            continue
+        for flow, own in _both(connection, number):
+            place = len(found)
+            found.append(flow)
+            if own is None or not flow.bytes or only not in {None, number}:
+                continue
+            if len(largest) == DRAWN_MAX:
+                if flow.bytes <= largest[0][0]:
+                    continue
+                _, smallest = largest.pop(0)
+                found[smallest] = replace(found[smallest], drawing=None)
+            found[place] = replace(flow, drawing=drawn.draw(own, origin_ns))
+            largest = sorted([*largest, (flow.bytes, place)])
+    for size, place in largest:
+        if size < DRAWN_SHARE * largest[-1][0]:
+            found[place] = replace(found[place], drawing=None)
+    return tuple(found), [*_told_of(found), *_told_of_further(further)]
+
+
+def _told_of_further(further: int) -> Iterator[str]:
+    if further:
+        yield f"{further} further connections were not analysed"
+
+
+def _told_of(flows: list[Flow]) -> Iterator[str]:
+    missed = [flow.missed_bytes for flow in flows if flow.missed_bytes]
+    if missed:
+        which = "a flow" if len(missed) == 1 else f"{len(missed)} flows"
+        yield (
+            f"the capture lost packets: {sum(missed)} bytes of {which} were acknowledged and never"
+            " seen, so counts are too low. A larger buffer (tcpdump -B) or fewer bytes of each"
+            " packet (-s 128) may help"
+        )
+
+
+def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer | None]]:
+    """The directions of a connection that carried data; the client's if none did."""
+    if connection.protocol != TCP:
+        payload = connection.packets.payload
+        for by_client in (True, False):
+            sent = connection.from_client == by_client
+            if payload[sent].any() or (by_client and not payload.any()):
+                yield _datagrams(connection, number, by_client=by_client), None
+        return
+    both = {
+        by_client: transfer.analyse(connection, by_client=by_client) for by_client in (True, False)
+    }
+    for by_client, own in both.items():
+        if own.payload.any() or (by_client and not both[False].payload.any()):
+            yield _flow(connection, number, own, by_client=by_client), own
+
+
+def _ends(connection: Connection, *, by_client: bool) -> tuple[tuple[str, int], tuple[str, int]]:
+    client = (connection.client, connection.client_port)
+    server = (connection.server, connection.server_port)
+    return (client, server) if by_client else (server, client)
+
+
+def _times(time_ns: Integers) -> tuple[float, float]:
+    """When the first of these packets was, and how long after it the last."""
+    first, last = int(time_ns.min()), int(time_ns.max())
+    return first / _SECOND_NS, (last - first) / _SECOND_NS
+
+
+def _rate_bps(size: int, lasted_s: float) -> float | None:
+    return size * 8 / lasted_s if size and lasted_s > 0 else None
+
+
+def _datagrams(connection: Connection, number: int, *, by_client: bool) -> Flow:
+    packets = connection.packets
+    sent = connection.from_client == by_client
+    # Of a direction without packets the other's time.
+    start_s, lasted_s = _times(packets.time_ns[sent] if sent.any() else packets.time_ns)
+    size = int(packets.payload[sent].sum(dtype=np.int64))
+    (source, source_port), (destination, destination_port) = _ends(connection, by_client=by_client)
+    return Flow(
+        number=number,
+        protocol="UDP",
+        source=source,
+        destination=destination,
+        source_port=source_port,
+        destination_port=destination_port,
+        start_s=start_s,
+        lasted_s=lasted_s,
+        packets=int(sent.sum()),
+        bytes=size,
+        size=size,
+        rate_bps=_rate_bps(size, lasted_s),
+    )
+
+
+def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool) -> Flow:
+    has_data = own.payload > 0
+    time_ns = own.segments.time_ns[has_data]
+    start_s, lasted_s = _times(time_ns if len(time_ns) else connection.packets.time_ns)
+    (source, source_port), (destination, destination_port) = _ends(connection, by_client=by_client)
+    halves = transfer.handshake(connection)
+    return Flow(
+        number=number,
+        protocol="TCP",
+        source=source,
+        destination=destination,
+        source_port=source_port,
+        destination_port=destination_port,
+        start_s=start_s,
+        lasted_s=lasted_s,
+        packets=int(has_data.sum()),
+        bytes=int(own.payload.sum()),
+        size=own.size,
+        rate_bps=_rate_bps(own.size, lasted_s),
+        side=_side(connection, halves, by_client=by_client),
+        is_whole=own.is_whole,
+        mss_bytes=own.mss_bytes,
+        handshake_ms=None if halves is None else sum(halves) / 1e6,
+        completion_ms=_ms(own.completion_ns()),
+        rtt=_rtt(own.rtt.rtt_ns),
+        rtt_by_stamps=_rtt(own.rtt_by_stamps.rtt_ns),
+        segments_again=own.segments_again,
+        bytes_again=own.bytes_again,
+        by_kind=own.by_kind(),
+        out_of_order=int(own.order.late.sum()),
+        duplicate_acks=own.duplicate_acks,
+        zero_windows=own.zero_windows,
+        zero_window_s=own.zero_window_ns / _SECOND_NS,
+        super_packets=own.super_packets,
+        missed_bytes=own.missed_bytes,
+    )
+
+
+def _ms(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / 1e6
+
+
+def _rtt(rtt_ns: Integers) -> Rtt | None:
+    if not len(rtt_ns):
+        return None
+    return Rtt(
+        samples=len(rtt_ns),
+        min_ms=float(rtt_ns.min()) / 1e6,
+        median_ms=float(np.median(rtt_ns)) / 1e6,
+        mean_ms=float(rtt_ns.mean()) / 1e6,
+        max_ms=float(rtt_ns.max()) / 1e6,
+    )
+
+
+def _side(connection: Connection, halves: tuple[int, int] | None, *, by_client: bool) -> Side:
+    """The end where the capture was made: whose replies come at once."""
+    to_server = transfer.nearest_echo(connection, from_client=True)
+    to_client = transfer.nearest_echo(connection, from_client=False)
+    if halves is not None:
+        to_server = min(halves[0], to_server if to_server is not None else halves[0])
+        to_client = min(halves[1], to_client if to_client is not None else halves[1])
+    if to_server is None or to_client is None or to_server + to_client < RTT_LEAST_NS:
+        return "unknown"
+    to_sender, to_receiver = (to_client, to_server) if by_client else (to_server, to_client)
+    near = NEAR * (to_sender + to_receiver)
+    return "sender" if to_sender <= near else "receiver" if to_receiver <= near else "between"

@@ -1,0 +1,213 @@
+"""Packets sorted into connections: of TCP from SYN to SYN, of UDP by addresses and ports."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets
+from netesto.packets.octets import Flags, Integers
+
+# What is kept of a capture: 60 bytes each of so many packets, and so many pairs of addresses and
+# ports. A greater capture is analysed up to there, and that is said.
+PACKETS_MAX = 20_000_000
+PAIRS_MAX = 50_000
+
+# Odd, with bits everywhere: products with it spread over all 64 bits (Knuth, volume 3, 6.4).
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The packets between two ends, in the order of the capture.
+
+    `from_client` is true of those that the client sent: who sent the first SYN or, of a connection
+    that the capture does not begin with, is the likely one. `client` and `server` are
+    `address:port`. `blocks.packet` is an index of `packets`.
+    """
+
+    protocol: int
+    client: str
+    server: str
+    client_port: int
+    server_port: int
+    packets: Packets
+    from_client: Flags
+    blocks: Blocks
+
+
+class Table:
+    """All packets of a capture, by connection."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._pieces: list[Packets] = []
+        self._pairs: list[NDArray[np.int32]] = []
+        self._forward: list[Flags] = []
+        self._blocks: list[Blocks] = []
+        self.count = 0
+        self.left_out = 0
+
+    def add(self, decoded: Decoded) -> None:
+        """Take the packets of a piece, as far as there is room."""
+        packets = decoded.packets
+        if not len(packets):
+            return
+        forward = _is_forward(packets)
+        pairs = self._pair(packets, forward)
+        keep = np.flatnonzero((pairs >= 0) & (np.cumsum(pairs >= 0) <= PACKETS_MAX - self.count))
+        self.left_out += len(packets) - len(keep)
+        # The new place of each packet; -1 of those that are left out.
+        place = np.full(len(packets), -1, np.int64)
+        place[keep] = np.arange(len(keep)) + self.count
+        blocks = decoded.blocks
+        kept = place[blocks.packet] >= 0
+        self._blocks.append(
+            Blocks(place[blocks.packet[kept]], blocks.order[kept], blocks.left[kept],
+                   blocks.right[kept])
+        )  # fmt: skip
+        self._pieces.append(packets.chosen(keep))
+        self._pairs.append(pairs[keep])
+        self._forward.append(forward[keep])
+        self.count += len(keep)
+
+    def _pair(self, packets: Packets, forward: Flags) -> NDArray[np.int32]:
+        """The number of the two ends of each packet; -1 if there are too many of them."""
+        ends = _ends(packets, forward)
+        mixed = np.zeros(len(packets), np.uint64)
+        for column in ends:
+            mixed = (mixed ^ column) * _MULTIPLIER
+            mixed ^= mixed >> np.uint64(29)
+        _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+        numbers = np.array([self._number(ends, at) for at in first.tolist()], np.int32)[inverse]
+        # Nobody meets two pairs with one product, unless they were made for it.
+        differs = np.zeros(len(packets), np.bool_)
+        for column in ends:
+            differs |= column != column[first][inverse]
+        for at in np.flatnonzero(differs).tolist():
+            numbers[at] = self._number(ends, at)
+        return numbers
+
+    def _number(self, ends: list[NDArray[np.uint64]], at: int) -> int:
+        key = tuple(int(column[at]) for column in ends)
+        if key not in self._numbers and len(self._numbers) >= PAIRS_MAX:
+            return -1
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def connections(self) -> Iterator[Connection]:
+        """Every connection, in the order of their first packets. The table is empty afterwards."""
+        if not self._pieces:
+            return
+        pair = np.concatenate(self._pairs)
+        order = np.argsort(pair, kind="stable")
+        pair = pair[order]
+        forward = np.concatenate(self._forward)[order]
+        columns = []
+        for each in fields(Packets):
+            column = np.concatenate([getattr(piece, each.name) for piece in self._pieces])
+            columns.append(column[order])
+        packets = Packets(*columns)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        blocks = _by_packet(self._blocks, place)
+        self._pieces, self._pairs, self._forward, self._blocks = [], [], [], []
+        starts = _starts(packets, pair, forward)
+        found = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pair)], strict=True))
+        for begin, end in sorted(found, key=lambda each: order[each[0]]):
+            yield _connection(packets, forward, blocks, begin, end)
+
+
+def _ends(packets: Packets, forward: Flags) -> list[NDArray[np.uint64]]:
+    """The lower end of each packet, the upper one and the protocol, as columns."""
+    p = packets
+    ports = p.source_port.astype(np.uint64), p.target_port.astype(np.uint64)
+    both = ((p.source_high, p.target_high), (p.source_low, p.target_low), ports)
+    lower = [np.where(forward, source, target) for source, target in both]
+    upper = [np.where(forward, target, source) for source, target in both]
+    return [*lower, *upper, p.protocol.astype(np.uint64)]
+
+
+def _is_forward(p: Packets) -> Flags:
+    """Whether a packet goes from the lower of its ends to the upper one."""
+    same_high, same_low = p.source_high == p.target_high, p.source_low == p.target_low
+    by_low = (p.source_low < p.target_low) | (same_low & (p.source_port <= p.target_port))
+    found: Flags = (p.source_high < p.target_high) | (same_high & by_low)
+    return found
+
+
+def _by_packet(pieces: list[Blocks], place: Integers) -> Blocks:
+    """All SACK blocks, in the order of the sorted packets."""
+    packet = place[np.concatenate([each.packet for each in pieces])]
+    order = np.concatenate([each.order for each in pieces])
+    rank = np.lexsort((order, packet))
+    left = np.concatenate([each.left for each in pieces])
+    right = np.concatenate([each.right for each in pieces])
+    return Blocks(packet[rank], order[rank], left[rank], right[rank])
+
+
+def _starts(packets: Packets, pair: NDArray[np.int32], forward: Flags) -> Integers:
+    """Where connections begin among packets that are sorted by pair.
+
+    A SYN begins one, unless it repeats the SYN before it in its direction, or answers a SYN (a
+    simultaneous open): ports are used again.
+    """
+    begins = np.ones(len(pair), np.bool_)
+    begins[1:] = pair[1:] != pair[:-1]
+    is_syn = (packets.flags & (SYN | ACK)) == SYN
+    repeats = np.zeros(len(pair), np.bool_)
+    for way in (forward, ~forward):
+        syns = np.flatnonzero(is_syn & way)
+        before, after = syns[:-1], syns[1:]
+        repeats[after] = (pair[before] == pair[after]) & (
+            packets.sequence[before] == packets.sequence[after]
+        )
+    follows_syn = np.zeros(len(pair), np.bool_)
+    follows_syn[1:] = is_syn[:-1]
+    return np.flatnonzero(begins | (is_syn & ~repeats & ~follows_syn))
+
+
+def _connection(
+    packets: Packets, forward: Flags, blocks: Blocks, begin: int, end: int
+) -> Connection:
+    own = Packets(*(getattr(packets, each.name)[begin:end] for each in fields(Packets)))
+    first, last = np.searchsorted(blocks.packet, (begin, end))
+    own_blocks = Blocks(
+        blocks.packet[first:last] - begin, blocks.order[first:last], blocks.left[first:last],
+        blocks.right[first:last],
+    )  # fmt: skip
+    way = forward[begin:end]
+    is_from_client = _client_is_forward(own, way)
+    from_client = way if is_from_client else ~way
+    # Seen from a packet of the client; the first one of either is as good.
+    is_out = bool(from_client[0])
+    source = _name(own.source_high[0], own.source_low[0], own.source_port[0])
+    target = _name(own.target_high[0], own.target_low[0], own.target_port[0])
+    ports = int(own.source_port[0]), int(own.target_port[0])
+    client, server = (source, target) if is_out else (target, source)
+    client_port, server_port = ports if is_out else ports[::-1]
+    return Connection(
+        int(own.protocol[0]), client, server, client_port, server_port, own, from_client, own_blocks
+    )
+
+
+def _client_is_forward(own: Packets, forward: Flags) -> bool:
+    is_tcp = own.protocol[0] == TCP
+    for flags, is_client in ((SYN, True), (SYN | ACK, False)):
+        found = np.flatnonzero((own.flags & (SYN | ACK)) == flags)
+        if is_tcp and len(found):
+            return bool(forward[found[0]]) == is_client
+    if not is_tcp:
+        return bool(forward[0])
+    # The port of a client is chosen by its kernel, mostly from the upper ones.
+    return bool(forward[0]) == bool(own.source_port[0] >= own.target_port[0])
+
+
+def _name(high: np.uint64, low: np.uint64, port: np.uint16) -> str:
+    """`10.0.0.1:5201` or `[fe80::1]:5201`"""
+    if not high and low >> np.uint64(32) == np.uint64(0xFFFF):
+        address = socket.inet_ntop(socket.AF_INET, int(low & np.uint64(0xFFFFFFFF)).to_bytes(4))
+        return f"{address}:{port}"
+    octets = int(high).to_bytes(8) + int(low).to_bytes(8)
+    return f"[{socket.inet_ntop(socket.AF_INET6, octets)}]:{port}"

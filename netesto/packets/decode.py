@@ -1,0 +1,315 @@
+"""From the bytes of packets to columns of their headers, for all packets of a piece at once.
+
+RFC 791, 8200 (IP), 9293 (TCP), 7323 (window scale, time stamps), 2018 (SACK), 768 (UDP); link types
+of tcpdump.org/linktypes.html. Every read is within the captured bytes or is not believed.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netesto.packets.octets import Flags, Integers, Octets
+from netesto.packets.reader import Records
+
+TCP, UDP = 6, 17
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_VLAN = (0x8100, 0x88A8, 0x9100)
+# More tags or extension headers than these are in no packet that a flow sends.
+_TAGS_MAX, _EXTENSIONS_MAX = 4, 8
+
+_NULL, _ETHERNET, _LOOP, _RAW, _COOKED, _IP4, _IP6, _COOKED_2 = 0, 1, 108, 101, 113, 228, 229, 276
+# DLT_RAW differs between systems, and files have been written with its number.
+_RAWS = (_RAW, 12, 14, _IP4, _IP6)
+LINKS = frozenset({_NULL, _ETHERNET, _LOOP, _COOKED, _COOKED_2, *_RAWS})
+
+# Hop-by-hop, routing, fragment, authentication, destination options.
+_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
+_EXTENSIONS = (_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION)
+
+# An IPv4 address is kept as the IPv6 address that is mapped to it.
+_MAPPED = np.uint64(0xFFFF << 32)
+
+_END, _NOTHING, _MSS, _SCALE, _SACK, _STAMPS = 0, 1, 2, 3, 5, 8
+# NOP, NOP, time stamps of 10 bytes: the options of nearly every segment.
+_STAMPS_ALONE = 0x0101080A
+_OPTION_BYTES_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """Columns of the packets of TCP and UDP, in the order of the capture.
+
+    `payload` is the length of the data by the headers, whatever was captured of it. Addresses are
+    two columns of 64 bits. `scale` and `mss` are -1 where there is no such option.
+    """
+
+    time_ns: Integers
+    protocol: NDArray[np.uint8]
+    source_high: NDArray[np.uint64]
+    source_low: NDArray[np.uint64]
+    target_high: NDArray[np.uint64]
+    target_low: NDArray[np.uint64]
+    source_port: NDArray[np.uint16]
+    target_port: NDArray[np.uint16]
+    payload: NDArray[np.uint32]
+    sequence: NDArray[np.uint32]
+    acknowledged: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    window: NDArray[np.uint16]
+    is_stamped: Flags
+    stamp: NDArray[np.uint32]
+    echo: NDArray[np.uint32]
+    scale: NDArray[np.int8]
+    mss: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def chosen(self, which: Integers | Flags) -> "Packets":
+        """The packets at these places, or where this is true."""
+        return Packets(*(getattr(self, each.name)[which] for each in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The SACK blocks of a piece, in the order of the capture; `packet` is an index of Packets,
+    `order` the place of the block in its packet."""
+
+    packet: Integers
+    order: Integers
+    left: Integers
+    right: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a piece holds. `others` are packets that are not TCP or UDP over IP, `fragments` those
+    without the header of TCP or UDP, `cut` those whose headers were not captured whole."""
+
+    packets: Packets
+    blocks: Blocks
+    count: int
+    others: int
+    fragments: int
+    cut: int
+
+
+def decode(records: Records) -> Decoded:
+    """The packets of a piece of a file."""
+    octets = Octets(records.data)
+    end = records.start + records.captured
+    kind, network = _link(octets, records.link, records.start)
+    version = octets.u8(network) >> 4
+    is_4 = (version == 4) & (kind != _IPV6)
+    is_6 = (version == 6) & (kind != _IPV4)
+    is_ip = (is_4 | is_6) & (kind >= 0) & (network < end)
+    # Where the packet ends, by the link's length: the IP header of a super-packet may say 0.
+    beyond = records.start + np.maximum(records.length, records.captured)
+    protocol, transport, over, is_fragment = _network(octets, network, is_4, end, beyond)
+    is_first = is_ip & ~is_fragment
+    is_known = is_first & ((protocol == TCP) | (protocol == UDP))
+    is_whole = is_known & (transport + np.where(protocol == TCP, 20, 8) <= end)
+    keep = np.flatnonzero(is_whole)
+    network, is_4 = network[keep], is_4[keep]
+    packets, blocks = _transport(
+        octets,
+        transport[keep],
+        time_ns=records.time_ns[keep],
+        protocol=protocol[keep],
+        over=over[keep],
+        end=end[keep],
+        addresses=_addresses(octets, network, is_4),
+    )
+    is_cut = (is_first & (protocol == -1)) | (is_known & ~is_whole)
+    count, fragments, cut = len(end), int((is_ip & is_fragment).sum()), int(is_cut.sum())
+    others = count - len(packets) - fragments - cut
+    return Decoded(packets, blocks, count, others, fragments, cut)
+
+
+def _link(octets: Octets, links: Integers, start: Integers) -> tuple[Integers, Integers]:
+    """The EtherType of each packet (0 where only the IP header tells, -1 if the link type is
+    unknown), and where its network header begins."""
+    kind, network = np.full(len(start), -1, np.int64), start.copy()
+    for link in np.unique(links).tolist():
+        chosen = np.flatnonzero(links == link)
+        at = start[chosen]
+        if link in _RAWS:
+            kind[chosen] = 0
+        elif link in {_NULL, _LOOP}:
+            # An address family whose number and byte order depend on the system.
+            kind[chosen] = 0
+            network[chosen] += 4
+        elif link in {_ETHERNET, _COOKED, _COOKED_2}:
+            type_at, size = {_ETHERNET: (12, 14), _COOKED: (14, 16), _COOKED_2: (0, 20)}[link]
+            found, behind = octets.u16(at + type_at), at + size
+            for _ in range(_TAGS_MAX):
+                tagged = np.isin(found, _VLAN)
+                if not tagged.any():
+                    break
+                found = np.where(tagged, octets.u16(behind + 2), found)
+                behind = np.where(tagged, behind + 4, behind)
+            kind[chosen] = np.where(np.isin(found, (_IPV4, _IPV6)), found, -1)
+            network[chosen] = behind
+    return kind, network
+
+
+def _network(
+    octets: Octets, network: Integers, is_4: Flags, end: Integers, beyond: Integers
+) -> tuple[Integers, Integers, Integers, Flags]:
+    """The protocol of each packet (-1 if it was not captured), where its header begins, where its
+    data end, and whether it is a later fragment."""
+    total = octets.u16(network + 2)
+    header = (octets.u8(network) & 0x0F) * 4
+    protocol = octets.u8(network + 9)
+    transport = network + np.maximum(header, 20)
+    over = np.where(total > 0, np.minimum(network + total, beyond), beyond)
+    is_fragment = (octets.u16(network + 6) & 0x1FFF) != 0
+    is_whole = (header >= 20) & (transport <= end)
+    six = np.flatnonzero(~is_4)
+    if len(six):
+        at = network[six]
+        following, place = octets.u8(at + 6), at + 40
+        length, later = octets.u16(at + 4), np.zeros(len(six), np.bool_)
+        for _ in range(_EXTENSIONS_MAX):
+            extended = np.isin(following, _EXTENSIONS) & (place + 8 <= end[six]) & ~later
+            if not extended.any():
+                break
+            later |= extended & (following == _FRAGMENT) & ((octets.u16(place + 2) & 0xFFF8) != 0)
+            words = octets.u8(place + 1)
+            size = np.where(following == _FRAGMENT, 8, (words + 1) * 8)
+            size = np.where(following == _AUTHENTICATION, (words + 2) * 4, size)
+            following = np.where(extended, octets.u8(place), following)
+            place = np.where(extended, place + size, place)
+        protocol[six], transport[six], is_fragment[six] = following, place, later
+        is_whole[six] = place <= end[six]
+        over[six] = np.where(length > 0, np.minimum(at + 40 + length, beyond[six]), beyond[six])
+    return np.where(is_whole, protocol, -1), transport, over, is_fragment
+
+
+def _addresses(octets: Octets, network: Integers, is_4: Flags) -> list[NDArray[np.uint64]]:
+    """Upper and lower half of the source's address, and of the target's."""
+    found = [np.zeros(len(network), np.uint64) for _ in range(4)]
+    four, six = network[is_4], network[~is_4]
+    for half, at in ((1, 12), (3, 16)):
+        found[half][is_4] = octets.u32(four + at).astype(np.uint64) | _MAPPED
+    if len(six):
+        for half, at in enumerate((8, 16, 24, 32)):
+            found[half][~is_4] = octets.u64(six + at)
+    return found
+
+
+def _transport(
+    octets: Octets,
+    at: Integers,
+    *,
+    time_ns: Integers,
+    protocol: Integers,
+    over: Integers,
+    end: Integers,
+    addresses: list[NDArray[np.uint64]],
+) -> tuple[Packets, Blocks]:
+    is_tcp = protocol == TCP
+    header = np.where(is_tcp, np.maximum((octets.u8(at + 12) >> 4) * 4, 20), 8)
+    options = _Options(octets, np.where(is_tcp, at + 20, at), np.minimum(at + header, end))
+    if is_tcp.any():
+        options.read()
+    only_tcp = is_tcp.astype(np.int64)
+    packets = Packets(
+        time_ns=time_ns,
+        protocol=protocol.astype(np.uint8),
+        source_high=addresses[0],
+        source_low=addresses[1],
+        target_high=addresses[2],
+        target_low=addresses[3],
+        source_port=octets.u16(at).astype(np.uint16),
+        target_port=octets.u16(at + 2).astype(np.uint16),
+        payload=np.maximum(over - at - header, 0).astype(np.uint32),
+        sequence=(octets.u32(at + 4) * only_tcp).astype(np.uint32),
+        acknowledged=(octets.u32(at + 8) * only_tcp).astype(np.uint32),
+        flags=(octets.u8(at + 13) * only_tcp).astype(np.uint8),
+        window=(octets.u16(at + 14) * only_tcp).astype(np.uint16),
+        is_stamped=options.is_stamped,
+        stamp=options.stamp.astype(np.uint32),
+        echo=options.echo.astype(np.uint32),
+        scale=options.scale.astype(np.int8),
+        mss=options.mss.astype(np.int32),
+    )
+    return packets, options.blocks()
+
+
+class _Options:
+    """The options of TCP headers that lie between `at` and `end`."""
+
+    def __init__(self, octets: Octets, at: Integers, end: Integers) -> None:
+        count = len(at)
+        self._octets, self._at, self._end = octets, at, end
+        self.is_stamped = np.zeros(count, np.bool_)
+        self.stamp, self.echo = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.scale, self.mss = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+        self._blocks: list[tuple[Integers, int, Integers]] = []
+
+    def read(self) -> None:
+        """Read the options of all headers, the first of each, then the second, and so on."""
+        octets, end = self._octets, self._end
+        which = np.flatnonzero(self._at < end)
+        place = self._at[which]
+        usual = (octets.u32(place) == _STAMPS_ALONE) & (place + 12 <= end[which])
+        self._stamps(which[usual], place[usual] + 2)
+        place = np.where(usual, place + 12, place)
+        # Each round moves at least a byte on, and a header has at most 40 of options.
+        for _ in range(_OPTION_BYTES_MAX):
+            left = place < end[which]
+            which, place = which[left], place[left]
+            if not len(which):
+                return
+            kind, size = octets.u8(place), octets.u8(place + 1)
+            is_one = kind == _NOTHING
+            is_whole = (kind > _NOTHING) & (size >= 2) & (place + size <= end[which])
+            for option, length, take in (
+                (_STAMPS, 10, self._stamps),
+                (_MSS, 4, self._mss),
+                (_SCALE, 3, self._scales),
+            ):
+                chosen = is_whole & (kind == option) & (size == length)
+                take(which[chosen], place[chosen])
+            chosen = is_whole & (kind == _SACK)
+            if chosen.any():
+                self._sack(which[chosen], place[chosen], size[chosen])
+            # Behind an option that is none, nothing can be read.
+            goes_on = is_one | is_whole
+            place = (place + np.where(is_one, 1, size))[goes_on]
+            which = which[goes_on]
+
+    def _stamps(self, which: Integers, at: Integers) -> None:
+        self.is_stamped[which] = True
+        self.stamp[which] = self._octets.u32(at + 2)
+        self.echo[which] = self._octets.u32(at + 6)
+
+    def _mss(self, which: Integers, at: Integers) -> None:
+        self.mss[which] = self._octets.u16(at + 2)
+
+    def _scales(self, which: Integers, at: Integers) -> None:
+        # RFC 7323, section 2.3: greater ones are used as 14.
+        self.scale[which] = np.minimum(self._octets.u8(at + 2), 14)
+
+    def _sack(self, which: Integers, at: Integers, size: Integers) -> None:
+        for order in range(4):
+            has = size >= 2 + 8 * (order + 1)
+            if not has.any():
+                return
+            self._blocks.append((which[has], order, at[has] + 2 + 8 * order))
+
+    def blocks(self) -> Blocks:
+        if not self._blocks:
+            nothing = np.zeros(0, np.int64)
+            return Blocks(nothing, nothing, nothing, nothing)
+        packet = np.concatenate([which for which, _, _ in self._blocks])
+        order = np.concatenate([np.full(len(which), order) for which, order, _ in self._blocks])
+        at = np.concatenate([at for _, _, at in self._blocks])
+        rank = np.lexsort((order, packet))
+        packet, order, at = packet[rank], order[rank], at[rank]
+        return Blocks(packet, order, self._octets.u32(at), self._octets.u32(at + 4))

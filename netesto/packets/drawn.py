@@ -1,0 +1,186 @@
+"""Points of a flow's figures: as many as a figure can show, and none of what is rare left out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from netesto.packets.octets import Integers
+from netesto.packets.transfer import Samples, Transfer
+
+# The cells of a figure: two marks in one cell are one mark to the eye.
+ACROSS, UPRIGHT = 800, 400
+# Marks that are left when each cell has at most one; more make the cells larger.
+MARKS_MAX = 2000
+# Intervals of a rate, at most.
+INTERVALS = 200
+
+_SECOND_NS = 1e9
+
+# 1, 2 and 5 times powers of ten: intervals that people can read.
+_STEPS_NS = tuple(step * 10**power for power in range(3, 13) for step in (1, 2, 5))
+
+Bar: TypeAlias = tuple[float, int, int]
+"""A time (s) and two ends (bytes)."""
+Point: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """The figures of one transfer. Times are seconds since `origin_ns` of the capture; numbers are
+    bytes from the first of the connection.
+
+    `sent` has columns of data that were sent one after the other; `again` (by kind of
+    retransmission) and `late` (overtaken) have one bar a packet, or one for all that would cover
+    each other. `acked` and `window` are corners of steps. Rates are Mbit/s of intervals.
+    """
+
+    sent: tuple[Bar, ...]
+    again: Mapping[str, tuple[Bar, ...]]
+    late: tuple[Bar, ...]
+    selective: tuple[Bar, ...]
+    acked: tuple[Point, ...]
+    window: tuple[Point, ...]
+    rtt_ms: tuple[Point, ...]
+    interval_s: float
+    rate_time_s: tuple[float, ...]
+    sent_mbit_per_s: tuple[float, ...]
+    acked_mbit_per_s: tuple[float, ...]
+
+
+def draw(transfer: Transfer, origin_ns: int) -> Drawing:
+    """The figures of a transfer with data."""
+    segments, acks = transfer.segments, transfer.acks
+    first_ns, last_ns = int(segments.time_ns.min()), int(segments.time_ns.max())
+    if len(acks.time_ns):
+        first_ns = min(first_ns, int(acks.time_ns.min()))
+        last_ns = max(last_ns, int(acks.time_ns.max()))
+    grid = _Grid(origin_ns, first_ns, max(1, last_ns - first_ns), max(1, transfer.size))
+    is_new = segments.begin >= segments.highest
+    kinds = np.array(transfer.kinds, dtype=object)
+    spurious = np.array(transfer.spurious, np.bool_)
+    again = {
+        **{kind: transfer.again[(kinds == kind) & ~spurious] for kind in dict.fromkeys(kinds)},
+        "spurious": transfer.again[spurious],
+    }
+    above = acks.right > acks.number[acks.of]
+
+    def bars(which: Integers) -> tuple[Bar, ...]:
+        return grid.bars(segments.time_ns[which], segments.begin[which], segments.end[which])
+
+    interval_s, times, sent, acked = _rates(transfer, grid)
+    return Drawing(
+        sent=grid.columns(segments.time_ns[is_new], segments.begin[is_new], segments.end[is_new]),
+        again={name: bars(which) for name, which in again.items() if len(which)},
+        late=bars(np.flatnonzero(transfer.order.late)),
+        selective=grid.bars(acks.time_ns[acks.of[above]], acks.left[above], acks.right[above]),
+        acked=grid.steps(acks.time_ns, np.maximum(acks.highest, 0)),
+        window=grid.steps(acks.time_ns, np.maximum(acks.number + acks.window, 0)),
+        rtt_ms=grid.points(transfer.rtt),
+        interval_s=interval_s,
+        rate_time_s=times,
+        sent_mbit_per_s=sent,
+        acked_mbit_per_s=acked,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The cells of a figure over so much time and so many bytes, seen from `origin_ns`."""
+
+    origin_ns: int
+    first_ns: int
+    span_ns: int
+    size: int
+
+    def seconds(self, time_ns: Integers) -> list[float]:
+        found: list[float] = np.round((time_ns - self.origin_ns) / _SECOND_NS, 6).tolist()
+        return found
+
+    def _column(self, time_ns: Integers, across: int) -> Integers:
+        return ((time_ns - self.first_ns) / self.span_ns * across).astype(np.int64)
+
+    def bars(self, time_ns: Integers, low: Integers, high: Integers) -> tuple[Bar, ...]:
+        """One bar of all that begin and end in the same cells; the cells grow until that is few."""
+        across, upright = ACROSS, UPRIGHT
+        which = np.arange(len(time_ns))
+        while len(which):
+            rows = [(each[which] / self.size * upright).astype(np.int64) for each in (low, high)]
+            cells = np.stack([self._column(time_ns[which], across), *rows])
+            _, first = np.unique(cells, axis=1, return_index=True)
+            which = which[np.sort(first)]
+            if len(which) <= MARKS_MAX:
+                break
+            across, upright = max(1, across // 2), max(1, upright // 2)
+            if across == upright == 1:
+                which = which[:MARKS_MAX]
+        return tuple(
+            zip(
+                self.seconds(time_ns[which]), low[which].tolist(), high[which].tolist(), strict=True
+            )
+        )
+
+    def columns(self, time_ns: Integers, low: Integers, high: Integers) -> tuple[Bar, ...]:
+        """One bar for each column of cells, over all data that were sent in its time."""
+        if not len(time_ns):
+            return ()
+        place = np.maximum.accumulate(self._column(time_ns, ACROSS))
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        return tuple(
+            zip(
+                self.seconds(time_ns[first]),
+                np.minimum.reduceat(low, first).tolist(),
+                np.maximum.reduceat(high, first).tolist(),
+                strict=True,
+            )
+        )
+
+    def steps(self, time_ns: Integers, values: Integers) -> tuple[Point, ...]:
+        """The lowest and the last value of each column."""
+        if not len(time_ns):
+            return ()
+        place = np.maximum.accumulate(self._column(time_ns, ACROSS))
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        last = np.append(first[1:], len(time_ns)) - 1
+        least = np.minimum.reduceat(values, first)
+        times = self.seconds(time_ns[first]), self.seconds(time_ns[last])
+        both = zip(*times, least.tolist(), values[last].tolist(), strict=True)
+        found: list[Point] = []
+        for begin_s, end_s, low, end in both:
+            found += (
+                [(begin_s, low), (end_s, end)] if (begin_s, low) != (end_s, end) else [(end_s, end)]
+            )
+        return tuple(found)
+
+    def points(self, samples: Samples) -> tuple[Point, ...]:
+        """RTT samples in ms: the least and the greatest of each column."""
+        if not len(samples.time_ns):
+            return ()
+        place = np.maximum.accumulate(self._column(samples.time_ns, ACROSS))
+        rank = np.lexsort((samples.rtt_ns, place))
+        first = np.flatnonzero(np.diff(place[rank], prepend=-1))
+        last = np.append(first[1:], len(rank)) - 1
+        chosen = np.unique(rank[np.concatenate([first, last])])
+        rtt_ms = np.round(samples.rtt_ns[chosen] / 1e6, 4).tolist()
+        return tuple(zip(self.seconds(samples.time_ns[chosen]), rtt_ms, strict=True))
+
+
+def _rates(
+    transfer: Transfer, grid: _Grid
+) -> tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """The length of an interval, the middles of all, and what was sent and acknowledged in each."""
+    wide_ns = next((step for step in _STEPS_NS if step * INTERVALS >= grid.span_ns), _STEPS_NS[-1])
+    count = min(INTERVALS, grid.span_ns // wide_ns + 1)
+    edges = grid.first_ns + np.arange(count + 1) * wide_ns
+    sent, _ = np.histogram(transfer.segments.time_ns, edges, weights=transfer.payload)
+    acks = transfer.acks
+    known = np.clip(np.concatenate([[0], acks.highest]), 0, transfer.size)
+    acked = np.diff(known[np.searchsorted(acks.time_ns, edges)])
+    mbit = 8e3 / wide_ns
+    return (
+        wide_ns / _SECOND_NS,
+        tuple(grid.seconds(edges[:-1] + wide_ns // 2)),
+        tuple(np.round(sent * mbit, 4).tolist()),
+        tuple(np.round(acked * mbit, 4).tolist()),
+    )

@@ -1,0 +1,181 @@
+"""What was sent again: whether it was, why, and whether it had to be.
+
+docs/measurements.md states the rules and what they cannot know.
+"""
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from netesto.packets.octets import Flags, Integers
+
+Kind: TypeAlias = Literal["fast", "timeout", "after timeout", "probe"]
+KINDS: tuple[Kind, ...] = ("fast", "timeout", "after timeout", "probe")
+
+# A hole filled so soon, without time stamps that tell, was reordering (as Wireshark has it).
+REORDERED_NS = 3_000_000
+# Nothing sent and nothing acknowledged for so many RTTs: a timer expired. A tail loss probe waits
+# for 2 RTTs (RFC 8985, section 7.2), what ACKs trigger for a quarter of one.
+QUIET_RTTS = 1.5
+# Linux waits this long at least for a timeout; what comes earlier, with data behind it
+# acknowledged selectively, is RACK's reordering timer.
+TIMEOUT_LEAST_NS = 200_000_000
+
+# Holes that are remembered: a flow in trouble has some hundred.
+HOLES_MAX = 4096
+
+BEFORE_CAPTURE = -(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What one side sent, in the order of the capture: data, and FINs, which take one number.
+
+    `begin` and `end` count bytes from the first of the connection. `place` is the index of the
+    packet, `acked` the highest acknowledgement before it, `highest` the highest end before it.
+    """
+
+    place: Integers
+    time_ns: Integers
+    begin: Integers
+    end: Integers
+    acked: Integers
+    highest: Integers
+    stamp: Integers
+    is_stamped: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which segments were sent again and which came late, and the bytes never seen.
+
+    `again` is false of segments that were only reordered (`late`). `filled` are those that were
+    sent again and that the capture sees for the first time. `holes` are what was never seen.
+    """
+
+    again: Flags
+    late: Flags
+    filled: Flags
+    holes: tuple[tuple[int, int], ...]
+
+
+def order(segments: Segments, *, is_from_start: bool) -> Order:
+    """Tell segments that were sent again from those that were overtaken."""
+    again = segments.begin < segments.highest
+    late = np.zeros(len(again), np.bool_)
+    filled = np.zeros(len(again), np.bool_)
+    # Left and right end, and the segment behind it, which showed it.
+    lefts: list[int] = []
+    holes: list[tuple[int, int, int]] = []
+    if not is_from_start and len(again):
+        lefts.append(BEFORE_CAPTURE)
+        holes.append((BEFORE_CAPTURE, int(segments.begin[0]), 0))
+    events = np.flatnonzero(again | (segments.begin > segments.highest))
+    for i in events.tolist():
+        if len(holes) > HOLES_MAX:
+            del holes[0], lefts[0]
+        begin, end = int(segments.begin[i]), int(segments.end[i])
+        if not again[i]:
+            lefts.append(int(segments.highest[i]))
+            holes.append((int(segments.highest[i]), begin, i))
+            continue
+        at = max(0, bisect.bisect_right(lefts, begin) - 1)
+        witness = -1
+        while at < len(holes) and holes[at][0] < end:
+            left, right, seen = holes[at]
+            if right <= begin:
+                at += 1
+                continue
+            witness = max(witness, seen)
+            rest = [each for each in ((left, begin, seen), (end, right, seen)) if each[0] < each[1]]
+            holes[at : at + 1] = rest
+            lefts[at : at + 1] = [each[0] for each in rest]
+            at += len(rest)
+        if witness >= 0:
+            late[i] = _is_late(segments, i, witness)
+            filled[i] = not late[i]
+    return Order(
+        again=again & ~late,
+        late=late,
+        filled=filled,
+        holes=tuple((left, right) for left, right, _ in holes if left != BEFORE_CAPTURE),
+    )
+
+
+def _is_late(segments: Segments, i: int, witness: int) -> bool:
+    """Whether segment `i` was sent before the one that showed its hole."""
+    if segments.is_stamped[i] and segments.is_stamped[witness]:
+        ahead = _signed(int(segments.stamp[i]) - int(segments.stamp[witness]))
+        if ahead:
+            return ahead < 0
+    return bool(segments.time_ns[i] - segments.time_ns[witness] < REORDERED_NS)
+
+
+def _signed(difference: int) -> int:
+    """A difference of two numbers of 32 bits."""
+    return (difference + 2**31) % 2**32 - 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What was known when each retransmission was sent: the time without ACK and without data
+    before it, the RTT, and the highest byte acknowledged selectively."""
+
+    quiet_ns: Integers
+    rtt_ns: Integers
+    sacked: Integers
+
+
+def kinds(segments: Segments, again: Integers, trigger: Trigger) -> list[Kind]:
+    """Why each of the segments `again` (indexes) was sent."""
+    found: list[Kind] = []
+    # The data that were in flight at the last timeout end here.
+    timeout_end = BEFORE_CAPTURE
+    # What had been acknowledged and sent at the last probe or timeout.
+    progress = (BEFORE_CAPTURE, BEFORE_CAPTURE)
+    columns = (
+        segments.begin[again], segments.end[again], segments.acked[again],
+        segments.highest[again], trigger.quiet_ns, trigger.rtt_ns, trigger.sacked,
+    )  # fmt: skip
+    for begin, end, acked, highest, quiet_ns, rtt_ns, sacked in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        if quiet_ns < QUIET_RTTS * rtt_ns:
+            found.append("after timeout" if begin < timeout_end else "fast")
+        elif end >= highest and progress != (acked, highest):
+            progress = (acked, highest)
+            found.append("probe")
+        elif sacked > begin and quiet_ns < TIMEOUT_LEAST_NS:
+            found.append("after timeout" if begin < timeout_end else "fast")
+        else:
+            progress, timeout_end = (acked, highest), highest
+            found.append("timeout")
+    return found
+
+
+def reported_twice(
+    begins: Sequence[int],
+    ends: Sequence[int],
+    places: Sequence[int],
+    reports: Sequence[tuple[int, int, int]],
+) -> list[bool]:
+    """Which retransmissions a D-SACK (RFC 2883) reports: the newest before it that begins where the
+    reported duplicate begins, and those that follow it without a gap.
+
+    `reports` are the places of packets with a D-SACK, and what each reports.
+    """
+    found = [False] * len(begins)
+    newest: dict[int, int] = {}
+    following = 0
+    for place, left, right in reports:
+        while following < len(begins) and places[following] < place:
+            newest[begins[following]] = following
+            following += 1
+        at = left
+        while at < right and (i := newest.pop(at, None)) is not None:
+            found[i] = True
+            at = max(ends[i], at + 1)
+    return found

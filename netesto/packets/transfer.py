@@ -1,0 +1,508 @@
+"""What became of the data that one side of a TCP connection sent, by the packets alone.
+
+docs/measurements.md, "From packets", has the definition of each value and its limits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netesto.packets import retransmissions
+from netesto.packets.connections import Connection
+from netesto.packets.decode import ACK, FIN, RST, SYN, Blocks
+from netesto.packets.octets import Flags, Integers
+from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger
+
+# If nothing tells of the RTT: what a timer waits for at least on the way to the next continent.
+_RTT_UNKNOWN_NS = 100_000_000
+
+# The option of a time stamp takes so much of each segment.
+_STAMP_BYTES = 12
+
+# An acknowledgement before the first, and a time before the first.
+_NEVER = -(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgements:
+    """The packets with ACK that the receiver sent: places, times, what they acknowledge (bytes
+    from the first), the highest so far, windows in bytes, and SACK blocks above the number."""
+
+    place: Integers
+    time_ns: Integers
+    number: Integers
+    highest: Integers
+    window: Integers
+    echo: Integers
+    is_stamped: Flags
+    is_pure: Flags
+    has_block: Flags
+    # SACK blocks: the index of the acknowledgement, and both ends.
+    of: Integers
+    left: Integers
+    right: Integers
+    is_duplicate: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """RTT samples: when the acknowledgement came, and what it took."""
+
+    time_ns: Integers
+    rtt_ns: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The data of one side. `payload` is the length of each segment's data (0: a FIN alone).
+
+    `size` is the number of distinct bytes. `again` are indexes of segments, and `kinds` and
+    `spurious` belong to these. `missed_bytes` were acknowledged and never seen. `is_whole`: the
+    capture has the begin of the connection, and an end.
+    """
+
+    segments: Segments
+    payload: Integers
+    acks: Acknowledgements
+    order: Order
+    again: Integers
+    kinds: tuple[retransmissions.Kind, ...]
+    spurious: tuple[bool, ...]
+    mss_bytes: int | None
+    size: int
+    missed_bytes: int
+    rtt: Samples
+    rtt_by_stamps: Samples
+    duplicate_acks: int
+    zero_windows: int
+    zero_window_ns: int
+    syns_again: int
+    is_whole: bool
+
+    @property
+    def packets(self) -> int:
+        return len(self.payload)
+
+    @property
+    def segments_again(self) -> int:
+        """Segments retransmitted: of a super-packet all that it holds, and SYNs."""
+        return self.syns_again + int(self.counts(self.again).sum())
+
+    @property
+    def bytes_again(self) -> int:
+        return int(self.payload[self.again].sum())
+
+    def counts(self, which: Integers) -> Integers:
+        """How many segments each of these packets was on the wire, if it is known."""
+        payload = self.payload[which]
+        if self.mss_bytes is None:
+            return np.ones(len(which), np.int64)
+        return np.maximum(1, -(-payload // self.mss_bytes))
+
+    def by_kind(self) -> Mapping[str, int]:
+        """Segments retransmitted by why they were, and how many of all were not needed."""
+        counts = self.counts(self.again).tolist()
+        found: dict[str, int] = dict.fromkeys(KINDS, 0)
+        for kind, count in zip(self.kinds, counts, strict=True):
+            found[kind] += count
+        found["SYN"] = self.syns_again
+        found["spurious"] = sum(
+            count for count, is_one in zip(counts, self.spurious, strict=True) if is_one
+        )
+        return found
+
+    @property
+    def super_packets(self) -> int:
+        """Packets longer than a segment: offloads made or joined them."""
+        return 0 if self.mss_bytes is None else int((self.payload > self.mss_bytes).sum())
+
+    def completion_ns(self) -> int | None:
+        """From the first data packet to the first ACK with which all bytes are acknowledged, in
+        order or selectively; None if the capture does not show begin and end of the connection."""
+        has_data = self.payload > 0
+        if not self.is_whole or not has_data.any() or self.segments.begin[has_data].min() > 0:
+            return None
+        low, high = 0, len(self.acks.place)
+        # What is known to have arrived never shrinks, so the first place can be halved for.
+        while low < high:
+            middle = (low + high) // 2
+            if arrived(self.acks, middle, self.size) >= self.size:
+                high = middle
+            else:
+                low = middle + 1
+        if low == len(self.acks.place):
+            return None
+        return int(self.acks.time_ns[low] - self.segments.time_ns[has_data][0])
+
+
+def arrived(acks: Acknowledgements, at: int, size: int) -> int:
+    """The bytes that the first `at` + 1 acknowledgements say have arrived, of `size`."""
+    in_order = min(max(int(acks.highest[at]), 0), size)
+    count = int(np.searchsorted(acks.of, at, side="right"))
+    left = np.maximum(acks.left[:count], in_order)
+    right = np.minimum(acks.right[:count], size)
+    above = left < right
+    left, right = left[above], right[above]
+    if not len(left):
+        return in_order
+    rank = np.argsort(left, kind="stable")
+    left, right = left[rank], right[rank]
+    before = np.concatenate([[in_order], np.maximum.accumulate(right)[:-1]])
+    return in_order + int(np.maximum(right - np.maximum(left, before), 0).sum())
+
+
+def analyse(connection: Connection, *, by_client: bool) -> Transfer:
+    """The data that the client sent, or those of the server."""
+    packets = connection.packets
+    sent = connection.from_client if by_client else ~connection.from_client
+    is_syn = sent & ((packets.flags & SYN) != 0)
+    syns = np.flatnonzero(is_syn)
+    payload = packets.payload.astype(np.int64)
+    is_fin = (packets.flags & FIN) != 0
+    data = np.flatnonzero(sent & ~is_syn & ((payload > 0) | is_fin))
+    acks, zero = _acknowledgements(connection, sent, _first(packets.sequence, syns, data))
+    begin = _unwrapped(packets.sequence[data], _first(packets.sequence, syns, data))
+    end = begin + payload[data] + is_fin[data]
+    # A probe of a keep-alive or a closed window: one byte that was acknowledged long ago.
+    acked = _before(acks.place, acks.highest, data)
+    is_probe = (payload[data] == 1) & (end == acked) & (begin < _before_highest(end, 0))
+    data, begin, end, acked = data[~is_probe], begin[~is_probe], end[~is_probe], acked[~is_probe]
+    is_from_start = bool(len(syns))
+    start = 0 if is_from_start else int(begin[0]) if len(begin) else 0
+    segments = Segments(
+        place=data,
+        time_ns=packets.time_ns[data],
+        begin=begin,
+        end=end,
+        acked=acked,
+        highest=_before_highest(end, start),
+        stamp=packets.stamp[data].astype(np.int64),
+        is_stamped=packets.is_stamped[data],
+    )
+    order = retransmissions.order(segments, is_from_start=is_from_start)
+    again = np.flatnonzero(order.again)
+    samples = _rtt_samples(segments, order, acks)
+    own_payload = payload[data]
+    known_ns = _handshake_ns(connection)
+    trigger = _trigger(segments, again, acks, samples, known_ns)
+    last_data = int((begin + own_payload).max()) if len(begin) else 0
+    highest_ack = int(acks.highest[-1]) if len(acks.highest) else _NEVER
+    highest = int(end.max()) if len(end) else start
+    unseen = [(left, min(right, highest_ack)) for left, right in order.holes]
+    if len(syns) or len(data):
+        # A FIN that was not captured is one number more, and no byte.
+        unseen.append((highest, highest_ack - 1))
+    missed = sum(max(0, right - left) for left, right in unseen)
+    duplicates = _duplicate_acks(acks, segments)
+    return Transfer(
+        segments=segments,
+        payload=own_payload,
+        acks=acks,
+        order=order,
+        again=again,
+        kinds=tuple(retransmissions.kinds(segments, again, trigger)),
+        spurious=_spurious(segments, again, acks),
+        mss_bytes=_mss(connection, own_payload),
+        size=max(0, last_data - start),
+        missed_bytes=missed,
+        rtt=samples,
+        rtt_by_stamps=_stamped_samples(segments, acks),
+        duplicate_acks=int(duplicates.sum()),
+        zero_windows=zero[0],
+        zero_window_ns=zero[1],
+        syns_again=max(0, len(syns) - 1),
+        is_whole=is_from_start and bool((packets.flags & (FIN | RST)).any()),
+    )
+
+
+def _first(sequence: NDArray[np.uint32], syns: Integers, data: Integers) -> int:
+    """The number of the first byte of data."""
+    if len(syns):
+        return (int(sequence[syns[0]]) + 1) % 2**32
+    return int(sequence[data[0]]) if len(data) else 0
+
+
+def _unwrapped(numbers: NDArray[np.uint32], first: int) -> Integers:
+    """Sequence numbers as distances from `first`, also beyond 4 GiB: each is next to the one
+    before."""
+    if not len(numbers):
+        return np.zeros(0, np.int64)
+    with_first = np.concatenate([np.array([first], np.uint32), numbers])
+    return np.cumsum(np.diff(with_first).astype(np.int32), dtype=np.int64)
+
+
+def _before_highest(end: Integers, start: int) -> Integers:
+    """The highest end before each segment."""
+    if not len(end):
+        return end
+    return np.concatenate([[start], np.maximum(start, np.maximum.accumulate(end)[:-1])])
+
+
+def _before(places: Integers, values: Integers, at: Integers) -> Integers:
+    """The value at the last of `places` before each of `at`."""
+    found = np.searchsorted(places, at) - 1
+    padded = np.concatenate([values, [_NEVER]])
+    return padded[found]
+
+
+def _acknowledgements(
+    connection: Connection, sent: Flags, first: int
+) -> tuple[Acknowledgements, tuple[int, int]]:
+    """What the receiver acknowledged; how often it closed its window, and for how long."""
+    packets = connection.packets
+    flags = packets.flags
+    place = np.flatnonzero(~sent & ((flags & ACK) != 0) & ((flags & RST) == 0))
+    number = _unwrapped(packets.acknowledged[place], first)
+    own = flags[place]
+    is_syn = (own & SYN) != 0
+    scales = packets.scale[np.flatnonzero((flags & SYN) != 0)]
+    # The window of a SYN is never scaled; the scale is used if both sides have the option.
+    sides = [packets.scale[np.flatnonzero(((flags & SYN) != 0) & side)] for side in (~sent, sent)]
+    is_scaled = len(scales) and all(len(side) and side[0] >= 0 for side in sides)
+    scale = int(sides[0][0]) if is_scaled else 0
+    window = packets.window[place].astype(np.int64) << np.where(is_syn, 0, scale)
+    blocks = connection.blocks
+    of, left, right, order = _blocks_of(blocks, place)
+    has_block = np.zeros(len(place), np.bool_)
+    has_block[of] = True
+    raw = packets.acknowledged[place[of]].astype(np.int64)
+    left_end = number[of] + _signed(left - raw)
+    right_end = number[of] + _signed(right - raw)
+    # RFC 2883, section 4: the first block is below the number, or inside the second block.
+    inside = np.zeros(len(of), np.bool_)
+    if len(of) > 1:
+        inside[:-1] = (
+            (of[:-1] == of[1:])
+            & (left_end[:-1] >= left_end[1:])
+            & (right_end[:-1] <= right_end[1:])
+        )
+    is_duplicate = (order == 0) & ((right_end <= number[of]) | inside)
+    acks = Acknowledgements(
+        place=place,
+        time_ns=packets.time_ns[place],
+        number=number,
+        highest=np.maximum.accumulate(number) if len(number) else number,
+        window=window,
+        echo=packets.echo[place].astype(np.int64),
+        is_stamped=packets.is_stamped[place],
+        is_pure=(packets.payload[place] == 0) & ((own & (SYN | FIN)) == 0),
+        has_block=has_block,
+        of=of,
+        left=left_end,
+        right=right_end,
+        is_duplicate=is_duplicate,
+    )
+    return acks, _zero_windows(acks.time_ns, window == 0)
+
+
+def _blocks_of(blocks: Blocks, place: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """The SACK blocks of the packets in `place`: index in `place`, both ends, order in the
+    packet."""
+    if not len(place):
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing, nothing
+    of = np.minimum(np.searchsorted(place, blocks.packet), len(place) - 1)
+    own = place[of] == blocks.packet
+    return of[own], blocks.left[own], blocks.right[own], blocks.order[own]
+
+
+def _signed(difference: Integers) -> Integers:
+    """Differences of numbers of 32 bits."""
+    return (difference + 2**31) % 2**32 - 2**31
+
+
+def _zero_windows(time_ns: Integers, is_closed: Flags) -> tuple[int, int]:
+    """How often a window was closed, and how long in all, as far as the capture shows."""
+    if not is_closed.any():
+        return 0, 0
+    change = np.diff(np.concatenate([[False], is_closed, [False]]).astype(np.int8))
+    closed, opened = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+    until = time_ns[np.minimum(opened, len(time_ns) - 1)]
+    return len(closed), int((until - time_ns[closed]).sum())
+
+
+def _duplicate_acks(acks: Acknowledgements, segments: Segments) -> Flags:
+    """RFC 5681, section 2: nothing new acknowledged while data are in flight, no data, no new
+    window; with SACK (RFC 6675) a new block counts instead of an old window."""
+    if len(acks.number) < 2:
+        return np.zeros(len(acks.number), np.bool_)
+    in_flight = _before(segments.place, np.maximum.accumulate(segments.end), acks.place)
+    found = np.zeros(len(acks.number), np.bool_)
+    is_same = acks.number[1:] == acks.highest[:-1]
+    is_same_window = acks.window[1:] == acks.window[:-1]
+    found[1:] = (
+        is_same
+        & acks.is_pure[1:]
+        & (is_same_window | acks.has_block[1:])
+        & (in_flight[1:] > acks.number[1:])
+    )
+    return found
+
+
+def _rtt_samples(segments: Segments, order: Order, acks: Acknowledgements) -> Samples:
+    """From each newest segment that an ACK newly covers to this ACK, unless anything was sent again
+    between the two, or the segment itself was (Karn's rule, RFC 6298, section 3)."""
+    nothing = np.zeros(0, np.int64)
+    new = np.flatnonzero(segments.begin >= segments.highest)
+    if not len(new) or not len(acks.place):
+        return Samples(nothing, nothing)
+    before = np.concatenate([[_NEVER], acks.highest[:-1]])
+    advancing = np.flatnonzero(acks.number > before)
+    ends = segments.end[new]
+    newest = np.searchsorted(ends, acks.number[advancing], side="right") - 1
+    fits = newest >= 0
+    advancing, chosen = advancing[fits], new[newest[fits]]
+    place, at = acks.place[advancing], segments.place[chosen]
+    again = segments.place[order.again | order.late]
+    is_clear = np.searchsorted(again, at) == np.searchsorted(again, place)
+    fits = is_clear & (at < place) & (segments.end[chosen] > before[advancing])
+    time_ns = acks.time_ns[advancing[fits]]
+    took_ns = time_ns - segments.time_ns[chosen[fits]]
+    return Samples(time_ns[took_ns >= 0], took_ns[took_ns >= 0])
+
+
+def _stamped_samples(segments: Segments, acks: Acknowledgements) -> Samples:
+    """From the first segment with each time stamp to the first ACK that echoes it."""
+    sent, back = segments.is_stamped, acks.is_stamped
+    return Samples(
+        *_echoed(segments.stamp[sent], segments.time_ns[sent], acks.echo[back], acks.time_ns[back])
+    )
+
+
+def _trigger(
+    segments: Segments,
+    again: Integers,
+    acks: Acknowledgements,
+    samples: Samples,
+    handshake_ns: int | None,
+) -> Trigger:
+    at, time_ns = segments.place[again], segments.time_ns[again]
+    last_ack = _before(acks.place, acks.time_ns, at)
+    last_data = np.concatenate([[_NEVER], segments.time_ns])[again]
+    least = int(samples.rtt_ns.min()) if len(samples.rtt_ns) else None
+    known = [each for each in (least, handshake_ns) if each is not None]
+    rtt_ns = np.full(len(again), min(known, default=_RTT_UNKNOWN_NS))
+    if len(samples.time_ns):
+        # The last sample before, of a path whose queue may have filled.
+        recent = np.searchsorted(samples.time_ns, time_ns) - 1
+        rtt_ns = np.where(recent >= 0, samples.rtt_ns[recent], rtt_ns)
+    above = acks.right > acks.number[acks.of]
+    sacked = np.concatenate([[_NEVER], np.maximum.accumulate(acks.right[above])])
+    count = np.searchsorted(acks.place[acks.of[above]], at)
+    return Trigger(time_ns - np.maximum(last_ack, last_data), rtt_ns, sacked[count])
+
+
+def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tuple[bool, ...]:
+    """Which retransmissions were not needed: the receiver reports a duplicate (D-SACK), the ACK
+    echoes an earlier time stamp (Eifel, RFC 3522), or the data had been acknowledged."""
+    begin, end = segments.begin[again], segments.end[again]
+    place = segments.place[again]
+    reports = np.flatnonzero(acks.is_duplicate)
+    twice = retransmissions.reported_twice(
+        begin.tolist(),
+        end.tolist(),
+        place.tolist(),
+        list(
+            zip(
+                acks.place[acks.of[reports]].tolist(),
+                acks.left[reports].tolist(),
+                acks.right[reports].tolist(),
+                strict=True,
+            )
+        ),
+    )
+    # The first acknowledgement behind that covers it. Only that of the oldest segment is sent at
+    # once, with the time stamp of what it waited for.
+    covering = np.maximum(
+        np.searchsorted(acks.highest, begin, side="right"), np.searchsorted(acks.place, place)
+    )
+    inside = covering < len(acks.place)
+    covering = np.minimum(covering, max(len(acks.place) - 1, 0))
+    is_echo = np.zeros(len(again), np.bool_)
+    if len(acks.place):
+        earlier = _signed(acks.echo[covering] - segments.stamp[again]) < 0
+        is_echo = (
+            inside & earlier & acks.is_stamped[covering] & segments.is_stamped[again]
+            & (segments.acked[again] == begin)
+        )  # fmt: skip
+    was_acked = end <= segments.acked[again]
+    return tuple((is_echo | was_acked | np.array(twice, np.bool_)).tolist())
+
+
+def _mss(connection: Connection, payload: Integers) -> int | None:
+    """The length of a full segment: the lower MSS of both SYNs without the time stamps' option;
+    else the most common length, if it can be one; None if it is not known."""
+    packets = connection.packets
+    is_syn = (packets.flags & SYN) != 0
+    offers = [
+        packets.mss[np.flatnonzero(is_syn & side)]
+        for side in (connection.from_client, ~connection.from_client)
+    ]
+    if all(len(each) and each[0] > 0 for each in offers):
+        stamped = packets.is_stamped[~is_syn]
+        option = _STAMP_BYTES if len(stamped) and bool(stamped[0]) else 0
+        return max(1, min(int(offers[0][0]), int(offers[1][0])) - option)
+    full = payload[(payload >= 500) & (payload <= 9000)]
+    if not len(full):
+        return None
+    lengths, counts = np.unique(full, return_counts=True)
+    return int(lengths[np.argmax(counts)])
+
+
+def _handshake_ns(connection: Connection) -> int | None:
+    halves = handshake(connection)
+    return None if halves is None else sum(halves)
+
+
+def handshake(connection: Connection) -> tuple[int, int] | None:
+    """From SYN to SYN-ACK, and from this to the client's ACK: the distances from where packets were
+    captured to the server and to the client, and back. None if a packet was sent again."""
+    packets, from_client = connection.packets, connection.from_client
+    kind = packets.flags & (SYN | ACK)
+    syn = np.flatnonzero((kind == SYN) & from_client)
+    reply = np.flatnonzero((kind == SYN | ACK) & ~from_client)
+    if len(syn) != 1 or len(reply) != 1:
+        return None
+    reset = (packets.flags & RST) != 0
+    ack = np.flatnonzero((kind == ACK) & from_client & ~reset)
+    ack = ack[ack > reply[0]]
+    if not len(ack) or reply[0] < syn[0]:
+        return None
+    time_ns = packets.time_ns
+    first, second = (
+        int(time_ns[reply[0]] - time_ns[syn[0]]), int(time_ns[ack[0]] - time_ns[reply[0]]),
+    )  # fmt: skip
+    return (first, second) if first >= 0 and second >= 0 else None
+
+
+def nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
+    """The shortest time (ns) from a packet of one side to the first one of the other that echoes
+    its time stamp: the way from where packets were captured to the other side, and back."""
+    packets = connection.packets
+    usable = packets.is_stamped & ((packets.flags & RST) == 0)
+    sent = np.flatnonzero(usable & (connection.from_client == from_client))
+    # The first SYN has nothing to echo.
+    echoing = (packets.flags & ACK) != 0
+    back = np.flatnonzero(usable & echoing & (connection.from_client != from_client))
+    _, took_ns = _echoed(
+        packets.stamp[sent], packets.time_ns[sent], packets.echo[back], packets.time_ns[back]
+    )
+    return int(took_ns.min()) if len(took_ns) else None
+
+
+def _echoed(
+    stamps: NDArray[np.integer], sent_ns: Integers, echoes: NDArray[np.integer], back_ns: Integers
+) -> tuple[Integers, Integers]:
+    """From the first packet with each time stamp to the first that echoes it: when, how long."""
+    stamps, first = np.unique(stamps, return_index=True)
+    echoes, reply = np.unique(echoes, return_index=True)
+    _, of_stamp, of_echo = np.intersect1d(stamps, echoes, assume_unique=True, return_indices=True)
+    time_ns = back_ns[reply[of_echo]]
+    took_ns = time_ns - sent_ns[first[of_stamp]]
+    # A number that comes again after 2^32 stamps, or a clock that was set, makes others.
+    fits = took_ns >= 0
+    time_ns, took_ns = time_ns[fits], took_ns[fits]
+    rank = np.argsort(time_ns, kind="stable")
+    return time_ns[rank], took_ns[rank]
