@@ -529,10 +529,52 @@ class PingSample:
 
 @dataclass(frozen=True, slots=True)
 class CpuSample:
-    """Busy share of every core since the previous sample, in percent."""
+    """Busy share of every core since the previous sample, in percent.
+
+    `states`: the share of each core in each of CPU_STATES; empty where only the sum is known.
+    `cores`: the numbers of these cores; empty: 0, 1, 2 …
+    """
 
     time_s: float
     busy_percent: tuple[float, ...]
+    states: tuple[tuple[float, ...], ...] = ()
+    cores: tuple[int, ...] = ()
+
+
+# The fields of mpstat(1), in its order. Guest time is not part of usr and nice here.
+CPU_STATES = (
+    "usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Samples of counters: a column for each, as long as `time_s`; None is unknown."""
+
+    time_s: tuple[float, ...]
+    counts: Mapping[str, tuple[int | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledQdisc:
+    """A qdisc of an interface. `parent` and `handle` as tc writes them (`root`, `1:`, `1:1`);
+    `rate_bps` is that of a shaper, None if it has none."""
+
+    device: str
+    kind: str
+    handle: str
+    parent: str
+    rate_bps: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSamples:
+    """What interfaces and their queues counted, since they exist. `devices`: the interface by which
+    each group's packets left the host."""
+
+    qdiscs: Mapping[InstalledQdisc, Counted] = field(default_factory=dict)
+    interfaces: Mapping[str, Counted] = field(default_factory=dict)
+    devices: Mapping[int, str] = field(default_factory=dict)
 
 
 # ---- what the controller knows of hosts ---------------------------------------------------------

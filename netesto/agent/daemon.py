@@ -11,7 +11,7 @@ import resource
 import secrets
 import sys
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import interrupts
@@ -68,12 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.recover:
                 asyncio.run(recovery.recover(journal))
             else:
-                links, ready_fd = arguments.links, arguments.ready_fd
+                ready_fd = arguments.ready_fd
                 asyncio.run(
                     _run(
                         settings,
                         journal,
-                        links=links,
+                        links=arguments.links,
+                        nodes=dict(pair.split("=") for pair in arguments.nodes),
                         ready_fd=ready_fd,
                         insecure=arguments.insecure,
                     )
@@ -104,7 +105,13 @@ def _allow_one_arena() -> None:
 
 
 async def _run(
-    settings: Config, journal: Journal, *, links: str, ready_fd: int | None, insecure: bool
+    settings: Config,
+    journal: Journal,
+    *,
+    links: str,
+    nodes: Mapping[str, str],
+    ready_fd: int | None,
+    insecure: bool,
 ) -> None:
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
@@ -131,6 +138,7 @@ async def _run(
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
             links=links,
+            nodes=nodes,
             folder=settings.state,
             spool=spool,
             journal=journal,
@@ -297,6 +305,13 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         metavar="NAMESPACE",
         help="in a lab: the namespace of its links, whose queues are in the host's statistics",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=lambda text: text.split(",") if text else [],
+        default=(),
+        metavar="NAME=NAMESPACE,…",
+        help="in a lab: what packets pass between its hosts, whose queues are sampled",
     )
     parser.add_argument(
         "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"

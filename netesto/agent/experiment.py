@@ -3,8 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from netesto.agent import routes, spool
@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
     """What an agent works with in every hold. `device` is the interface it tests through; `links`
-    the network namespace of a lab's links, "" outside of a lab. If the device was named for tests,
-    they may use it though it carries the host's management."""
+    the network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and
+    its links, by name. If the device was named for tests, they may use it though it carries the
+    host's management."""
 
     host: str
     device: str
@@ -40,6 +41,7 @@ class Premises:
     tools: Tools
     ports: PortRange
     links: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = OF_LAB
     is_device_named: bool = False
 
@@ -130,6 +132,10 @@ class Experiment:
             clock=self._clock,
             emit=self._emit,
         )
+        if request.group == 1:
+            # For all groups: one agent is enough, and every experiment with flows has this one.
+            for node, namespace in self._premises.nodes.items():
+                await self.observation.watch_node(node, namespace, request.interval_s)
         group = Group(start, device=device, observation=self.observation)
         self._report("accepted", group=request.group)
         self._flowing.add(request.group)
@@ -148,6 +154,9 @@ class Experiment:
         self._expected[request.group] = (ports.data, request.interval_s)
         self._sizes[request.group] = flows_of(request)
         await self.observation.watch(ports.data, request.interval_s, test=request.test)
+        await self.observation.watch_interface(
+            request.group, request.client_address, request.interval_s
+        )
 
     def forget(self, group: int) -> None:
         """At the server: the group has ended."""

@@ -73,6 +73,9 @@ class Group:
             stack.push_async_callback(ping.stop)
             stack.callback(self._observation.unwatch, ports, interval_s)
             await self._observation.watch(ports, interval_s, test=self.request.test)
+            await self._observation.watch_interface(
+                self.request.group, self.request.server_address, interval_s
+            )
             await ping.start()
             self._mtu_bytes = hostfacts.mtu_bytes(self._device)
             before = hostfacts.interface_counters(self._device)

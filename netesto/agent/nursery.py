@@ -36,7 +36,8 @@ AT_FDCWD, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1, 0x4
 # A guest in simulated time has facts of its own here (netesto/lab/inside.py).
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
 
-ORDER_BYTES = 16384
+# It names every router of a lab.
+ORDER_BYTES = 131072
 
 # How long a nursery without agents may take to end.
 END_S = 2.0

@@ -1,4 +1,4 @@
-"""The collectors of an experiment on a host: sockets, CPU, captures."""
+"""The collectors of an experiment on a host: sockets, queues, counters of TCP, CPU, captures."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,8 +8,10 @@ from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
 from netesto.collectors.cpu import CpuCollector
+from netesto.collectors.links import LinkCollector
 from netesto.collectors.sockets import SocketCollector
-from netesto.model import MANY_CONNECTIONS, CaptureRequest
+from netesto.collectors.tcpcounters import TcpCounters
+from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
 
 
 class Observation:
@@ -24,8 +26,9 @@ class Observation:
         self._clock = clock
         self._on_warning = on_warning
         self._sockets: dict[float, SocketCollector] = {}
+        self._links: dict[str, LinkCollector] = {}
         self._captures: list[Capture] = []
-        self._cpu: CpuCollector | None = None
+        self._counters: list[Collector] = []
         self._turn = asyncio.Lock()
 
     async def watch(self, ports: Iterable[int], interval_s: float, *, test: str) -> None:
@@ -47,13 +50,37 @@ class Observation:
         if interval_s in self._sockets:
             self._sockets[interval_s].unwatch(ports)
 
+    async def watch_interface(self, group: int, peer: Address, interval_s: float) -> None:
+        """Sample the interface that leads to a group's `peer`, and its queues, from now on; at the
+        interval of the first group here."""
+        async with self._turn:
+            (await self._sample_links("links", "", interval_s)).watch(group, peer)
+
+    async def watch_node(self, node: str, namespace: str, interval_s: float) -> None:
+        """Sample all interfaces and queues of another node of a lab from now on."""
+        async with self._turn:
+            await self._sample_links(f"links.{node}", namespace, interval_s)
+
+    async def _sample_links(self, name: str, namespace: str, interval_s: float) -> LinkCollector:
+        if name not in self._links:
+            collector = LinkCollector(
+                self._folder / f"{name}.jsonl.gz",
+                self._clock,
+                interval_s,
+                namespace=namespace,
+                on_warning=self._on_warning,
+            )
+            self._links[name] = collector
+            await collector.start()
+        return self._links[name]
+
     async def add_capture(self, request: CaptureRequest, device: str) -> None:
         """Capture from the first watched flow on; from now on if there was one."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
             capture = Capture(path, request, device, on_warning=self._on_warning)
             self._captures.append(capture)
-            if self._cpu is not None:
+            if self._counters:
                 await capture.start()
 
     async def end_captures(self) -> None:
@@ -64,20 +91,19 @@ class Observation:
     async def end(self) -> None:
         """End everything; the files are then complete."""
         async with self._turn:
-            if self._cpu is None and self._captures:
+            if self._captures and not self._counters:
                 self._on_warning("no flow ran here: the capture did not begin")
-            cpu = [] if self._cpu is None else [self._cpu]
-            await _stop([*self._captures, *self._sockets.values(), *cpu])
+            samplers = (*self._sockets.values(), *self._links.values())
+            await _stop([*self._captures, *samplers, *self._counters])
 
     async def _begin(self) -> None:
-        if self._cpu is not None:
+        if self._counters:
             return
-        self._cpu = CpuCollector(
-            self._folder / "cpu.jsonl", self._clock, on_warning=self._on_warning
-        )
-        await self._cpu.start()
-        for capture in self._captures:
-            await capture.start()
+        for kind, name in ((CpuCollector, "cpu.jsonl"), (TcpCounters, "tcp.jsonl")):
+            path = self._folder / name
+            self._counters.append(kind(path, self._clock, on_warning=self._on_warning))
+        for collector in (*self._counters, *self._captures):
+            await collector.start()
 
 
 async def _stop(collectors: Iterable[Collector]) -> None:

@@ -1,82 +1,77 @@
-"""The load of every core since the previous sample, from the kernel's accounts (proc_stat(5)).
+"""The states of every core since the host booted, from the kernel's accounts (proc_stat(5)).
 
-A line of the file is a JSON object: `time_s` (UTC) and `busy_percent`, one number for each core.
+A line of the file is a JSON object: `time_s` (UTC) and `ticks`, for each core by number the ticks
+in each state, as /proc/stat has them. Earlier versions wrote `busy_percent`, one number for each
+core.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-import psutil
-
-from netesto.collectors import clock
+from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
-from netesto.model import CpuSample
-
-# The states of a core; guest time is part of user and nice.
-_BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
-_IDLE = ("idle", "iowait")
+from netesto.model import CPU_STATES, CpuSample
 
 INTERVAL_S = 1.0
 
-# Seconds in each state since boot, by name.
-CoreTimes = Mapping[str, float]
+# user nice system idle iowait irq softirq steal guest guest_nice
+Ticks: TypeAlias = tuple[int, ...]
+
+# The order of /proc/stat in that of mpstat.
+_FIELDS = (0, 1, 2, 4, 5, 6, 7, 8, 9, 3)
+_IDLE = (CPU_STATES.index("idle"), CPU_STATES.index("iowait"))
+
+_STAT = Path("/proc/stat")
 
 
 class CpuCollector(Sampler):
-    """Writes the busy share of every core since the previous sample."""
+    """Writes the accounts of every core."""
 
     def __init__(self, path: Path, clock: Clock, *, on_warning: Warn | None = None) -> None:
         super().__init__(path, clock, INTERVAL_S, on_warning=on_warning)
-        self._before: list[CoreTimes] = []
 
     async def _look(self) -> bytes:
-        # psutil.cpu_percent has one previous sample for the whole process.
-        after: list[CoreTimes] = [core._asdict() for core in psutil.cpu_times(percpu=True)]
-        time_s = self._clock.now()
-        if len(after) != len(self._before):
-            self._before = after
+        try:
+            text = hostfacts.contents(_STAT)
+        except OSError as error:
+            self._warn(f"samples of CPUs are missing: {error.strerror}")
             return b""
-        shares = busy_percent(self._before, after)
-        if shares is None:
-            return b""
-        self._before = after
-        return format_sample(CpuSample(time_s, shares)).encode()
+        return format_sample(self._clock.now(), parse(text)).encode()
 
 
-def busy_percent(
-    before: Sequence[CoreTimes], after: Sequence[CoreTimes]
-) -> tuple[float, ...] | None:
-    """The busy share of each core between two readings, in percent.
+def parse(text: str) -> dict[int, Ticks]:
+    """The ticks of each core in the text of /proc/stat, by number."""
+    cores = {}
+    for line in text.splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            # Before Linux 2.6.33 there were fewer.
+            cores[int(name[3:])] = tuple(map(int, fields[:10])) + (0,) * (10 - len(fields))
+    return cores
 
-    None if a core has no account of that time: the kernel counts in ticks of some milliseconds.
+
+def shares(before: Ticks, after: Ticks) -> tuple[float, ...] | None:
+    """The share of each of CPU_STATES between two accounts of a core, in percent.
+
+    As in mpstat, usr and nice do not include the time of guests. None if the core has no account of
+    that time: the kernel counts in ticks of some milliseconds.
     """
-    shares = []
-    for old, new in zip(before, after, strict=True):
-        busy, idle = _passed(old, new, _BUSY), _passed(old, new, _IDLE)
-        if busy + idle <= 0:
-            return None
-        shares.append(100 * (busy / (busy + idle)))
-    return tuple(shares)
-
-
-def _passed(before: CoreTimes, after: CoreTimes, states: Sequence[str]) -> float:
     # iowait may decrease (proc_stat(5)).
-    return sum(max(0.0, after.get(state, 0.0) - before.get(state, 0.0)) for state in states)
+    passed = [max(0, after[place] - before[place]) for place in _FIELDS]
+    for state, guest in (("usr", "guest"), ("nice", "gnice")):
+        place = CPU_STATES.index(state)
+        passed[place] = max(0, passed[place] - passed[CPU_STATES.index(guest)])
+    total = sum(passed)
+    return tuple(100 * ticks / total for ticks in passed) if total else None
 
 
-def _percent(value: float) -> float:
-    if not 0 <= value <= 100:
-        raise ValueError(f"{value} %")
-    return float(value)
-
-
-def format_sample(sample: CpuSample) -> str:
+def format_sample(time_s: float, cores: Mapping[int, Ticks]) -> str:
     """A line of the file."""
-    shares = [round(share, 2) for share in sample.busy_percent]
-    return json.dumps({"time_s": round(sample.time_s, 6), "busy_percent": shares}) + "\n"
+    return json.dumps({"time_s": round(time_s, 6), "ticks": cores}, separators=(",", ":")) + "\n"
 
 
 def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
@@ -86,12 +81,56 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
     invalid line.
     """
     samples = []
+    before: dict[int, Ticks] = {}
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
             time_s = clock.instant(entry["time_s"]) - ahead_s
-            samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
-        except (ValueError, OverflowError, KeyError, TypeError, RecursionError) as error:
+            if "ticks" not in entry:
+                samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
+                continue
+            after = _cores(entry["ticks"])
+            found = _sample(time_s, before, after)
+        except (
+            *(ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError),
+        ) as error:
             raise OutputError(f"{path}:{number}: not a sample of CPU load: {error}") from None
+        if found is not None:
+            samples.append(found)
+        if found is not None or before.keys() != after.keys():
+            before = after
     return samples
+
+
+def _sample(
+    time_s: float, before: Mapping[int, Ticks], after: Mapping[int, Ticks]
+) -> CpuSample | None:
+    """What passed between two looks; None if a core came or went, or has no account of it."""
+    if not before or before.keys() != after.keys():
+        return None
+    states = [shares(before[core], after[core]) for core in after]
+    known = [each for each in states if each is not None]
+    if len(known) < len(states):
+        return None
+    busy = (100 - sum(each[place] for place in _IDLE) for each in known)
+    return CpuSample(time_s, tuple(max(0.0, each) for each in busy), tuple(known), tuple(after))
+
+
+def _cores(ticks: Mapping[str, Sequence[Any]]) -> dict[int, Ticks]:
+    cores = {int(core): tuple(_ticks(each) for each in fields) for core, fields in ticks.items()}
+    if any(len(fields) != len(CPU_STATES) for fields in cores.values()):
+        raise ValueError(f"a core does not have {len(CPU_STATES)} states")
+    return cores
+
+
+def _ticks(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**64:
+        raise ValueError(f"{value!r} ticks")
+    return value
+
+
+def _percent(value: float) -> float:
+    if not 0 <= value <= 100:
+        raise ValueError(f"{value} %")
+    return float(value)

@@ -111,12 +111,12 @@ def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
 def _read(path: Path) -> str:
     """The text of a kernel's file, or why it cannot be read."""
     try:
-        return _contents(path)
+        return contents(path)
     except OSError as error:
         return f"{path}: {error.strerror}\n"
 
 
-def _contents(path: Path) -> str:
+def contents(path: Path) -> str:
     """The text of a kernel's file.
 
     Four system calls instead of the twelve of Path.read_text: a host's facts are hundreds of files,
@@ -147,7 +147,7 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
     for path in sorted(paths):
         name = ".".join(part.replace(".", "/") for part in path.relative_to(root).parts)
         try:
-            lines = _contents(path).splitlines()
+            lines = contents(path).splitlines()
         except OSError:
             # Some are write-only, some are secret, some are not in this kernel.
             continue

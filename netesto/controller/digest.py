@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netesto import traffic
-from netesto.collectors import cpu, hostfacts, ping, socketfile
+from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError, ResultsError
 from netesto.model import (
     REQUEST_TESTS,
     ClockOffset,
+    Counted,
     CpuSample,
     DatagramInterval,
     GroupRequest,
+    LinkSamples,
     PingSample,
     Ports,
     SocketSample,
     TransferResult,
 )
+from netesto.results import flows, queues
 from netesto.results.evidence import (
     OK,
     ExperimentEvidence,
@@ -34,6 +37,7 @@ from netesto.results.evidence import (
     Source,
 )
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
+from netesto.results.queues import Queue
 from netesto.traffic.base import Tool
 
 # The samples of a flow were taken between its start and its end; the sampler and the tool read
@@ -55,6 +59,8 @@ class _Host:
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
+    tcp: Counted
+    links: Mapping[str, LinkSamples]
     clock: ClockOffset
 
     @property
@@ -104,6 +110,16 @@ class _Files:
         """One file for each sampling interval that groups requested."""
         return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
 
+    def links(self, host: str) -> dict[str, str]:
+        """The files with the samples that `host` took of queues, by node: its own, and in a lab
+        those of routers and links."""
+        begin, end = f"raw/{host}/links", ".jsonl.gz"
+        return {
+            path.removeprefix(begin).removesuffix(end).removeprefix(".") or host: path
+            for path in sorted(self.known)
+            if path.startswith(begin) and path.endswith(end)
+        }
+
     def are_damaged(self, paths: Iterable[str]) -> bool:
         bad = {*self.damaged, *self.faults}
         return any(path in bad for path in paths if path in self.known)
@@ -120,8 +136,15 @@ def evidence(
     files = _Files(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
     busy = _busy(manifest)
+    known = [
+        queue
+        for host in hosts.values()
+        for node, samples in host.links.items()
+        for queue in queues.of(node, samples)
+    ]
     groups = [
-        replace(_group(files, manifest, group, hosts), busy=busy) for group in manifest.groups
+        replace(_group(files, manifest, group, hosts, known), busy=busy)
+        for group in manifest.groups
     ]
     return ExperimentEvidence(
         exp=manifest.exp,
@@ -129,6 +152,7 @@ def evidence(
         started_s=manifest.started_s,
         ended_s=manifest.ended_s,
         groups=without_silent(groups),
+        tcp={name: host.tcp for name, host in hosts.items() if host.tcp.time_s},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
 
@@ -153,11 +177,28 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
     samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, ahead_s=offset_s), ())
-    return _Host(sockets_by_port=by_port, cpu=tuple(samples), clock=clock)
+    return _Host(
+        sockets_by_port=by_port,
+        cpu=tuple(samples),
+        tcp=files.read(
+            f"raw/{name}/tcp.jsonl",
+            partial(tcpcounters.read, ahead_s=offset_s),
+            Counted((), {}),
+        ),
+        links={
+            node: files.read(path, partial(links.read, ahead_s=offset_s), LinkSamples())
+            for node, path in files.links(name).items()
+        },
+        clock=clock,
+    )
 
 
 def _group(
-    files: _Files, manifest: Manifest, record: GroupRecord, hosts: Mapping[str, _Host]
+    files: _Files,
+    manifest: Manifest,
+    record: GroupRecord,
+    hosts: Mapping[str, _Host],
+    known: Sequence[Queue],
 ) -> GroupEvidence:
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
@@ -179,8 +220,26 @@ def _group(
         counters=_counters(told),
         mtu_bytes=_mtu_bytes(told),
         features=_features(files, request.client),
+        queues=_on_path(manifest, request, hosts, known),
         damaged=frozenset(_damaged(files, request)),
     )
+
+
+def _on_path(
+    manifest: Manifest,
+    request: GroupRequest,
+    hosts: Mapping[str, _Host],
+    known: Sequence[Queue],
+) -> tuple[Queue, ...]:
+    """The queues that the data of a group pass: that of their sender, and those of a lab."""
+    is_reverse = flows.is_reverse(request.test)
+    sender = request.server if is_reverse else request.client
+    device = hosts[sender].links.get(sender, LinkSamples()).devices.get(request.group, "")
+    places = {f"{sender}/{device}"}
+    for path in manifest.paths:
+        if (path.source, path.destination) == (request.client, request.server):
+            places.update(path.queues_back if is_reverse else path.queues)
+    return tuple(queue for queue in known if queue.place in places)
 
 
 def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
@@ -202,6 +261,7 @@ def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
         "ethtool-k": [f"{before}/{request.client}.ethtool-k"],
         "ethtool-c": [f"{before}/{request.client}.ethtool-c"],
         "sysctl": [f"{before}/{request.client}.sysctl"],
+        "queues": [path for path in files.known if "/links." in path],
     }
     for source, paths in sources.items():
         if files.are_damaged(paths):

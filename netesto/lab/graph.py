@@ -81,6 +81,34 @@ class Topology:
         faces = self.node(name).faces
         return next((link for link in own if link.other(name) == faces), own[0])
 
+    def steps(self, source: str, destination: str) -> frozenset[tuple[str, str]]:
+        """The steps, from one node to the next, of all shortest paths."""
+        before, after = self._distances(source), self._distances(destination)
+        total = before.get(destination)
+        return frozenset(
+            (near, far)
+            for link in self.links
+            for near, far in ((link.a, link.b), (link.b, link.a))
+            if near in before and far in after and before[near] + 1 + after[far] == total
+        )
+
+    def _distances(self, start: str) -> dict[str, int]:
+        """The number of links from `start` to each node, without paths through hosts."""
+        neighbours: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            neighbours[link.a].append(link.b)
+            neighbours[link.b].append(link.a)
+        forwards = {node.name for node in self.nodes if node.forwards}
+        distances = {start: 0}
+        queue = deque([start])
+        while queue:
+            here = queue.popleft()
+            for other in neighbours[here] if here == start or here in forwards else ():
+                if other not in distances:
+                    distances[other] = distances[here] + 1
+                    queue.append(other)
+        return distances
+
     def path(self, source: str, destination: str) -> tuple[Link, ...]:
         """The links of a shortest path (of several, the first in the topology's order)."""
         arrived_by: dict[str, Link | None] = {source: None}

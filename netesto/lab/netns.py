@@ -127,7 +127,7 @@ def up(
                 is_recorded = True
             _build(plan)
             if agents:
-                _start_agents(lab, nursery, links=plan.links)
+                _start_agents(lab, nursery, plan)
             yield lab
         finally:
             if is_recorded and not records.is_to_stay(state, lab.id):
@@ -316,7 +316,7 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 # ---- agents ----------------------------------------------------------------------------------
 
 
-def start_again(lab: Lab, host: str, nursery: Starter, *, links: str) -> bool:
+def start_again(lab: Lab, host: str, nursery: Starter, plan: Plan) -> bool:
     """Start the agent of a host if it has been killed; whether it was. Returns when it is ready.
     LabError if it cannot be started."""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -329,14 +329,14 @@ def start_again(lab: Lab, host: str, nursery: Starter, *, links: str) -> bool:
             return False
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
-        reader = _start_agent(lab, host, nursery, links=links)
+        reader = _start_agent(lab, host, nursery, plan)
         stack.callback(os.close, reader)
         selector.register(reader, selectors.EVENT_READ, host)
         _wait_for_agents(lab, selector, {host})
     return True
 
 
-def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
+def _start_agents(lab: Lab, nursery: Starter | None, plan: Plan) -> None:
     """Start all agents, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
@@ -349,13 +349,13 @@ def _start_agents(lab: Lab, nursery: Starter | None, *, links: str) -> None:
             nursery = stack.enter_context(nurseries.spawned(log))
         selector = stack.enter_context(selectors.DefaultSelector())
         for host in lab.record.hosts:
-            reader = _start_agent(lab, host, nursery, links=links)
+            reader = _start_agent(lab, host, nursery, plan)
             stack.callback(os.close, reader)
             selector.register(reader, selectors.EVENT_READ, host)
         _wait_for_agents(lab, selector, set(lab.record.hosts))
 
 
-def _start_agent(lab: Lab, host: str, nursery: Starter, *, links: str) -> int:
+def _start_agent(lab: Lab, host: str, nursery: Starter, plan: Plan) -> int:
     """Start an agent; a descriptor to read, to which it writes when it is ready."""
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
@@ -368,7 +368,8 @@ def _start_agent(lab: Lab, host: str, nursery: Starter, *, links: str) -> int:
                 *("--state", str(folder)),
                 *("--host", host),
                 *("--device", record.device),
-                *("--links", links),
+                *("--links", plan.links),
+                *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
             ],
             namespace=NAMESPACE_FOLDER / record.namespace,
             log=_log(lab, host),

@@ -174,6 +174,41 @@ class Plan:
         raise KeyError(node)
 
     @property
+    def between(self) -> dict[str, str]:
+        """The namespaces that packets of flows pass between hosts, by node: those of the routers,
+        and that of the links with limits."""
+        return {
+            namespace.node.name: namespace.name
+            for namespace in self.namespaces
+            if namespace.node.kind in {"router", "wires"}
+        }
+
+    def queues(self, source: str, destination: str) -> tuple[str, ...]:
+        """The interfaces, as `node/device`, by which packets from one host to the other leave a
+        host, a router or the middle of a link; of several shortest paths, those of all."""
+        steps = self.topology.steps(source, destination)
+        ends = {space.node.name: iter(space.interfaces) for space in self.namespaces}
+        wires = ends[self.namespaces[-1].node.name] if self.links else iter(())
+        found = []
+        for link in self.topology.links:
+            # Interfaces are in the order of the topology's links; the middle of a link has two.
+            near_a, near_b = next(ends[link.a]), next(ends[link.b])
+            to_a, to_b = (
+                (next(wires), next(wires)) if queueing.kinds(link.settings) else (None, None)
+            )
+            for near, far, own, middle in (
+                (link.a, link.b, near_a, to_b),
+                (link.b, link.a, near_b, to_a),
+            ):
+                if (near, far) not in steps:
+                    continue
+                if self.topology.node(near).kind != "switch":
+                    found.append(f"{near}/{own.name}")
+                if middle is not None:
+                    found.append(f"{self.namespaces[-1].node.name}/{middle.name}")
+        return tuple(found)
+
+    @property
     def links(self) -> str:
         """The name of the namespace of the links with limits, "" if there are none."""
         last = self.namespaces[-1]

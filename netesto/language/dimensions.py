@@ -14,13 +14,19 @@ from netesto.units import Kind, Quantity, quantity
 _COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
     (re.compile("rate|rateMin|rateMax|bitrate|pacing|sentRate"), Kind.RATE, Decimal(10**6)),
     (
-        re.compile(r"\w+Latency|rtt|minrtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|oneWay\w+"),
+        re.compile(
+            r"\w+Latency|rtt|minrtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|queueDelay|oneWay\w+"
+        ),
         Kind.TIME,
         Decimal("0.000001"),
     ),
     (re.compile("startSkew|sampleInterval"), Kind.TIME, Decimal("0.001")),
     (re.compile("dur|delay|omit"), Kind.TIME, Decimal(1)),
-    (re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu"), Kind.SIZE, Decimal(1)),
+    (
+        re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu|backlog(?:Max)?"),
+        Kind.SIZE,
+        Decimal(1),
+    ),
 )
 _FACTORS = frozenset({Kind.NUMBER, Kind.THOUSANDS})
 _UNKNOWN = (Kind.NUMBER, Decimal(1))

@@ -1,7 +1,7 @@
 """The graphs of an experiment's page: their lines, bands, sums, legends and captions. Pure."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from netesto.model import REQUEST_TESTS
@@ -10,7 +10,20 @@ from netesto.report.context import Context, Reference
 from netesto.report.curves import Points
 from netesto.report.figures import Entry, Fan, Graph, Line, Shade, Stroke
 from netesto.report.looks import Look
-from netesto.report.quantities import ACKED_RATE, CPU, MIN_RTT, PING, RATE, RETRANS, RTT, Quantity
+from netesto.report.quantities import (
+    ACKED_RATE,
+    BACKLOG,
+    CORES,
+    CPU,
+    DROPS,
+    MIN_RTT,
+    PING,
+    RATE,
+    RETRANS,
+    RTT,
+    TCP,
+    Quantity,
+)
 from netesto.results.evidence import OK
 from netesto.results.series import CpuSeries, FlowSeries, Series
 
@@ -36,8 +49,8 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
     for quantity in quantities.QUANTITIES.values():
         fans: list[Fan] = []
         shown = entries
-        if quantity is PING or quantity is CPU:
-            named = _pings(series) if quantity is PING else _processors(series, context)
+        if quantity in _OF_HOSTS:
+            named = _OF_HOSTS[quantity](series, context)
             lines = [line for _, line in named]
             shown = [entry for entry, _ in named if entry.label]
         else:
@@ -125,7 +138,7 @@ def _total(series: Series) -> Points:
     return curves.total(line.points for line in found) if len(found) > 1 else ((), ())
 
 
-def _pings(series: Series) -> list[tuple[Entry, Line]]:
+def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
     """One line for each group's pings; a pair of hosts is named once."""
     found = []
     places: dict[tuple[str, str], int] = {}
@@ -142,13 +155,8 @@ def _pings(series: Series) -> list[tuple[Entry, Line]]:
 def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     """Two lines for each host. Hosts that are one machine have the same CPUs: the one that was
     watched longest shows them."""
-    hosts: Sequence[CpuSeries] = series.cpu
-    if context.simulated:
-        return []
-    if context.one_machine and hosts:
-        hosts = [max(hosts, key=lambda each: len(each.time_s))]
     found = []
-    for place, each in enumerate(hosts):
+    for place, each in enumerate(_machines(series, context)):
         look = looks.of_line(place % len(looks.COLORS))
         label = "this machine, all hosts of the lab" if context.one_machine else each.host
         mean = Line(f"cpu-{place}", label, look, "line", (each.time_s, each.mean_percent))
@@ -159,6 +167,59 @@ def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
             busiest = Line(f"cpu-{place}-busiest", f"busiest of {label}", dashed, "line", points)
             found.append((Entry("", dashed), busiest))
     return found
+
+
+def _cores(series: Series, context: Context) -> list[tuple[Entry, Line]]:
+    """A line for each core; the cores of a machine with one are in the other graph."""
+    machines = [each for each in _machines(series, context) if len(each.cores) > 1]
+    found: list[tuple[Entry, Line]] = []
+    for host in machines:
+        for each in host.cores:
+            look = looks.of_line(len(found))
+            label = f"{host.host} {each.core}" if len(machines) > 1 else str(each.core)
+            points = (host.time_s, each.busy_percent)
+            found.append(
+                (Entry(label, look), Line(f"core-{len(found)}", label, look, "line", points))
+            )
+    return found
+
+
+def _machines(series: Series, context: Context) -> Sequence[CpuSeries]:
+    """The hosts with CPUs of their own."""
+    if context.simulated or not series.cpu:
+        return []
+    if context.one_machine:
+        return [max(series.cpu, key=lambda each: len(each.time_s))]
+    return series.cpu
+
+
+def _queues(quantity: Quantity, series: Series) -> list[tuple[Entry, Line]]:
+    """One or two lines for each queue or host where something happened."""
+    found: list[tuple[Entry, Line]] = []
+    places: dict[str, int] = {}
+    for each in quantities.queue_lines(quantity, series):
+        place = places.setdefault(each.label, len(places))
+        if place >= MAX_LINES_WITH_NAMES:
+            continue
+        plain = looks.of_line(place)
+        look = Look(plain.color, looks.DASHES[1]) if each.is_second else plain
+        is_named = each.label not in {entry.label for entry, _ in found}
+        name = f"{quantity.name}-{place}{'-second' if each.is_second else ''}"
+        stroke: Stroke = "steps" if quantity is DROPS else "line"
+        line = Line(name, each.label, look, stroke, each.points)
+        found.append((Entry(each.label if is_named else "", look), line))
+    return found
+
+
+# The graphs whose lines are not those of flows.
+_OF_HOSTS: Mapping[Quantity, Callable[[Series, Context], list[tuple[Entry, Line]]]] = {
+    PING: _pings,
+    CPU: _processors,
+    CORES: _cores,
+    BACKLOG: lambda series, _: _queues(BACKLOG, series),
+    DROPS: lambda series, _: _queues(DROPS, series),
+    TCP: lambda series, _: _queues(TCP, series),
+}
 
 
 def _references(quantity: Quantity, context: Context) -> Sequence[Reference]:
@@ -217,7 +278,13 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
             )
         elif any(line.stroke == "median" for line in graph.lines):
             yield "Thick lines are the median of each group, thin ones single flows."
-    if quantity is CPU and context.one_machine:
+    if quantity in {BACKLOG, DROPS, TCP}:
+        labels = {line.label for line in quantities.queue_lines(quantity, series)}
+        if len(labels) > MAX_LINES_WITH_NAMES:
+            yield f"The {MAX_LINES_WITH_NAMES} with most are shown."
+    if quantity is CORES and any(each.cores_count > len(each.cores) for each in series.cpu):
+        yield "Of many cores the busiest are shown."
+    if quantity in {CPU, CORES} and context.one_machine:
         yield "The hosts of a lab share the CPUs of one machine."
     if quantity is RATE:
         yield from _of_rates(graph, series)

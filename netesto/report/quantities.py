@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from netesto.report import curves
 from netesto.report.curves import Points
 from netesto.results.evidence import OK
-from netesto.results.series import Column, DatagramSeries, FlowSeries, SocketSeries
+from netesto.results.series import Column, DatagramSeries, FlowSeries, Series, SocketSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,19 @@ PING = Quantity(
     "ping", "Round-trip time of ping", "ms", "What an echo request met while the flows ran."
 )
 CPU = Quantity("cpu", "CPU", "%", "All CPUs of a host, and (dashed) the busiest one.")
+CORES = Quantity("cores", "CPU by core", "%", "The busy share of each core, by its number.")
+BACKLOG = Quantity(
+    "backlog", "Queues", "kB", "What waited in the queues that data passed, at each sample."
+)
+DROPS = Quantity(
+    "drops", "Drops and marks of queues", "packets",
+    "Packets that queues dropped, and (dashed) marked, between two samples.",
+)  # fmt: skip
+TCP = Quantity(
+    "tcp", "Retransmissions of hosts", "segments/s",
+    "Segments that the TCP of a host retransmitted, and (dashed) its timeouts, per second, of all "
+    "its flows.",
+)  # fmt: skip
 
 # In the order of an experiment's page.
 QUANTITIES: Mapping[str, Quantity] = {
@@ -101,7 +114,11 @@ QUANTITIES: Mapping[str, Quantity] = {
         JITTER,
         ONE_WAY,
         PING,
+        BACKLOG,
+        DROPS,
+        TCP,
         CPU,
+        CORES,
     )
 }  # fmt: skip
 
@@ -139,6 +156,43 @@ def _retransmissions(sockets: Sequence[SocketSeries]) -> list[float]:
         for time_s, count in zip(socket.time_s, socket.retransmits, strict=True)
         if count
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLine:
+    """A line that is not a flow's: of what (a host, a queue), and whether it is the second one of
+    it, dashed in graphs."""
+
+    label: str
+    points: Points
+    is_second: bool = False
+
+
+def queue_lines(quantity: Quantity, series: Series) -> list[OtherLine]:
+    """The lines of BACKLOG, DROPS or TCP, without those where nothing ever happened; those of the
+    queues with most first."""
+    found = []
+    if quantity is TCP:
+        for host in series.tcp:
+            found.append(_line(host.host, host.time_s, host.retransmitted))
+            found.append(_line(host.host, host.time_s, host.timeouts, is_second=True))
+        return [line for line in found if any(line.points[1])]
+    for queue in series.queues:
+        if quantity is BACKLOG:
+            kilobytes = [None if size is None else size / 1000 for size in queue.backlog_bytes]
+            found.append(_line(queue.place, queue.time_s, kilobytes))
+        else:
+            found.append(_line(queue.place, queue.time_s, queue.drops))
+            found.append(_line(queue.place, queue.time_s, queue.marks, is_second=True))
+    return sorted(
+        (line for line in found if any(line.points[1])), key=lambda line: -sum(line.points[1])
+    )
+
+
+def _line(
+    label: str, times: Sequence[float], values: Sequence[float | None], *, is_second: bool = False
+) -> OtherLine:
+    return OtherLine(label, _known(times, values), is_second)
 
 
 def _known(times: Sequence[float], values: Sequence[float | None]) -> Points:

@@ -92,6 +92,7 @@ _outcome = partial(Column, by="outcome")
 _measured = partial(Column, by="flows", holds="number")
 _tool = partial(_measured, sources=("tool",))
 _socket = partial(_measured, sources=_SOCKETS)
+_queue = partial(_measured, sources=("queues",))
 _offload = partial(_measured, sources=("ethtool-k",), holds="text")
 _coalescing = partial(_measured, sources=("ethtool-c",))
 _counted = partial(_measured, sources=("counters",), show=numbers.count)
@@ -240,6 +241,15 @@ _TABLE: tuple[Column, ...] = (
     _latency_of("oneWayMean", lambda d: d.delays_ms and d.delays_ms[1], better="less"),
     _latency_of("oneWayMax", lambda d: d.delays_ms and d.delays_ms[2], numbers.greatest),
     _latency_of("oneWayBound", lambda d: d.delay_bound_ms, numbers.greatest),
+    # ---- the queues on the path of the data
+    _queue("backlog", "bytes", lambda g: g.backlog_bytes, show=numbers.count),
+    _queue("backlogMax", "bytes", lambda g: g.backlog_max_bytes, show=numbers.count),
+    _queue("queueDelay", "µs", lambda g: g.queue_delay_us, 3, better="less",
+           show=numbers.milliseconds),
+    _queue("queueDrops", "packets", lambda g: g.queue_count(lambda q: q.drops),
+           show=numbers.count),
+    _queue("queueMarks", "packets", lambda g: g.queue_count(lambda q: q.marks),
+           show=numbers.count),
     # ---- other sources
     _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),

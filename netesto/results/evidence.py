@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from netesto.model import CpuSample, GroupRequest, PingSample, SocketSample, TransferResult
+from netesto.model import (
+    Counted,
+    CpuSample,
+    GroupRequest,
+    PingSample,
+    SocketSample,
+    TransferResult,
+)
+from netesto.results.queues import Queue
 
 # What became of a flow, a group or an experiment; a flow that failed has its reason instead.
 OK = "ok"
@@ -18,7 +26,7 @@ DAMAGED = "damaged"
 # Where a group's values come from, as far as raw files distinguish sources.
 Source: TypeAlias = Literal[
     "tool", "client sockets", "server sockets", "ping", "client cpu", "server cpu", "counters",
-    "ethtool-k", "ethtool-c", "sysctl",
+    "ethtool-k", "ethtool-c", "sysctl", "queues",
 ]  # fmt: skip
 
 
@@ -47,9 +55,10 @@ class GroupEvidence:
     `counters`: the test interface of the client, after minus before the group: rx_packets,
     tx_packets, rx_bytes, tx_bytes; `mtu_bytes` of it when the group began. `features`: tso gso
     lro gro (on/off), rx-frames, tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of
-    the client report them. `damaged`: the sources whose files have changed since they were
-    measured; nothing is read from them. `busy` is from the first start to the
-    last end of any flow of the experiment, None if none started.
+    the client report them. `queues`: those on the path of the data, as far as they are known, over
+    the whole experiment. `damaged`: the sources whose files have changed since they were measured;
+    nothing is read from them. `busy` is from the first start to the last end of any flow of the
+    experiment, None if none started.
     """
 
     request: GroupRequest
@@ -65,6 +74,7 @@ class GroupEvidence:
     counters: Mapping[str, int] | None = None
     mtu_bytes: int | None = None
     features: Mapping[str, str] = field(default_factory=dict)
+    queues: tuple[Queue, ...] = ()
     damaged: frozenset[Source] = frozenset()
 
 
@@ -72,7 +82,8 @@ class GroupEvidence:
 class ExperimentEvidence:
     """One experiment: its groups in order, and when it began (first command) and ended.
 
-    `unreadable`: what is wrong with raw files that hosts sent and nothing was read from.
+    `tcp`: what the TCP of each host has counted (collectors.tcpcounters). `unreadable`: what is
+    wrong with raw files that hosts sent and nothing was read from.
     """
 
     exp: int
@@ -80,4 +91,5 @@ class ExperimentEvidence:
     started_s: float
     ended_s: float
     groups: tuple[GroupEvidence, ...]
+    tcp: Mapping[str, Counted] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
+from netesto.results.queues import Column, Queue
 
 # How many fewer or more packets the interface may count than the sockets sent segments ...
 PACKETS_TOLERANCE = 0.10
@@ -143,6 +144,50 @@ class Group:
     @property
     def retransmitted_segments_percent(self) -> str:
         return percent([(self.retransmitted, self.data_segments)], decimals=3)
+
+    # ---- queues ----------------------------------------------------------------------------
+
+    @cached_property
+    def _span_s(self) -> tuple[float, float]:
+        """From the start of the first flow to the end of the last one."""
+        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
+        ends = [flow.ended_s for flow in self.good if flow.ended_s is not None]
+        return min(starts, default=math.inf), max(ends, default=-math.inf)
+
+    def _backlogs(self, queue: Queue) -> list[float]:
+        """The backlogs of a queue while flows ran, in bytes; without the time of `omit`."""
+        start_s, end_s = self._span_s
+        return queue.during(start_s + self.request.omit_s, end_s, queue.backlog_bytes)
+
+    @property
+    def backlog_bytes(self) -> float | None:
+        """The mean backlog of the queue on the path where it was greatest."""
+        return numbers.greatest(numbers.mean(self._backlogs(each)) for each in self.evidence.queues)
+
+    @property
+    def backlog_max_bytes(self) -> float | None:
+        """The greatest backlog of a queue on the path."""
+        return numbers.greatest(
+            numbers.greatest(self._backlogs(each)) for each in self.evidence.queues
+        )
+
+    @property
+    def queue_delay_us(self) -> float | None:
+        """The mean backlog divided by the rate, of the queue with a rate where it was greatest."""
+        return numbers.greatest(
+            None if mean is None else mean * 8e6 / each.rate_bps
+            for each in self.evidence.queues
+            if each.rate_bps
+            for mean in [numbers.mean(self._backlogs(each))]
+        )
+
+    def queue_count(self, get: Callable[[Queue], Column]) -> float | None:
+        """What the queues on the path counted while flows ran, those that count it; the packets of
+        other flows included."""
+        if not self.good:
+            return None
+        counts = [each.counted(*self._span_s, get(each)) for each in self.evidence.queues]
+        return numbers.total(count for count in counts if count is not None)
 
     # ---- other sources ---------------------------------------------------------------------
 

@@ -73,7 +73,11 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRecord:
-    """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested."""
+    """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested.
+
+    `queues` are the interfaces, as `node/device`, by which its packets leave a node; `queues_back`
+    those of packets in the other direction.
+    """
 
     source: str
     destination: str
@@ -81,6 +85,8 @@ class PathRecord:
     measured_rtt_ms: float | None
     asked_rate_bps: float | None = None
     measured_rate_bps: float | None = None
+    queues: tuple[str, ...] = ()
+    queues_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

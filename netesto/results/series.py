@@ -13,7 +13,7 @@ from pathlib import Path
 import cattrs
 
 from netesto.errors import ResultsError
-from netesto.model import STREAM_TESTS, SocketSample
+from netesto.model import STREAM_TESTS, Counted, CpuSample, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 
@@ -23,6 +23,9 @@ FORMAT = 1
 # More connections in one flow than this are one for each request (TCP_CRR): they make one line,
 # without the values that are differences within a connection.
 MAX_CONNECTIONS = 16
+
+# More cores than these in one graph are a carpet; the rest are idler.
+MAX_CORES = 16
 
 Column = tuple[float | None, ...]
 
@@ -105,13 +108,56 @@ class PingSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSeries:
+    """A core: its busy share, %, and the mean share of each of model.CPU_STATES."""
+
+    core: int
+    busy_percent: tuple[float, ...]
+    states_percent: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CpuSeries:
-    """A host's CPUs, %: the mean of all cores, and the busiest one."""
+    """A host's CPUs, %: the mean of all cores, and the busiest one.
+
+    `cores` are those that were busiest, of `cores_count`.
+    """
 
     host: str
     time_s: tuple[float, ...]
     mean_percent: tuple[float, ...]
     busiest_percent: tuple[float, ...]
+    cores: tuple[CoreSeries, ...] = ()
+    cores_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSeries:
+    """The queue of an interface, `place` as `node/device`. `drops` and `marks` are packets since
+    the previous sample. `rate_bps` is that of its shaper, None if it has none."""
+
+    place: str
+    kind: str
+    rate_bps: float | None
+    time_s: tuple[float, ...]
+    backlog_bytes: Column
+    backlog_packets: Column
+    drops: Column
+    marks: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpSeries:
+    """What the TCP of a host counted, of all its flows: per second, since the previous sample."""
+
+    host: str
+    time_s: tuple[float, ...]
+    segments_out: Column
+    retransmitted: Column
+    timeouts: Column
+    spurious_timeouts: Column
+    tail_loss_probes: Column
+    fast_retransmits: Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +169,8 @@ class Series:
     flows: tuple[FlowSeries, ...]
     pings: tuple[PingSeries, ...] = ()
     cpu: tuple[CpuSeries, ...] = ()
+    queues: tuple[QueueSeries, ...] = ()
+    tcp: tuple[TcpSeries, ...] = ()
     format: int = FORMAT
 
 
@@ -153,6 +201,8 @@ def build(evidence: ExperimentEvidence) -> Series:
         ),
         pings=tuple(_pings(group, zero_s) for group in evidence.groups if group.pings),
         cpu=tuple(_processors(evidence)),
+        queues=tuple(_queues(evidence)),
+        tcp=tuple(_counters(evidence)),
     )
 
 
@@ -280,11 +330,15 @@ def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | 
 
 def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
     """The growth of a counter since the previous sample. One that shrank was another socket's."""
+    return _growth([get(sample) for sample in samples])
+
+
+def _growth(counts: Sequence[int | None]) -> Column:
     steps = [
         new - old if old is not None and new is not None and new >= old else None
-        for old, new in itertools.pairwise(map(get, samples))
+        for old, new in itertools.pairwise(counts)
     ]
-    return (*([None] if samples else []), *steps)
+    return (*([None] if counts else []), *steps)
 
 
 def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
@@ -299,21 +353,86 @@ def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
 
 def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
     """Each host once: groups that share a host have its samples in common."""
-    by_host: dict[str, dict[float, tuple[float, ...]]] = {}
+    by_host: dict[str, dict[float, CpuSample]] = {}
     for group in evidence.groups:
         request = group.request
         sides = (request.client, group.client_cpu), (request.server, group.server_cpu)
         for host, each in ((host, each) for host, samples in sides for each in samples):
             if each.busy_percent:
-                by_host.setdefault(host, {})[each.time_s] = each.busy_percent
+                by_host.setdefault(host, {})[each.time_s] = each
     for host, seen in sorted(by_host.items()):
-        times = sorted(seen)
+        samples = [seen[time_s] for time_s in sorted(seen)]
         yield CpuSeries(
             host=host,
-            time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in times),
-            mean_percent=tuple(round(statistics.fmean(seen[time_s]), 1) for time_s in times),
-            busiest_percent=tuple(round(max(seen[time_s]), 1) for time_s in times),
+            time_s=tuple(round(each.time_s - evidence.started_s, 3) for each in samples),
+            mean_percent=tuple(round(statistics.fmean(each.busy_percent), 1) for each in samples),
+            busiest_percent=tuple(round(max(each.busy_percent), 1) for each in samples),
+            cores=_cores(samples),
+            cores_count=len(samples[0].busy_percent),
         )
+
+
+def _cores(samples: Sequence[CpuSample]) -> tuple[CoreSeries, ...]:
+    """The busiest cores, in the order of their numbers; none if they came or went."""
+    numbers = {each.cores for each in samples}
+    if len(numbers) != 1 or not all(each.states for each in samples):
+        return ()
+    found = [
+        CoreSeries(
+            core=core,
+            busy_percent=tuple(round(each.busy_percent[place], 1) for each in samples),
+            states_percent=tuple(
+                round(statistics.fmean(shares), 2)
+                for shares in zip(*(each.states[place] for each in samples), strict=True)
+            ),
+        )
+        for place, core in enumerate(numbers.pop())
+    ]
+    busiest = sorted(found, key=lambda each: -sum(each.busy_percent))[:MAX_CORES]
+    return tuple(sorted(busiest, key=lambda each: each.core))
+
+
+def _queues(evidence: ExperimentEvidence) -> Iterable[QueueSeries]:
+    """Each queue on the path of a flow once."""
+    found = {
+        (queue.place, queue.time_s): queue for group in evidence.groups for queue in group.queues
+    }
+    for _, queue in sorted(found.items()):
+        yield QueueSeries(
+            place=queue.place,
+            kind=queue.kind,
+            rate_bps=queue.rate_bps,
+            time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.time_s),
+            backlog_bytes=queue.backlog_bytes,
+            backlog_packets=queue.backlog_packets,
+            drops=_growth(queue.drops),
+            marks=_growth(queue.marks),
+        )
+
+
+def _counters(evidence: ExperimentEvidence) -> Iterable[TcpSeries]:
+    for host, samples in sorted(evidence.tcp.items()):
+        yield TcpSeries(
+            host=host,
+            time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in samples.time_s),
+            segments_out=_per_second(samples, "OutSegs"),
+            retransmitted=_per_second(samples, "RetransSegs"),
+            timeouts=_per_second(samples, "TCPTimeouts"),
+            spurious_timeouts=_per_second(samples, "TCPSpuriousRTOs"),
+            tail_loss_probes=_per_second(samples, "TCPLossProbes"),
+            fast_retransmits=_per_second(samples, "TCPFastRetrans"),
+        )
+
+
+def _per_second(samples: Counted, name: str) -> Column:
+    """The growth of a counter; unknown of one that the kernel does not have."""
+    if name not in samples.counts:
+        return (None,) * len(samples.time_s)
+    gaps_s = (after - before for before, after in itertools.pairwise(samples.time_s))
+    growth = _growth(samples.counts[name])
+    steps = zip(growth[1:], gaps_s, strict=True)
+    rates = (None if n is None or gap_s <= 0 else _figures(n / gap_s) for n, gap_s in steps)
+    return (*growth[:1], *rates)
 
 
 def _known(value: float | None) -> float | None:

@@ -148,6 +148,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
     "Latency under load": (
         "pingIdle", "ping p50/p95/max", "pingAfter", "pingLost", "rpm",
     ),
+    "Queues on the path": ("backlog", "backlogMax", "queueDelay", "queueDrops", "queueMarks"),
     "CPU and interface of the client": (
         "localCpu", "remoteCpu", "client-tx-packets", "client-tx-bytes", "client-tx-packet-len",
         "client-rx-packets", "client-rx-bytes", "client-rx-packet-len",
@@ -160,5 +161,5 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 
 _ONLY_IF_KNOWN = frozenset(
     {"effMss", "fairness", "startSkew", "sampleInterval", *_BLOCKS["UDP"]}
-    | {*_BLOCKS["Latency under load"]}
+    | {*_BLOCKS["Latency under load"], *_BLOCKS["Queues on the path"]}
 )

@@ -10,6 +10,7 @@ from netesto.errors import AgentError, LabError
 from netesto.lab import netns
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Starter
+from netesto.lab.plan import Plan
 from netesto.model import Endpoint
 from netesto.transport import client
 from netesto.transport.client import AgentClient, Reopen
@@ -43,7 +44,7 @@ def brought(sockets: Mapping[str, Path]) -> Connect:
     return connected
 
 
-def of_lab(lab: Lab, nursery: Starter, *, links: str) -> Connect:
+def of_lab(lab: Lab, nursery: Starter, plan: Plan) -> Connect:
     """Connects to the agents of a lab, and starts one again that was killed."""
     turn = asyncio.Lock()
 
@@ -51,9 +52,7 @@ def of_lab(lab: Lab, nursery: Starter, *, links: str) -> Connect:
         async def start_again() -> None:
             async with turn:
                 try:
-                    await asyncio.to_thread(
-                        netns.start_again, lab, endpoint.host, nursery, links=links
-                    )
+                    await asyncio.to_thread(netns.start_again, lab, endpoint.host, nursery, plan)
                 except LabError as error:
                     raise AgentError(error.message, host=endpoint.host) from error
 

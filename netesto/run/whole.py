@@ -16,7 +16,6 @@ from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, Us
 from netesto.lab import drawing, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery, Starter
-from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
@@ -127,9 +126,9 @@ class _Whole:
             pairs = self._pairs(planned)
             hosts = labs.endpoints(lab, network, pairs, ground=kind)
             inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
-            measured = self._measure(lab, network, pairs)
+            measured = self._measure(lab, built, pairs)
             try:
-                connect = agents.of_lab(lab, self._starter, links=built.links)
+                connect = agents.of_lab(lab, self._starter, built)
                 yield inventory, Ground(kind=kind, topology=text, paths=measured), connect
             finally:
                 self._keep_unfetched(lab)
@@ -193,16 +192,23 @@ class _Whole:
         }
 
     def _measure(
-        self, lab: Lab, network: Topology, pairs: Mapping[tuple[str, str], None]
+        self, lab: Lab, built: plan.Plan, pairs: Mapping[tuple[str, str], None]
     ) -> tuple[PathRecord, ...]:
         """Measure the paths that flows will take, before they do."""
         self._watcher.doing("measuring the paths")
-        found = probe.measure(lab, network, pairs, family=self._request.family)
+        found = probe.measure(lab, built.topology, pairs, family=self._request.family)
         for path in found:
             self._watcher.say(path.describe())
         if not self._request.force:
             probe.refuse(found)
-        return tuple(found)
+        return tuple(
+            replace(
+                path,
+                queues=built.queues(path.source, path.destination),
+                queues_back=built.queues(path.destination, path.source),
+            )
+            for path in found
+        )
 
     # ---- the plan ------------------------------------------------------------------------
 

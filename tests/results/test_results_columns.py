@@ -46,6 +46,7 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "udpLost": "less", "udpLost%": "less", "udpJitter": "less", "oneWayMean": "less",
         "pingIdle": "less", "pingP50": "less", "pingP95": "less", "pingMax": "less",
         "pingAfter": "less", "pingLost": "less", "rpm": "more",
+        "queueDelay": "less",
     }  # fmt: skip
 
 

@@ -28,7 +28,8 @@ OURS = (
     "sentRate udpSent udpSkipped udpLost:sum udpLost%:avg "
     "udpDropped udpReordered udpDuplicates:sum udpJitter:avg oneWayMin:min oneWayMean:avg "
     "oneWayMax oneWayBound:max pingIdle pingP50 pingP95:avg pingMax:max pingAfter:avg "
-    "pingLost:sum rpm:min"
+    "pingLost:sum rpm:min "
+    "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max"
 )
 
 

@@ -14,7 +14,17 @@ from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.plotaxes import line_positions
 from netesto.report.figures import Axis, Panel, Plot, Trace
-from netesto.report.quantities import CPU, PING, QUANTITIES, FlowLine, Quantity
+from netesto.report.quantities import (
+    BACKLOG,
+    CORES,
+    CPU,
+    DROPS,
+    PING,
+    QUANTITIES,
+    TCP,
+    FlowLine,
+    Quantity,
+)
 from netesto.report.ticks import Scale, Tick
 from netesto.results import series
 from netesto.results.series import Series
@@ -129,6 +139,14 @@ def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, int, Flow
     elif quantity is CPU:
         for cpu in one.cpu:
             yield cpu.host, 0, FlowLine((cpu.time_s, cpu.mean_percent))
+    elif quantity is CORES:
+        for cpu in one.cpu:
+            for core in cpu.cores:
+                yield f"{cpu.host} {core.core}", 0, FlowLine((cpu.time_s, core.busy_percent))
+    elif quantity in {BACKLOG, DROPS, TCP}:
+        for other in quantities.queue_lines(quantity, one):
+            if not other.is_second:
+                yield other.label, 0, FlowLine(other.points)
     else:
         for flow in one.flows:
             for line in quantities.flow_lines(quantity, flow):

@@ -1,0 +1,197 @@
+"""Queues and interfaces at every tick: backlog, drops, marks, bytes, packets, errors.
+
+A compressed file (gzip) of JSON objects, one a line: what is sampled, then the samples. Each tick
+can be read without what follows. See docs/data-formats.md.
+"""
+
+import contextlib
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from netesto.collectors.base import Sampler, Warn
+from netesto.collectors.clock import Clock, instant
+from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
+from netesto.collectors.socketfile import CONTENT_BYTES_MAX
+from netesto.errors import OutputError
+from netesto.model import Address, Counted, InstalledQdisc, LinkSamples
+
+FORMAT = "netesto link samples 1"
+
+# The largest count of the kernel's.
+_MOST = 2**64
+
+
+class LinkCollector(Sampler):
+    """Samples the interfaces by which watched groups send; in `namespace`, all interfaces."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        interval_s: float,
+        *,
+        namespace: str = "",
+        on_warning: Warn | None = None,
+    ) -> None:
+        super().__init__(path, clock, interval_s, on_warning=on_warning)
+        self._namespace = namespace
+        self._queues: Queues | None = None
+        self._devices: set[str] = set()
+        self._sampled: object = None
+        header = {"format": FORMAT, "qdisc": QDISC_COUNTS, "interface": INTERFACE_COUNTS}
+        self._lines = [json.dumps(header)]
+        self._compressor = zlib.compressobj(level=1, wbits=31)
+
+    async def start(self) -> None:
+        with self._warning():
+            self._queues = Queues(self._namespace)
+        await super().start()
+
+    def watch(self, group: int, peer: Address) -> None:
+        """From the next tick on, sample the interface by which packets to `peer` leave."""
+        with self._warning():
+            if self._queues is not None:
+                device = self._queues.device_to(peer)
+                self._devices.add(device)
+                self._lines.append(json.dumps({"group": group, "device": device}))
+
+    @contextlib.contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Warn if the kernel refuses what the body does."""
+        try:
+            yield
+        except OSError as error:
+            what = f"in the namespace {self._namespace} " if self._namespace else ""
+            self._warn(f"samples of queues {what}are missing: {error.strerror}")
+
+    async def _look(self) -> bytes:
+        self._sample()
+        return self._piece()
+
+    def _last(self) -> bytes:
+        self._sample()
+        return self._piece() + self._compressor.flush()
+
+    def _sample(self) -> None:
+        if self._queues is None:
+            return
+        with self._warning():
+            before_s = self._clock.now()
+            found = self._queues.read(self._is_wanted)
+            self._lines += self._formatted((before_s + self._clock.now()) / 2, found)
+
+    def _is_wanted(self, device: str) -> bool:
+        return device in self._devices or (bool(self._namespace) and device != "lo")
+
+    def _formatted(self, time_s: float, found: Reading) -> Iterator[str]:
+        sampled = list(found.qdiscs), list(found.interfaces)
+        if sampled != self._sampled:
+            self._sampled = sampled
+            qdiscs = [asdict(qdisc) for qdisc in found.qdiscs]
+            yield json.dumps({"qdiscs": qdiscs, "interfaces": sampled[1]})
+        counts = [*found.qdiscs.values()], [*found.interfaces.values()]
+        yield json.dumps([round(time_s, 6), *counts], separators=(",", ":"))
+
+    def _piece(self) -> bytes:
+        if not self._lines:
+            return b""
+        text = "".join(f"{line}\n" for line in self._lines)
+        self._lines.clear()
+        return self._compressor.compress(text.encode()) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._queues is not None:
+            self._queues.close()
+            self._queues = None
+
+
+def read(path: Path, *, ahead_s: float = 0.0) -> LinkSamples:
+    """The samples in a file, in the order of time; an incomplete last line is ignored.
+
+    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError if the file is
+    invalid.
+    """
+    try:
+        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
+        if len(content) > CONTENT_BYTES_MAX:
+            raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
+        return _samples(content.rpartition(b"\n")[0].splitlines(), ahead_s)
+    except (
+        *(zlib.error, ValueError, LookupError, TypeError, AttributeError, OverflowError),
+        *(RecursionError, MemoryError),
+    ) as error:
+        raise OutputError(f"{path}: not a file of link samples: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The samples of one qdisc or interface."""
+
+    time_s: list[float] = field(default_factory=list)
+    counts: list[tuple[int | None, ...]] = field(default_factory=list)
+
+    def add(self, time_s: float, counts: Iterable[object]) -> None:
+        self.time_s.append(time_s)
+        self.counts.append(tuple(map(_count, counts)))
+
+    def columns(self, names: Iterable[str]) -> Counted:
+        columns = zip(*self.counts, strict=True)
+        return Counted(tuple(self.time_s), dict(zip(names, columns, strict=True)))
+
+
+def _samples(lines: Sequence[bytes], ahead_s: float) -> LinkSamples:
+    if not lines:
+        return LinkSamples()
+    header = json.loads(lines[0])
+    qdiscs: defaultdict[InstalledQdisc, _Rows] = defaultdict(_Rows)
+    interfaces: defaultdict[str, _Rows] = defaultdict(_Rows)
+    devices: dict[int, str] = {}
+    sampled: tuple[list[_Rows], list[_Rows]] = [], []
+    for line in lines[1:]:
+        entry = json.loads(line)
+        if isinstance(entry, list):
+            time_s = instant(entry[0]) - ahead_s
+            for rows, counts in zip(sampled, entry[1:], strict=True):
+                for row, each in zip(rows, counts, strict=True):
+                    row.add(time_s, each)
+        elif "group" in entry:
+            devices[int(entry["group"])] = str(entry["device"])
+        else:
+            sampled = (
+                [qdiscs[_qdisc(each)] for each in entry["qdiscs"]],
+                [interfaces[str(name)] for name in entry["interfaces"]],
+            )
+    return LinkSamples(
+        qdiscs={key: rows.columns(header["qdisc"]) for key, rows in qdiscs.items() if rows.time_s},
+        interfaces={
+            key: rows.columns(header["interface"])
+            for key, rows in interfaces.items()
+            if rows.time_s
+        },
+        devices=devices,
+    )
+
+
+def _qdisc(entry: Mapping[str, Any]) -> InstalledQdisc:
+    rate_bps = entry["rate_bps"]
+    if rate_bps is not None and not 0 <= float(rate_bps) < _MOST:
+        raise ValueError(f"{rate_bps} is not a rate")
+    return InstalledQdisc(
+        device=str(entry["device"]),
+        kind=str(entry["kind"]),
+        handle=str(entry["handle"]),
+        parent=str(entry["parent"]),
+        rate_bps=None if rate_bps is None else float(rate_bps),
+    )
+
+
+def _count(value: object) -> int | None:
+    if value is None or (type(value) is int and 0 <= value < _MOST):
+        return value
+    raise ValueError(f"{value!r} is not a count")

@@ -1,0 +1,94 @@
+"""What the TCP of a host has counted since it booted: segments, retransmissions, timeouts.
+
+A line of the file is a JSON object: `time_s` (UTC) and `counters` by name, as the kernel has them
+in /proc/net/snmp (RFC 4022) and /proc/net/netstat (<linux/snmp.h>).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from netesto.collectors import clock, hostfacts
+from netesto.collectors.base import Sampler, Warn
+from netesto.collectors.clock import Clock
+from netesto.errors import OutputError
+from netesto.model import Counted
+
+INTERVAL_S = 1.0
+
+# Those of all flows of a network namespace, ours or not.
+COUNTERS = (
+    "InSegs", "OutSegs", "RetransSegs", "InErrs", "OutRsts", "ActiveOpens", "PassiveOpens",
+    "AttemptFails", "EstabResets",
+    "TCPTimeouts", "TCPSpuriousRTOs", "TCPLossProbes", "TCPLossProbeRecovery", "TCPFastRetrans",
+    "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPRetransFail", "TCPSynRetrans",
+    "TCPSpuriousRtxHostQueues", "TCPDSACKRecv", "TCPDSACKUndo", "TCPFullUndo", "TCPPartialUndo",
+    "TCPOFOQueue", "TCPSACKReorder", "TCPRcvCollapsed", "TCPRcvQDrop", "TCPBacklogDrop",
+    "TCPDeliveredCE", "TCPZeroWindowDrop", "ListenOverflows", "ListenDrops",
+)  # fmt: skip
+
+_NET = Path("/proc/net")
+
+# The largest count of the kernel's.
+_MOST = 2**64
+
+
+class TcpCounters(Sampler):
+    """Writes the counters of our network namespace."""
+
+    def __init__(self, path: Path, clock: Clock, *, on_warning: Warn | None = None) -> None:
+        super().__init__(path, clock, INTERVAL_S, on_warning=on_warning)
+
+    async def _look(self) -> bytes:
+        return self._last()
+
+    def _last(self) -> bytes:
+        try:
+            texts = [hostfacts.contents(_NET / name) for name in ("snmp", "netstat")]
+        except OSError as error:
+            self._warn(f"the counters of TCP are missing: {error.strerror}")
+            return b""
+        entry = {"time_s": round(self._clock.now(), 6), "counters": parse("".join(texts))}
+        return (json.dumps(entry) + "\n").encode()
+
+
+def parse(text: str) -> dict[str, int]:
+    """COUNTERS in the text of the two files; those that the kernel does not have are left out.
+
+    Names are in one line, values in the next: `Tcp: InSegs OutSegs`, `Tcp: 12 34`.
+    """
+    found = dict(_pairs(text.splitlines()))
+    return {name: found[name] for name in COUNTERS if name in found}
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        if names.startswith(("Tcp:", "TcpExt:")):
+            yield from zip(names.split()[1:], map(int, values.split()[1:]), strict=False)
+
+
+def read(path: Path, *, ahead_s: float = 0.0) -> Counted:
+    """The samples in a file; a truncated last line is ignored.
+
+    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError names an
+    invalid line.
+    """
+    times, samples = [], []
+    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            times.append(clock.instant(entry["time_s"]) - ahead_s)
+            samples.append({str(name): _count(each) for name, each in entry["counters"].items()})
+        except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+            raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None
+    names = dict.fromkeys(name for sample in samples for name in sample)
+    return Counted(
+        tuple(times), {name: tuple(sample.get(name) for sample in samples) for name in names}
+    )
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise ValueError(f"{value!r} is not a count")
+    return value
