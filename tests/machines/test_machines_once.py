@@ -107,6 +107,6 @@ def test_a_host_that_would_be_an_option_of_ssh_is_refused(bare):
 
 
 def test_a_host_that_ssh_does_not_reach_is_named_before_anything_is_done(bare):
-    argv = ["netesto", "run", "--ssh", "b1,b3", "my.nts"]
+    argv = ["netesto", "run", "--ssh", "b1,b2,b3", "my.nts"]
     done = bare.controller.run(argv, timeout=PATIENCE_S, check=False)
     assert (done.status, "netesto: b3: not reached by ssh: " in done.stderr) == (3, True)

@@ -122,10 +122,12 @@ def test_the_delay_is_what_was_requested(run: Run):
 
 
 def test_the_rate_is_what_was_requested(run: Run):
-    # On a busy machine a guest in real time may not be able to measure it.
-    unknown = [None] if run.ground == "uml" else []
     measured = run.path["measured_rate_bps"]
-    assert measured in [pytest.approx(RATE_BPS, rel=TOLERANCE[run.ground]), *unknown]
+    if run.ground == "uml":
+        # On a busy machine a guest in real time may reach less, or may not be able to measure it.
+        assert measured is None or 0.5 < measured / RATE_BPS < 1 + TOLERANCE["uml"]
+    else:
+        assert measured == pytest.approx(RATE_BPS, rel=TOLERANCE[run.ground])
 
 
 @pytest.mark.parametrize("run", [pytest.param("sim", marks=pytest.mark.sim)], indirect=True)
