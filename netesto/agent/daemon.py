@@ -27,6 +27,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
+from netesto.collectors.sampler import SocketSampler
 from netesto.errors import NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
@@ -64,15 +65,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["LC_ALL"] = "C"
     try:
         settings = _config(arguments)
-        with recovery.claim(settings.state) as journal:
-            if arguments.recover:
+        if arguments.recover:
+            with recovery.claim(settings.state) as journal:
                 asyncio.run(recovery.recover(journal))
-            else:
+        else:
+            # Before there are threads, and files that nobody else may keep open.
+            with (
+                contextlib.closing(SocketSampler.forked()) as sampler,
+                recovery.claim(settings.state) as journal,
+            ):
                 ready_fd = arguments.ready_fd
                 asyncio.run(
                     _run(
                         settings,
                         journal,
+                        sampler,
                         links=arguments.links,
                         nodes=dict(pair.split("=") for pair in arguments.nodes),
                         ready_fd=ready_fd,
@@ -107,6 +114,7 @@ def _allow_one_arena() -> None:
 async def _run(
     settings: Config,
     journal: Journal,
+    sampler: SocketSampler,
     *,
     links: str,
     nodes: Mapping[str, str],
@@ -143,6 +151,7 @@ async def _run(
             spool=spool,
             journal=journal,
             clock=Clock(),
+            sampler=sampler,
             tools=Tools(TOOLS),
             ports=_fresh_ports(),
         )

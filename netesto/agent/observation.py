@@ -9,7 +9,7 @@ from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
 from netesto.collectors.cpu import CpuCollector
 from netesto.collectors.links import LinkCollector
-from netesto.collectors.sockets import SocketCollector
+from netesto.collectors.sampler import SocketCollector, SocketSampler
 from netesto.collectors.tcpcounters import TcpCounters
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
 
@@ -21,8 +21,16 @@ class Observation:
     `sockets.2.bin.gz` …
     """
 
-    def __init__(self, folder: Path, clock: Clock, *, on_warning: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        sampler: SocketSampler,
+        *,
+        on_warning: Callable[[str], None],
+    ) -> None:
         self._folder = folder
+        self._sampler = sampler
         self._clock = clock
         self._on_warning = on_warning
         self._sockets: dict[float, SocketCollector] = {}
@@ -39,7 +47,7 @@ class Observation:
                 number = f".{len(self._sockets) + 1}" if self._sockets else ""
                 path = self._folder / f"sockets{number}.bin.gz"
                 collector = SocketCollector(
-                    path, self._clock, interval_s, on_warning=self._on_warning
+                    path, self._clock, interval_s, self._sampler, on_warning=self._on_warning
                 )
                 self._sockets[interval_s] = collector
                 await collector.start()

@@ -21,15 +21,24 @@ def instant(seconds: float | str) -> float:
 class Clock:
     """UTC in seconds since 1970, without steps: read once, then counted by the monotonic clock.
 
-    It does not follow when somebody sets the system's time.
+    It does not follow when somebody sets the system's time. `anchor_ns` makes it the same as
+    another one of this kernel.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, anchor_ns: int | None = None) -> None:
+        if anchor_ns is not None:
+            self._anchor_ns = anchor_ns
+            return
         # In whole ns: rounded to a float, the anchor would depend on the instant of the reading.
         # Between two readings of the other clock: in a guest that computes a lot at one simulated
         # instant, each reading takes 256 ns.
         before_ns, utc_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         self._anchor_ns = utc_ns - (before_ns + after_ns) // 2
+
+    @property
+    def anchor_ns(self) -> int:
+        """UTC minus the monotonic clock."""
+        return self._anchor_ns
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""

@@ -9,7 +9,8 @@ import operator
 import struct
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.collectors import sockdiag, sstext
@@ -23,7 +24,9 @@ _ORDER = "<" if sys.byteorder == "little" else ">"
 
 # Names and formats are numpy's: u4 is an unsigned number of four bytes, S16 text, V16 raw bytes.
 # An instant before the kernel was asked and one after it had answered, UTC seconds, in full µs;
-# struct inet_diag_msg of <linux/inet_diag.h>, ports in network byte order; TCP_CONG_NAME.
+# struct inet_diag_msg of <linux/inet_diag.h>, ports in network byte order; SK_MEMINFO_* of
+# <linux/sock_diag.h>; MPTCP_SUBFLOW_ATTR_* of <linux/mptcp.h>; what the congestion control reports,
+# with the number of its attribute; TCP_CONG_NAME.
 _FIXED = (
     ("f8", "before_s after_s"),
     ("u1", "idiag_family idiag_state idiag_timer idiag_retrans"),
@@ -32,10 +35,37 @@ _FIXED = (
     ("u4", "idiag_if"),
     ("u8", "idiag_cookie"),
     ("u4", "idiag_expires idiag_rqueue idiag_wqueue idiag_uid idiag_inode"),
+    ("u4", "skmem_rmem_alloc skmem_rcvbuf skmem_wmem_alloc skmem_sndbuf skmem_fwd_alloc"),
+    ("u4", "skmem_wmem_queued skmem_optmem skmem_backlog skmem_drops"),
+    ("u4", "mptcp_token_rem mptcp_token_loc mptcp_flags"),
+    ("u1", "mptcp_id_rem mptcp_id_loc"),
+    ("u2", "cc_attribute"),
+    ("u4", "vegas_enabled vegas_rttcnt vegas_rtt vegas_minrtt"),
+    ("u2", "dctcp_enabled dctcp_ce_state"),
+    ("u4", "dctcp_alpha dctcp_ab_ecn dctcp_ab_tot"),
+    ("u4", "bbr_bw_lo bbr_bw_hi bbr_min_rtt bbr_pacing_gain bbr_cwnd_gain"),
+    ("V32", "cc_rest"),
     ("S16", "congestion_control"),
 )
 
-# struct tcp_info of <linux/tcp.h>, without `tcpi_`, up to Linux 6.7.
+_SKMEM_BYTES = 36
+
+# The attributes of congestion controls: the fields before theirs, and the bytes of theirs. What a
+# newer kernel appends is in `cc_rest`.
+_CONTROLS: Mapping[int, tuple[bytes, int]] = {
+    sockdiag.DIAG_VEGASINFO: (bytes(0), 16),
+    sockdiag.DIAG_DCTCPINFO: (bytes(16), 16),
+    sockdiag.DIAG_BBRINFO: (bytes(32), 20),
+}
+_CONTROL_BYTES, _CONTROL_REST_BYTES = 52, 32
+_NO_CONTROL = bytes(2 + _CONTROL_BYTES + _CONTROL_REST_BYTES)
+
+# <linux/inet_diag.h>, <linux/mptcp.h>: attributes within attributes.
+_ULP_MPTCP = 3
+_TOKEN_REM, _TOKEN_LOC, _FLAGS, _ID_REM, _ID_LOC = 1, 2, 8, 9, 10
+_NO_MPTCP = bytes(14)
+
+# struct tcp_info of <linux/tcp.h>, without `tcpi_`, up to Linux 6.18.
 _TCP_INFO = (
     ("u1", "state ca_state retransmits probes backoff options wscale flags"),
     ("u4", "rto ato snd_mss rcv_mss unacked sacked lost retrans fackets last_data_sent"),
@@ -49,6 +79,9 @@ _TCP_INFO = (
     ("u4", "dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash"),
     ("u2", "total_rto total_rto_recoveries"),
     ("u4", "total_rto_time"),
+    ("u4", "received_ce delivered_e1_bytes delivered_e0_bytes delivered_ce_bytes"),
+    ("u4", "received_e1_bytes received_e0_bytes received_ce_bytes"),
+    ("u2", "accecn_fail_mode accecn_opt_seen"),
 )
 
 # What a SocketSample is made of, with codes of `struct`, in the order that `_samples` expects.
@@ -71,6 +104,37 @@ _INVALID = (
 _NO_RTT = 0xFFFFFFFF
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the attributes of a message are: what `unpack` gives are their headers, as `headers`,
+    and contents by turns. `pick` takes those that matter from them and an empty one behind.
+    `control` is the attribute of the congestion control, 0 without one."""
+
+    unpack: Callable[[bytes], tuple[bytes, ...]]
+    headers: tuple[bytes, ...]
+    pick: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
+    control: int
+
+    @classmethod
+    def of(cls, message: bytes) -> "_Layout":
+        found = sockdiag.attributes(message)
+        sizes = [(len(content), -len(content) % 4) for content in found.values()]
+        codes = "".join(f"4s{size}s{padding}x" for size, padding in sizes)
+        unpack = struct.Struct(f"={sockdiag.MESSAGE_BYTES}x{codes}").unpack
+        places = {kind: 2 * number + 1 for number, kind in enumerate(found)}
+        control = next((kind for kind in _CONTROLS if kind in found), 0)
+        wanted = (
+            *(sockdiag.DIAG_SKMEMINFO, sockdiag.DIAG_ULP_INFO),
+            *(control, sockdiag.DIAG_CONG, sockdiag.DIAG_INFO),
+        )
+        return cls(
+            unpack=unpack,
+            headers=unpack(message)[::2],
+            pick=operator.itemgetter(*(places.get(kind, -1) for kind in wanted)),
+            control=control,
+        )
+
+
 class Recorder:
     """Makes the bytes of a file, a piece at a time, from what sockdiag reports.
 
@@ -81,17 +145,30 @@ class Recorder:
     def __init__(self, info_bytes: int) -> None:
         header = {"format": FORMAT, "dtype": _dtype(info_bytes)}
         self._pending = [json.dumps(header).encode() + b"\n"]
-        self._pack = struct.Struct(f"=dd{sockdiag.MESSAGE_BYTES}s16s{info_bytes}s").pack
+        fixed = (sockdiag.MESSAGE_BYTES, _SKMEM_BYTES, len(_NO_MPTCP), len(_NO_CONTROL))
+        sizes = "s".join(map(str, (*fixed, 16, info_bytes)))
+        self._pack = struct.Struct(f"=dd{sizes}s").pack
         # Level 1 takes 1 µs for a record, and leaves a third to an eighth of its bytes; level 6
         # takes three times as long, and saves a quarter of what is left.
         self._compressor = zlib.compressobj(level=1, wbits=31)
+        self._layouts: dict[int, _Layout] = {}
 
     def add(self, before_s: float, after_s: float, messages: Iterable[bytes]) -> None:
         """Add a record for each message."""
         before_s, after_s = round(before_s, 6), round(after_s, 6)
+        pack, append, parts_of = self._pack, self._pending.append, self._parts
         for message in messages:
-            parts = sockdiag.control_and_info(message)
-            self._pending.append(self._pack(before_s, after_s, message, *parts))
+            append(pack(before_s, after_s, message, *parts_of(message)))
+
+    def _parts(self, message: bytes) -> tuple[bytes, ...]:
+        """The fields of a message that are in attributes. Most messages of a length have the same
+        attributes at the same places, so that these need not be looked for."""
+        layout = self._layouts.get(len(message))
+        if layout is None or (values := layout.unpack(message))[::2] != layout.headers:
+            layout = self._layouts[len(message)] = _Layout.of(message)
+            values = layout.unpack(message)
+        memory, ulp, own, control, info = layout.pick((*values, b""))
+        return memory, _mptcp(ulp) if ulp else b"", _own(layout.control, own), control, info
 
     def piece(self) -> bytes:
         """What was added since the last piece; b"" if nothing was."""
@@ -106,15 +183,39 @@ class Recorder:
         return self.piece() + self._compressor.flush()
 
 
+def _own(attribute: int, content: bytes) -> bytes:
+    """What a congestion control reports, as the fields of a record; the rest of them is 0."""
+    if not attribute:
+        return b""
+    before, size = _CONTROLS[attribute]
+    fields = before + content
+    if len(content) > size:
+        fields = (before + content[:size]).ljust(_CONTROL_BYTES, b"\0") + content[size:]
+    return attribute.to_bytes(2, sys.byteorder) + fields
+
+
+def _mptcp(ulp: bytes) -> bytes:
+    """What MPTCP reports of a subflow, as the fields of a record; nothing of another protocol."""
+    subflow = sockdiag.attributes(ulp, 0).get(_ULP_MPTCP)
+    if subflow is None:
+        return b""
+    found = sockdiag.attributes(subflow, 0)
+    numbers = (_TOKEN_REM, _TOKEN_LOC, _FLAGS)
+    return b"".join(
+        [found.get(each, bytes(4))[:4] for each in numbers]
+        + [found.get(each, bytes(1))[:1] for each in (_ID_REM, _ID_LOC)]
+    )
+
+
 def _dtype(info_bytes: int) -> dict[str, list[str]]:
     """Names and formats of a record's fields, as numpy.dtype takes them."""
     fields = [(name, each) for each, names in _FIXED for name in names.split()]
     rest = info_bytes
-    for each, names in _TCP_INFO:
-        for name in names.split():
-            if rest >= _bytes(each):
-                fields.append((f"tcpi_{name}", each))
-                rest -= _bytes(each)
+    for each, name in ((each, name) for each, names in _TCP_INFO for name in names.split()):
+        if rest < _bytes(each):
+            break
+        fields.append((f"tcpi_{name}", each))
+        rest -= _bytes(each)
     if rest:
         fields.append(("tcpi_rest", f"V{rest}"))
     return {

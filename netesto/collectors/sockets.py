@@ -2,110 +2,95 @@
 
 Samples go to a file as the kernel reports them (see socketfile). Between two ticks come sockets
 that ceased to exist, in the state CLOSE, with their final counts (see sockclosed) and the instant
-at which the agent was notified.
+at which the sampler was notified.
 """
 
-import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 
-from netesto.collectors import sockdiag
-from netesto.collectors.base import Sampler, Warn
+from netesto.collectors.base import Warn
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockclosed import ClosedSockets
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.collectors.socketfile import Recorder
 
 
-class SocketCollector(Sampler):
-    """Samples the TCP sockets of all watched ports with one request for each tick."""
+class SocketRecording:
+    """A file of socket samples while it is written: one request to the kernel for each `look`.
 
-    def __init__(
-        self, path: Path, clock: Clock, interval_s: float, *, on_warning: Warn | None = None
-    ) -> None:
-        super().__init__(path, clock, interval_s, on_warning=on_warning)
-        self._ports: set[int] = set()
+    What is missing is said to `warn`, which may hear the same sentence many times. Ports are ranges
+    (first and last). `info_bytes` is the size of the kernel's tcp_info.
+    """
+
+    def __init__(self, path: Path, clock: Clock, info_bytes: int, warn: Warn) -> None:
+        self._warn = warn
+        self._clock = clock
+        self._ports: Sequence[tuple[int, int]] = ()
         self._diagnosis: SocketDiagnosis | None = None
-        # The ports whose sockets' ends the kernel reports to us.
-        self._ending_ports: set[int] = set()
         self._closed: ClosedSockets | None = None
-        self._recorder = Recorder(sockdiag.tcp_info_bytes())
-
-    def watch(self, ports: Iterable[int], *, to_the_end: bool = True) -> None:
-        """From the next tick on, sample the sockets with one of these ports at either end.
-
-        `to_the_end`: record their final counts, too, until the collector stops; not for tests that
-        close thousands of sockets per second.
-        """
-        ports = set(ports)
-        self._ports |= ports
-        self._listen(self._ending_ports | ports if to_the_end else self._ending_ports - ports)
-
-    def unwatch(self, ports: Iterable[int]) -> None:
-        """No longer sample these ports."""
-        self._ports.difference_update(ports)
-
-    async def start(self) -> None:
+        self._recorder = Recorder(info_bytes)
+        self._name = path.name
+        self._file: FileIO | None = None
         with self._warning("socket samples are missing"):
             self._diagnosis = SocketDiagnosis()
         with self._warning("the final counts of sockets are missing"):
             self._closed = ClosedSockets()
-            asyncio.get_running_loop().add_reader(self._closed.fileno(), self._hear)
-        self._listen(self._ending_ports)
-        await super().start()
+        with self._warning(self._name):
+            self._file = path.open("ab", buffering=0)
 
-    @contextlib.contextmanager
-    def _warning(self, text: str) -> Iterator[None]:
-        """Warn if the kernel refuses what the body does."""
-        try:
-            yield
-        except OSError as error:
-            self._warn(f"{text}: {error.strerror}")
+    @property
+    def closed_sockets(self) -> ClosedSockets | None:
+        """What becomes readable when a socket has ceased to exist, which `hear` records."""
+        return self._closed
 
-    def _listen(self, ports: set[int]) -> None:
-        self._ending_ports = ports
+    def watch(
+        self, ports: Sequence[tuple[int, int]], *, to_the_end: Sequence[tuple[int, int]]
+    ) -> None:
+        """From now on, sample the sockets with one of `ports` at either end, and record the final
+        counts of those with one of `to_the_end`."""
+        self._ports = ports
         if self._closed is not None:
             with self._warning("the final counts of some sockets are missing"):
-                self._closed.listen_to(_ranges(ports))
+                self._closed.listen_to(to_the_end)
 
-    def _hear(self) -> None:
+    def look(self) -> None:
+        """Take a sample, and write it."""
+        self.hear()
+        if self._diagnosis is not None and self._ports:
+            with self._warning("socket samples are missing"):
+                before_s = self._clock.now()
+                messages = self._diagnosis.sockets(self._ports)
+                self._recorder.add(before_s, self._clock.now(), messages)
+        self._write(self._recorder.piece())
+
+    def hear(self) -> None:
+        """Record the sockets that have ceased to exist."""
         if self._closed is not None:
             time_s = self._clock.now()
             # What came before an error is recorded.
             with self._warning("the final counts of some sockets are missing"):
                 self._recorder.add(time_s, time_s, self._closed.heard())
 
-    def _last(self) -> bytes:
-        self._hear()
-        return self._recorder.end()
+    def close(self) -> None:
+        """Complete the file."""
+        self.hear()
+        self._write(self._recorder.end())
+        for each in (self._diagnosis, self._closed, self._file):
+            if each is not None:
+                each.close()
 
-    async def _look(self) -> bytes:
-        self._hear()
-        if self._diagnosis is not None and self._ports:
-            with self._warning("socket samples are missing"):
-                before_s = self._clock.now()
-                messages = self._diagnosis.sockets(_ranges(self._ports))
-                self._recorder.add(before_s, self._clock.now(), messages)
-        return self._recorder.piece()
+    def _write(self, data: bytes) -> None:
+        with self._warning(self._name):
+            # A full disk takes a part, and refuses the next.
+            while data and self._file is not None:
+                data = data[self._file.write(data) :]
 
-    async def stop(self) -> None:
-        await super().stop()
-        if self._closed is not None:
-            asyncio.get_running_loop().remove_reader(self._closed.fileno())
-            self._closed.close()
-            self._closed = None
-        if self._diagnosis is not None:
-            self._diagnosis.close()
-            self._diagnosis = None
-
-
-def _ranges(ports: Iterable[int]) -> list[tuple[int, int]]:
-    """Ranges of consecutive ports, for a short filter: 5, 7, 6, 9 are (5, 7) and (9, 9)."""
-    ranges: list[tuple[int, int]] = []
-    for port in sorted(set(ports)):
-        if ranges and port == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], port)
-        else:
-            ranges.append((port, port))
-    return ranges
+    @contextlib.contextmanager
+    def _warning(self, text: str) -> Iterator[None]:
+        """Warn if the system refuses what the body does."""
+        try:
+            yield
+        except OSError as error:
+            self._warn(f"{text}: {error.strerror}")

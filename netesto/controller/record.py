@@ -17,7 +17,6 @@ from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Ma
 from netesto.units import format_size
 
 # What a page warns of (spec of results, section 4).
-INTERVAL_TOLERANCE = 0.10
 BUSY_CPU_PERCENT = 90.0
 PATH_TOLERANCE = 0.05
 
@@ -132,7 +131,8 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     reasons = (*asked.reasons, *evidence.unreadable)
     status = overall_status(statuses, reasons)
     found = replace(asked, groups=groups, status=status, reasons=reasons)
-    warnings = (*asked.warnings, *_flow_warnings(found), *doubts(evidence))
+    warnings = (*asked.warnings, *_flow_warnings(found), *_interval_warnings(evidence))
+    warnings = (*warnings, *doubts(evidence))
     warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
 
@@ -145,13 +145,15 @@ def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
     sender = flows.sender_samples(record.request.test, seen)
     controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
-    gap_ms = flows.median_gap_ms(sender)
+    gaps = flows.gaps(sender)
     return replace(
         flow,
         status=seen.status,
         effective_congestion_control="/".join(controls),
         effective_mss_bytes=flows.last_mss_bytes(sender),
-        achieved_interval_ms=None if gap_ms is None else round(gap_ms, 3),
+        achieved_interval_ms=None if gaps is None else round(gaps.mean_ms, 3),
+        achieved_interval_p99_ms=None if gaps is None else round(gaps.p99_ms, 3),
+        achieved_interval_worst_ms=None if gaps is None else round(gaps.worst_ms, 3),
     )
 
 
@@ -163,9 +165,19 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
             effective = flow.effective_congestion_control
             if effective and effective != asked:
                 yield f"{name}: congestion control {effective}, requested {asked}"
-            achieved, wanted = flow.achieved_interval_ms, flow.asked_interval_ms
-            if achieved and wanted and abs(achieved - wanted) > wanted * INTERVAL_TOLERANCE:
-                yield f"{name}: sampled every {achieved:.0f} ms, requested {wanted:.0f} ms"
+
+
+def _interval_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+    for group in evidence.groups:
+        requested_ms = group.request.interval_s * 1000
+        for each in group.instances:
+            gaps = flows.gaps(flows.sender_samples(group.request.test, each))
+            if gaps is not None and gaps.misses(requested_ms):
+                yield (
+                    f"group {group.request.group}, flow {each.instance}: sampled every "
+                    f"{gaps.mean_ms:.4g} ms, 99 % within {gaps.p99_ms:.4g} ms, at worst "
+                    f"{gaps.worst_ms:.4g} ms; requested {requested_ms:.4g} ms"
+                )
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

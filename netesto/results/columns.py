@@ -142,6 +142,19 @@ def _ping(name: str, fill: Callable[[Group], float | None]) -> Column:
     )  # fmt: skip
 
 
+def _interval(
+    name: str,
+    over: Callable[[Iterable[float | None]], float | None],
+    get: Callable[[flows.Gaps], float],
+) -> Column:
+    """Of the achieved sampling intervals of a group's flows."""
+
+    def fill(group: Group) -> float | None:
+        return over(get(gaps) for gaps in map(flows.gaps, group.samples) if gaps is not None)
+
+    return _socket(name, "ms", fill, 3, show=numbers.figure)
+
+
 def _feature(name: str) -> Fill:
     return lambda group: group.evidence.features.get(name)
 
@@ -223,8 +236,9 @@ _TABLE: tuple[Column, ...] = (
         each.congestion_control for samples in g.samples for each in samples)),
     _socket("effMss", "bytes", lambda g: formulas.distinct(
         str(size) for size in map(flows.last_mss_bytes, g.samples) if size)),
-    _socket("sampleInterval", "ms", lambda g: numbers.mean(map(flows.median_gap_ms, g.samples)), 3,
-            show=numbers.figure),
+    _interval("sampleInterval", numbers.mean, lambda gaps: gaps.mean_ms),
+    _interval("sampleIntervalP99", numbers.greatest, lambda gaps: gaps.p99_ms),
+    _interval("sampleIntervalWorst", numbers.greatest, lambda gaps: gaps.worst_ms),
     # ---- datagrams, where they are sent and where they arrive
     _tool("sentRate", "Mbit/s", lambda g: numbers.total(d.sent_bps / 1e6 for d in g.datagrams), 6,
           show=numbers.figure),

@@ -1,8 +1,10 @@
 """The samples of one flow: which count for what. Pure."""
 
 import itertools
+import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from netesto.model import MANY_CONNECTIONS, SocketSample
 from netesto.results import numbers
@@ -11,6 +13,10 @@ from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 # Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
 # gone has only its final counts.
 _UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
+
+# How far the achieved sampling interval may be from the requested one without a warning.
+INTERVAL_TOLERANCE = 0.10
+ENOUGH_FOR_P99 = 100
 
 
 def good(group: GroupEvidence) -> list[InstanceEvidence]:
@@ -89,7 +95,28 @@ def is_seen_whole(test: str) -> bool:
     return test.startswith("TCP_") and test not in MANY_CONNECTIONS
 
 
-def median_gap_ms(samples: Sequence[SocketSample]) -> float | None:
-    """The sampling interval that was achieved."""
-    gaps = list(gaps_s(samples))
-    return statistics.median(gaps) * 1000 if gaps else None
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """The sampling interval that was achieved, in ms: the mean of all, the value that 99 % do not
+    exceed (nearest rank), the worst."""
+
+    count: int
+    mean_ms: float
+    p99_ms: float
+    worst_ms: float
+
+    def misses(self, requested_ms: float) -> bool:
+        """Whether it is other than requested, by more than the tolerance: on average, or, where
+        there are enough samples to say so, of every hundredth."""
+        most_ms = requested_ms * (1 + INTERVAL_TOLERANCE)
+        is_late = self.count >= ENOUGH_FOR_P99 and self.p99_ms > most_ms
+        return is_late or abs(self.mean_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
+
+
+def gaps(samples: Iterable[SocketSample]) -> Gaps | None:
+    """The achieved sampling interval of a flow; None if no connection has two samples."""
+    found = sorted(gap_s * 1000 for gap_s in gaps_s(samples))
+    if not found:
+        return None
+    rank = math.ceil(len(found) * 0.99)
+    return Gaps(len(found), statistics.fmean(found), found[rank - 1], found[-1])

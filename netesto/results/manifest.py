@@ -33,7 +33,8 @@ REQUEST_FIRST = (
 class InstanceRecord:
     """One flow: requested and achieved. Times are UTC seconds on the controller's clock.
 
-    `status` is "ok" or the reason it failed. `start_skew_ms` is achieved minus requested start.
+    `status` is "ok" or the reason it failed. `start_skew_ms` is achieved minus requested start,
+    `achieved_interval_ms` the mean time between two samples of a socket.
     """
 
     instance: int
@@ -48,6 +49,8 @@ class InstanceRecord:
     effective_mss_bytes: int | None = None
     asked_interval_ms: float | None = None
     achieved_interval_ms: float | None = None
+    achieved_interval_p99_ms: float | None = None
+    achieved_interval_worst_ms: float | None = None
     last_lines: str = ""
 
 

@@ -128,6 +128,7 @@ _MARKED: Mapping[str, Callable[[Values], bool]] = {
     "status": lambda values: values.get("status", OK) != OK,
     "ca": _has_other_control,
 }
+_INTERVALS = ("sampleInterval", "sampleIntervalP99", "sampleIntervalWorst")
 
 _BLOCKS: Mapping[str, tuple[str, ...]] = {
     "Flows": (
@@ -156,10 +157,10 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
     "Offloads of the client": (
         "tso", "gso", "lro", "gro", "rx-frames", "tx-frames", "adaptive-rx",
     ),
-    "Start and sampling": ("startSkew", "sampleInterval"),
+    "Start and sampling": ("startSkew", *_INTERVALS),
 }  # fmt: skip
 
 _ONLY_IF_KNOWN = frozenset(
-    {"effMss", "fairness", "startSkew", "sampleInterval", *_BLOCKS["UDP"]}
+    {"effMss", "fairness", "startSkew", *_INTERVALS, *_BLOCKS["UDP"]}
     | {*_BLOCKS["Latency under load"], *_BLOCKS["Queues on the path"]}
 )

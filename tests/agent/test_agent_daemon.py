@@ -2,6 +2,7 @@ import asyncio
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -328,6 +329,17 @@ async def test_terminated_agent_leaves_no_process_and_no_socket(
 
 
 @pytest.mark.usefixtures("netperf")
+def test_the_sampler_of_a_killed_agent_ends(start_daemon: StartDaemon):
+    client = start_daemon("a")
+    [sampler] = (
+        Path(f"/proc/{client.child.pid}/task/{client.child.pid}/children").read_text().split()
+    )
+    descriptor = os.pidfd_open(int(sampler))
+    client.child.kill()
+    assert select.select([descriptor], [], [], 10)[0] == [descriptor]
+    os.close(descriptor)
+
+
 async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartDaemon):
     client, server = start_daemon("a"), start_daemon("b")
     life = life_of(client)

@@ -1,3 +1,5 @@
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -11,12 +13,19 @@ from netesto.agent.limits import Limits
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
+from netesto.collectors.sampler import SocketSampler
 from netesto.model import InterfaceState, PathState
 from netesto.traffic.ports import PortRange
 
 
+@pytest.fixture(scope="module")
+def sampler() -> Iterator[SocketSampler]:
+    with contextlib.closing(SocketSampler.forked()) as sampler:
+        yield sampler
+
+
 @pytest.fixture
-def premises(tmp_path: Path) -> Premises:
+def premises(tmp_path: Path, sampler: SocketSampler) -> Premises:
     return Premises(
         host="a",
         device="lo",
@@ -24,6 +33,7 @@ def premises(tmp_path: Path) -> Premises:
         spool=Spool(tmp_path / "spool"),
         journal=Journal(tmp_path / "journal"),
         clock=Clock(),
+        sampler=sampler,
         tools=Tools({}),
         ports=PortRange(),
         limits=Limits(),

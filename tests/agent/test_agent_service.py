@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from agent_values import ShellTool, request
@@ -16,6 +17,7 @@ from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
+from netesto.collectors.sampler import SocketSampler
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
 from netesto.traffic.ports import PortRange
@@ -30,19 +32,30 @@ def asked(**changes: object):
     return request(tool="shelltool", **changes)
 
 
-def service_in(folder: Path, tool: ShellTool) -> Service:
-    folder.mkdir(exist_ok=True)
-    premises = Premises(
-        host="a",
-        device="lo",
-        folder=folder,
-        spool=Spool(folder / "spool"),
-        journal=Journal(folder / "journal"),
-        clock=Clock(),
-        tools=Tools({"shelltool": tool}),
-        ports=PortRange(),
-    )
-    return Service(premises, on_shut_down=lambda: None)
+ServiceIn: TypeAlias = Callable[[Path, ShellTool], Service]
+
+
+@pytest.fixture
+def service_in() -> Iterator[ServiceIn]:
+    """Makes an agent's service with one tool, which keeps its files in a folder."""
+    with contextlib.closing(SocketSampler.forked()) as sampler:
+
+        def make(folder: Path, tool: ShellTool) -> Service:
+            folder.mkdir(exist_ok=True)
+            premises = Premises(
+                host="a",
+                device="lo",
+                folder=folder,
+                spool=Spool(folder / "spool"),
+                journal=Journal(folder / "journal"),
+                clock=Clock(),
+                sampler=sampler,
+                tools=Tools({"shelltool": tool}),
+                ports=PortRange(),
+            )
+            return Service(premises, on_shut_down=lambda: None)
+
+        yield make
 
 
 @contextlib.asynccontextmanager
@@ -63,7 +76,7 @@ async def told_until_complete(events) -> list[tuple[str, int, str]]:
     return told
 
 
-async def test_one_instance_may_fail_and_others_end_well(tmp_path: Path):
+async def test_one_instance_may_fail_and_others_end_well(service_in: ServiceIn, tmp_path: Path):
     # Only one of them can make the folder.
     script = 'mkdir "$0.first" || exit 1; sleep 0.2; echo result 5'
     tool = ShellTool(argv=["sh", "-c", script, str(tmp_path / "mark")])
@@ -82,7 +95,7 @@ async def test_one_instance_may_fail_and_others_end_well(tmp_path: Path):
     ]
 
 
-async def test_every_event_is_kept_with_the_experiment(tmp_path: Path):
+async def test_every_event_is_kept_with_the_experiment(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="echo rate 3; echo result 5"))
     async with held(service) as events:
         await service.start(asked(), PORTS, None)
@@ -99,7 +112,9 @@ async def test_every_event_is_kept_with_the_experiment(tmp_path: Path):
     ]
 
 
-async def test_flow_aborted_before_its_instant_has_failed_and_never_started(tmp_path: Path):
+async def test_flow_aborted_before_its_instant_has_failed_and_never_started(
+    service_in: ServiceIn, tmp_path: Path
+):
     service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
     async with held(service) as events:
         await service.start(asked(delay_s=1000), PORTS, None)
@@ -111,7 +126,9 @@ async def test_flow_aborted_before_its_instant_has_failed_and_never_started(tmp_
     )
 
 
-async def test_start_under_way_when_the_hold_ends_starts_nothing(tmp_path: Path):
+async def test_start_under_way_when_the_hold_ends_starts_nothing(
+    service_in: ServiceIn, tmp_path: Path
+):
     service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
     async with held(service):
         starting = asyncio.create_task(service.start(asked(stats=True), PORTS, None))
@@ -121,7 +138,7 @@ async def test_start_under_way_when_the_hold_ends_starts_nothing(tmp_path: Path)
     assert not (tmp_path / "ran").exists()
 
 
-async def test_flow_running_when_the_hold_ends_has_failed(tmp_path: Path):
+async def test_flow_running_when_the_hold_ends_has_failed(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="echo rate 1; exec sleep 60"))
     async with held(service) as events:
         await service.start(asked(), PORTS, None)
@@ -136,7 +153,7 @@ async def test_flow_running_when_the_hold_ends_has_failed(tmp_path: Path):
     )
 
 
-async def test_counters_are_read_before_and_after(tmp_path: Path):
+async def test_counters_are_read_before_and_after(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="ping -c 1 127.0.0.1"))
     async with held(service) as events:
         await service.start(asked(), PORTS, None)
@@ -147,7 +164,7 @@ async def test_counters_are_read_before_and_after(tmp_path: Path):
     assert (record["device"], after["tx_packets"] > before["tx_packets"]) == ("lo", True)
 
 
-async def test_capture_without_a_flow_is_told(tmp_path: Path):
+async def test_capture_without_a_flow_is_told(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service) as events:
         await service.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5))
@@ -159,7 +176,7 @@ async def test_capture_without_a_flow_is_told(tmp_path: Path):
     )
 
 
-async def test_finished_experiment_takes_no_more(tmp_path: Path):
+async def test_finished_experiment_takes_no_more(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         await service.take_stats(1, 0)
@@ -168,7 +185,7 @@ async def test_finished_experiment_takes_no_more(tmp_path: Path):
             await service.start(asked(), PORTS, None)
 
 
-async def test_statistics_before_are_the_first_taken(tmp_path: Path):
+async def test_statistics_before_are_the_first_taken(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     info = tmp_path / "state" / "spool" / "run" / "1" / "0" / "a.info"
     async with held(service):
@@ -178,7 +195,7 @@ async def test_statistics_before_are_the_first_taken(tmp_path: Path):
     assert info.read_text() == first
 
 
-async def test_unknown_tool_is_told(tmp_path: Path):
+async def test_unknown_tool_is_told(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         with pytest.raises(MissingError, match=r"^nosuch: no such traffic tool$"):
@@ -200,7 +217,9 @@ async def test_unknown_tool_is_told(tmp_path: Path):
         ({"interval_s": 0.001}, "an interval of 0.001 s; the minimum is 0.01 s"),
     ],
 )
-async def test_request_out_of_all_reason_is_refused(changes: dict, text: str, tmp_path: Path):
+async def test_request_out_of_all_reason_is_refused(
+    changes: dict, text: str, service_in: ServiceIn, tmp_path: Path
+):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         with pytest.raises(AgentError) as caught:
@@ -208,13 +227,15 @@ async def test_request_out_of_all_reason_is_refused(changes: dict, text: str, tm
     assert str(caught.value) == text
 
 
-async def test_nothing_is_done_without_a_hold(tmp_path: Path):
+async def test_nothing_is_done_without_a_hold(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     with pytest.raises(AgentError, match=r"^the hold has ended$"):
         await service.start(asked(), PORTS, None)
 
 
-async def test_what_only_some_versions_of_a_tool_can_do_is_reported(tmp_path: Path):
+async def test_what_only_some_versions_of_a_tool_can_do_is_reported(
+    service_in: ServiceIn, tmp_path: Path
+):
     extras = {"skiprx": re.compile("--skip"), "pacing": re.compile("--fq-rate")}
     service = service_in(tmp_path / "state", ShellTool(extras=extras))
     assert (await service.info()).tool_options == ("shelltool skiprx",)

@@ -15,7 +15,8 @@ MEASURED = Path(__file__).with_name("fixtures") / "measured"
 SOCKETS = "1/raw/client1/sockets.ss"
 OF_SOCKETS = {
     "cwnd", "rtt", "lost", "retrans", "retrans_total", "effCa", "effMss", "sampleInterval",
-    "retransSegs%", "data_segs_out", "retransPkts%", "status",
+    "sampleIntervalP99", "sampleIntervalWorst", "retransSegs%", "data_segs_out", "retransPkts%",
+    "status",
 }  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """What a socket had counted when it ceased to be."""
 
-import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
@@ -10,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.collectors import sockclosed, sockdiag, socketfile, sockets
+from netesto.collectors import sockclosed, sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockclosed import ClosedSockets
+from netesto.collectors.sockets import SocketRecording
 from netesto.model import SocketSample
 
 SIZE = 100_000
 # The kernel counts a FIN with the bytes received.
 FIN = 1
-# Long enough that no tick comes between the end of a connection and the collector's.
-NEVER_S = 3600.0
 
 
 @pytest.fixture
@@ -127,24 +125,18 @@ def test_more_ranges_than_a_filter_holds_are_one(closed, tmp_path):
     assert len(both(closed, tmp_path / "ended")) == 2
 
 
-# ---- the collector ---------------------------------------------------------------------------
+# ---- the recording ---------------------------------------------------------------------------
 
 
 def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]:
-    """What a collector without a tick in between keeps of a connection that ends meanwhile."""
-
-    async def run() -> None:
-        collector = sockets.SocketCollector(path, Clock(), NEVER_S)
-        await collector.start()
-        with carried() as port:
-            closed.listen_to([(port, port)])
-            collector.watch([port], to_the_end=to_the_end)
-            collector.unwatch([port])
-        # Who listened first hears last: what we have heard the collector has.
-        both(closed, path.with_name("ended"))
-        await collector.stop()
-
-    asyncio.run(run())
+    """What is recorded of a connection that ends without a tick in between."""
+    recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), pytest.fail)
+    with carried() as port:
+        closed.listen_to([(port, port)])
+        recording.watch([], to_the_end=[(port, port)] if to_the_end else [])
+    # Who listened first hears last: what we have heard the recording has.
+    both(closed, path.with_name("ended"))
+    recording.close()
     return socketfile.read(path)
 
 

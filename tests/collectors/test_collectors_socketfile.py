@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.collectors import socketfile
-from netesto.collectors.sockdiag import DIAG_CONG, DIAG_INFO
+from netesto.collectors.sockdiag import (
+    DIAG_BBRINFO,
+    DIAG_CONG,
+    DIAG_DCTCPINFO,
+    DIAG_INFO,
+    DIAG_VEGASINFO,
+)
 from netesto.errors import OutputError
 from netesto.model import SocketSample
 
@@ -170,11 +176,43 @@ def test_what_an_older_kernel_does_not_count_is_unknown(tmp_path):
 
 def test_what_is_newer_than_the_names_is_kept_raw(tmp_path):
     path = tmp_path / "sockets.bin.gz"
-    info = tcp_info(256)[:-8] + b"newfield"
-    only(path, message(info), info_bytes=256)
+    info = tcp_info(288)[:-8] + b"newfield"
+    only(path, message(info), info_bytes=288)
     header, records = content(path)
     samples = np.frombuffer(records, np.dtype(header["dtype"]))
     assert samples["tcpi_rest"][0].tobytes() == b"newfield"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "size", "field"),
+    [
+        (DIAG_VEGASINFO, 16, "vegas_enabled"),
+        (DIAG_DCTCPINFO, 16, "dctcp_enabled"),
+        (DIAG_BBRINFO, 20, "bbr_bw_lo"),
+    ],
+)
+def test_what_congestion_controls_report_is_in_their_fields(attribute, size, field, tmp_path):
+    info = struct.pack("=H", 7) + bytes(size - 2) + b"newer"
+    told = message(tcp_info(280)) + struct.pack("=HH", 4 + len(info), attribute) + info + bytes(3)
+    path = tmp_path / "a"
+    only(path, told, info_bytes=280)
+    header, records = content(path)
+    [sample] = np.frombuffer(records, np.dtype(header["dtype"]))
+    assert (sample["cc_attribute"], sample[field], sample["cc_rest"].tobytes()[:5]) == (
+        attribute,
+        7,
+        b"newer",
+    )
+
+
+def test_messages_of_one_length_may_have_other_attributes(tmp_path):
+    path = tmp_path / "a"
+    recorder = socketfile.Recorder(280)
+    plain = message(None, control=b"reno\0\0")
+    other = plain[:72] + struct.pack("=HH", 10, DIAG_VEGASINFO) + plain[76:]
+    recorder.add(1.0, 1.0, [plain, other, plain])
+    path.write_bytes(recorder.end())
+    assert [each.congestion_control for each in socketfile.read(path)] == ["reno", "", "reno"]
 
 
 def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):

@@ -1,6 +1,4 @@
-import asyncio
 import contextlib
-import gzip
 import operator
 import os
 import resource
@@ -9,27 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from netesto import process
-from netesto.collectors import sockdiag, socketfile, sockets, sstext
+from netesto.collectors import sockdiag, socketfile, sstext
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.collectors.socketfile import Recorder
-from netesto.model import SocketSample
+from netesto.collectors.sockets import SocketRecording
+from netesto.results import sockets as arrays
 
 # ---- the kernel's reports --------------------------------------------------------------------
-
-
-@given(st.sets(st.integers(1, 65535)))
-def test_ranges_hold_exactly_their_ports(ports):
-    ranges = sockets._ranges(ports)
-    assert [port for first, last in ranges for port in range(first, last + 1)] == sorted(ports)
-
-
-def test_neighbouring_ports_are_asked_for_as_a_range():
-    assert sockets._ranges([7001, 5000, 7000, 7002]) == [(5000, 5000), (7000, 7002)]
 
 
 def reported(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -80,84 +67,107 @@ def test_other_ports_are_not_reported(server_port):
     assert reported([(server_port - 1, server_port - 1), (2, 2), (3, 9)]) == []
 
 
-# ---- the collector ---------------------------------------------------------------------------
+IPPROTO_MPTCP = 262
 
 
-@contextlib.asynccontextmanager
-async def connection():
-    """An open TCP connection over loopback that has carried three bytes; its server's port."""
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await reader.read(3))
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"abc")
-    await reader.readexactly(3)
+@contextlib.contextmanager
+def connected(address: str, *, protocol: int = 0, control: str = "") -> Iterator[int]:
+    """A connection of two sockets whose kind may be missing here; its server's port."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        yield port
-    finally:
-        writer.close()
-        server.close()
+        server = socket.socket(family, socket.SOCK_STREAM, protocol)
+        client = socket.socket(family, socket.SOCK_STREAM, protocol)
+    except OSError as error:
+        pytest.skip(f"this kernel: {error}")
+    with server, client:
+        if control:
+            try:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+            except OSError as error:
+                pytest.skip(f"{control}: {error}")
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        accepted, _ = server.accept()
+        with accepted:
+            client.sendall(b"x" * 1000)
+            assert accepted.recv(1000)
+            yield server.getsockname()[1]
 
 
-def sampled(path: Path, *, ticks: int) -> list[SocketSample]:
-    """What a collector has written of a quiet connection after so many ticks."""
-
-    async def run() -> None:
-        collector = sockets.SocketCollector(path, Clock(), 0.02)
-        async with connection() as port:
-            collector.watch([port])
-            await collector.start()
-            is_there = lambda: len(socketfile.read(path)) >= 2 * ticks  # noqa: E731
-            assert await process.wait_until_async(is_there, timeout=10)
-            await collector.stop()
-
-    asyncio.run(run())
-    return socketfile.read(path)
+def recorded(path: Path, port: int) -> arrays.Samples:
+    """The sample of the client's socket."""
+    recorder = Recorder(sockdiag.tcp_info_bytes())
+    recorder.add(1.0, 1.0, reported([(port, port)]))
+    path.write_bytes(recorder.end())
+    samples = arrays.read(path)
+    return samples[samples["idiag_dport"] == port]
 
 
-def test_both_ends_of_a_connection_are_sampled(tmp_path):
-    first = sampled(tmp_path / "sockets.bin.gz", ticks=1)[:2]
-    assert [(sample.bytes_received, sample.bytes_sent) for sample in first] == [(3, 3), (3, 3)]
+def test_an_ipv6_socket_that_talks_ipv4_is_reported_with_a_mapped_address(tmp_path):
+    with connected("::ffff:127.0.0.1") as port:
+        [sample] = recorded(tmp_path / "a", port)
+    assert (sample["idiag_family"], sample["idiag_dst"].tobytes()) == (
+        socket.AF_INET6,
+        socket.inet_pton(socket.AF_INET6, "::ffff:127.0.0.1"),
+    )
 
 
-def test_samples_are_in_time_order(tmp_path):
-    times_s = [sample.time_s for sample in sampled(tmp_path / "sockets.bin.gz", ticks=3)]
-    assert times_s == sorted(times_s)
+def test_a_socket_has_the_memory_that_its_options_say(tmp_path):
+    with connected("127.0.0.1") as port:
+        [sample] = recorded(tmp_path / "a", port)
+    assert sample["skmem_rcvbuf"] > 0
+    assert sample["skmem_drops"] == 0
 
 
-def test_file_is_a_complete_gzip_file_when_the_collector_has_stopped(tmp_path):
-    path = tmp_path / "sockets.bin.gz"
-    sampled(path, ticks=1)
-    assert gzip.decompress(path.read_bytes()).startswith(b'{"format": "netesto socket samples')
+def test_subflows_of_mptcp_have_the_token_of_their_connection(tmp_path):
+    with connected("127.0.0.1", protocol=IPPROTO_MPTCP) as port:
+        [sample] = recorded(tmp_path / "a", port)
+    if os.geteuid() != 0:
+        pytest.skip("the kernel reports subflows to root")
+    assert sample["mptcp_token_loc"] != 0
 
 
-def test_ports_no_longer_watched_are_not_sampled(tmp_path):
-    path = tmp_path / "sockets.bin.gz"
-    collector = sockets.SocketCollector(path, Clock(), 0.02)
-    collector.watch([1, 2])
-    collector.unwatch([1, 2])
-    path.write_bytes(asyncio.run(collector._look()))
-    assert socketfile.read(path) == []
+def test_bbr_says_its_gains(tmp_path):
+    with connected("127.0.0.1", control="bbr") as port:
+        [sample] = recorded(tmp_path / "a", port)
+    # In startup: 2/ln 2 in units of 1/256.
+    assert (sample["cc_attribute"], sample["bbr_pacing_gain"]) == (sockdiag.DIAG_BBRINFO, 739)
+    assert sample["tcpi_snd_mss"] > 0
+
+
+def test_a_congestion_control_that_reports_nothing_leaves_its_fields_at_0(tmp_path):
+    with connected("127.0.0.1", control="reno") as port:
+        [sample] = recorded(tmp_path / "a", port)
+    assert (sample["cc_attribute"], sample["congestion_control"]) == (0, b"reno")
+
+
+# ---- a file while it is written --------------------------------------------------------------
 
 
 def test_a_kernel_that_refuses_is_a_warning(tmp_path):
-    async def run() -> list[str]:
-        collector = sockets.SocketCollector(tmp_path / "sockets.bin.gz", Clock(), 0.02)
-        with no_more_files():
-            await collector.start()
-        await collector.stop()
-        return collector.errors
-
-    assert asyncio.run(run()) == [
+    warnings: list[str] = []
+    size = sockdiag.tcp_info_bytes()
+    with no_more_files():
+        recording = SocketRecording(tmp_path / "sockets.bin.gz", Clock(), size, warnings.append)
+    recording.look()
+    recording.close()
+    assert warnings == [
         "socket samples are missing: Too many open files",
         "the final counts of sockets are missing: Too many open files",
         "sockets.bin.gz: Too many open files",
     ]
+
+
+def test_ports_no_longer_watched_are_not_sampled(tmp_path, server_port):
+    path = tmp_path / "sockets.bin.gz"
+    recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), pytest.fail)
+    recording.watch([(server_port, server_port)], to_the_end=[])
+    recording.look()
+    recording.watch([], to_the_end=[])
+    recording.look()
+    recording.close()
+    assert len(socketfile.read(path)) == 2
 
 
 @contextlib.contextmanager

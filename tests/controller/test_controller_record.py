@@ -35,7 +35,7 @@ def test_effective_congestion_control_is_what_the_samples_tell():
     assert [flow.effective_congestion_control for flow in flows] == ["cubic", "bbr"]
 
 
-def test_the_achieved_interval_is_the_median_distance_of_samples():
+def test_the_achieved_interval_is_the_mean_distance_of_samples():
     flow = found(samples.two_flows()).groups[0].instances[0]
     assert abs((flow.achieved_interval_ms or 0) - 200.0) < 10.0
 

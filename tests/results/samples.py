@@ -312,6 +312,8 @@ def _flow(asked: GroupRequest, flow: InstanceEvidence) -> InstanceRecord:
         effective_mss_bytes=1448 if seen else None,
         asked_interval_ms=200.0,
         achieved_interval_ms=200.1 if seen else None,
+        achieved_interval_p99_ms=201.7 if seen else None,
+        achieved_interval_worst_ms=203.2 if seen else None,
         last_lines=flow.last_lines,
     )
 

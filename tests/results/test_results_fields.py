@@ -22,7 +22,8 @@ CLASSIC = (
 )
 OURS = (
     "expNumber:one tool:all status:one flowsFailed:sum effCa:all effMss:one startSkew:max "
-    "sampleInterval:avg fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum "
+    "sampleInterval:avg sampleIntervalP99 sampleIntervalWorst:max "
+    "fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum "
     "parallel:all bitrate:all pacing:all zerocopy:all omit:all mtu:all localCores:avg "
     "remoteCores:avg rep:one "
     "sentRate udpSent udpSkipped udpLost:sum udpLost%:avg "

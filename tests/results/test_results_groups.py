@@ -13,7 +13,8 @@ SPEC_KEYS = (
     "maxLatency meanLatency p50Latency p90Latency p99Latency p999Latency cwnd rtt pingRtt unacked "
     "lost retrans retrans_total tcpRmem tcpWmem tso lro gso gro rx-frames tx-frames adaptive-rx "
     "client-rx-packets client-tx-packets client-rx-bytes client-tx-bytes client-tx-packet-len "
-    "client-rx-packet-len tool status flowsFailed effCa effMss startSkew sampleInterval fairness "
+    "client-rx-packet-len tool status flowsFailed effCa effMss startSkew sampleInterval "
+    "sampleIntervalP99 sampleIntervalWorst fairness "
     "p9999Latency"
 )
 ASKED = (
@@ -194,9 +195,10 @@ def test_start_skew_is_of_the_flow_furthest_off():
     assert pick(evidence, "startSkew") == ["-10"]
 
 
-def test_sampling_interval_is_the_median_distance_of_samples():
-    evidence = group(seen(*(sample(time_s) for time_s in (1.0, 1.2, 1.4, 9.0))))
-    assert pick(evidence, "sampleInterval") == ["200"]
+def test_sampling_interval_is_the_mean_distance_of_samples_and_the_worst_one():
+    evidence = group(seen(*(sample(time_s) for time_s in (1.0, 1.2, 1.4, 2.0))))
+    names = ("sampleInterval", "sampleIntervalP99", "sampleIntervalWorst")
+    assert pick(evidence, *names) == ["333.333", "600", "600"]
 
 
 WIRE = {"tx_packets": 1000, "tx_bytes": 1, "rx_packets": 1, "rx_bytes": 1}

@@ -1,0 +1,57 @@
+"""The raw files of socket samples as arrays of numpy, for scripts of your own.
+
+    >>> samples = sockets.read(Path("results/1/raw/client1/sockets.bin.gz"))
+    >>> flow = samples[samples["idiag_dport"] == 13100]
+    >>> plot(sockets.times_s(flow), flow["tcpi_snd_cwnd"])
+
+docs/data-formats.md lists the fields.
+"""
+
+import json
+import zlib
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from netesto.errors import ResultsError
+from netesto.model import Address
+
+Samples: TypeAlias = np.ndarray[Any, np.dtype[np.void]]
+
+_IPV4 = 2
+
+
+def read(path: Path) -> Samples:
+    """The samples in a `sockets.bin.gz`, a record each; those before the end of a file that was
+    cut off. ResultsError if it is not such a file."""
+    try:
+        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+        header, _, records = content.partition(b"\n")
+        dtype = np.dtype(json.loads(header)["dtype"])
+        return np.frombuffer(records, dtype, len(records) // dtype.itemsize)
+    except (OSError, zlib.error, ValueError, LookupError, TypeError) as error:
+        raise ResultsError(f"{path}: not a file of socket samples: {error}") from error
+
+
+def times_s(samples: Samples) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """When the samples were taken, UTC seconds on the clock of the host."""
+    before_s = samples["before_s"]
+    return np.asarray(before_s + (samples["after_s"] - before_s) / 2)
+
+
+def addresses(sample: np.void) -> tuple[Address, Address]:
+    """The local and the peer's address of a sample. IPv4 over an IPv6 socket (`::ffff:10.0.0.1`)
+    is an address of IPv4."""
+    local, peer = (
+        _address(sample[each].tobytes(), int(sample["idiag_family"]))
+        for each in ("idiag_src", "idiag_dst")
+    )
+    return local, peer
+
+
+def _address(raw: bytes, family: int) -> Address:
+    found = ip_address(raw[:4] if family == _IPV4 else raw)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return found if mapped is None else mapped

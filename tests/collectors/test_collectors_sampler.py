@@ -1,0 +1,196 @@
+"""The process that samples sockets: what it records, when, and how it ends."""
+
+import asyncio
+import contextlib
+import gzip
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto import process
+from netesto.collectors import socketfile
+from netesto.collectors.clock import Clock
+from netesto.collectors.sampler import SocketCollector, SocketSampler, ranges, timer_of
+from netesto.model import SocketSample
+
+INTERVAL_S = 0.02
+INTERVAL_NS = 5_000_000
+DEADLINE_S = 10
+
+
+@given(st.sets(st.integers(1, 65535)))
+def test_ranges_hold_exactly_their_ports(ports):
+    assert [port for first, last in ranges(ports) for port in range(first, last + 1)] == sorted(
+        ports
+    )
+
+
+def test_neighbouring_ports_are_asked_for_as_a_range():
+    assert ranges([7001, 5000, 7000, 7002]) == [(5000, 5000), (7000, 7002)]
+
+
+@pytest.fixture
+def sampler() -> Iterator[SocketSampler]:
+    with contextlib.closing(SocketSampler.forked()) as sampler:
+        yield sampler
+
+
+@contextlib.asynccontextmanager
+async def connection():
+    """An open TCP connection over loopback that has carried three bytes; its server's port."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(3))
+        with contextlib.suppress(asyncio.CancelledError):
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"abc")
+    await reader.readexactly(3)
+    try:
+        yield port
+    finally:
+        writer.close()
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def collecting(collector: SocketCollector):
+    async with asyncio.timeout(DEADLINE_S):
+        await collector.start()
+    yield
+    async with asyncio.timeout(DEADLINE_S):
+        await collector.stop()
+
+
+def sampled(path: Path, sampler: SocketSampler, *, ticks: int) -> list[SocketSample]:
+    """What is written of a quiet connection after so many ticks."""
+
+    async def run() -> None:
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+        async with connection() as port:
+            collector.watch([port])
+            async with collecting(collector):
+                is_there = lambda: len(socketfile.read(path)) >= 2 * ticks  # noqa: E731
+                assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
+
+    asyncio.run(run())
+    return socketfile.read(path)
+
+
+def test_both_ends_of_a_connection_are_sampled(sampler, tmp_path):
+    first = sampled(tmp_path / "sockets.bin.gz", sampler, ticks=1)[:2]
+    assert [(sample.bytes_received, sample.bytes_sent) for sample in first] == [(3, 3), (3, 3)]
+
+
+def test_samples_are_in_time_order(sampler, tmp_path):
+    found = sampled(tmp_path / "sockets.bin.gz", sampler, ticks=3)
+    times_s = [sample.time_s for sample in found]
+    assert times_s == sorted(times_s)
+
+
+def test_samples_go_on_while_the_agent_computes(sampler, tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+
+    async def run() -> bool:
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+        async with connection() as port, collecting(collector):
+            collector.watch([port])
+            # The agent's event loop and its interpreter are occupied.
+            return process.wait_until(lambda: len(socketfile.read(path)) >= 10, timeout=DEADLINE_S)
+
+    assert asyncio.run(run())
+
+
+def test_delays_of_ticks_do_not_add_up():
+    earliest_ns = time.monotonic_ns()
+    timer = timer_of(INTERVAL_NS)
+    latest_ns = time.monotonic_ns()
+    ticks = 0
+    while ticks < 40:
+        select.select([timer], [], [])
+        before_ns = time.monotonic_ns()
+        ticks += int.from_bytes(os.read(timer, 8), sys.byteorder)
+        after_ns = time.monotonic_ns()
+        # The first is at once. One that is read late counts with those that it has delayed.
+        intervals = range(
+            (before_ns - latest_ns) // INTERVAL_NS, (after_ns - earliest_ns) // INTERVAL_NS + 1
+        )
+        assert ticks - 1 in intervals
+    os.close(timer)
+
+
+def test_the_file_is_a_complete_gzip_file_when_the_collector_has_stopped(sampler, tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+    sampled(path, sampler, ticks=1)
+    assert gzip.decompress(path.read_bytes()).startswith(b'{"format": "netesto socket samples')
+
+
+def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
+    paths = [tmp_path / name for name in ("one", "two")]
+
+    async def run() -> None:
+        both = [SocketCollector(path, Clock(), INTERVAL_S, sampler) for path in paths]
+        async with connection() as port, collecting(both[0]), collecting(both[1]):
+            for collector in both:
+                collector.watch([port])
+            are_there = lambda: all(len(socketfile.read(path)) >= 4 for path in paths)  # noqa: E731
+            assert await process.wait_until_async(are_there, timeout=DEADLINE_S)
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_written_is_a_warning(sampler, tmp_path):
+    async def run() -> list[str]:
+        path = tmp_path / "missing" / "sockets.bin.gz"
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+        async with collecting(collector):
+            pass
+        return collector.errors
+
+    assert asyncio.run(run()) == ["sockets.bin.gz: No such file or directory"]
+
+
+def test_stop_may_come_twice_and_without_start(sampler, tmp_path):
+    async def run() -> None:
+        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+        await collector.stop()
+        async with collecting(collector):
+            pass
+        await collector.stop()
+
+    asyncio.run(run())
+
+
+def test_a_sampler_that_is_killed_is_a_warning(sampler, tmp_path):
+    async def run() -> list[str]:
+        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+        async with collecting(collector):
+            os.kill(sampler.pid, signal.SIGKILL)
+            is_noted = lambda: bool(collector.errors)  # noqa: E731
+            assert await process.wait_until_async(is_noted, timeout=DEADLINE_S)
+        return collector.errors
+
+    assert asyncio.run(run())[0] == "socket samples end here: the sampler was killed"
+
+
+def test_requests_to_end_do_not_end_it(sampler):
+    """Whoever ends the group of an agent gives it time to complete its files."""
+    descriptor = os.pidfd_open(sampler.pid)
+    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(sampler.pid, sign)
+    assert select.select([descriptor], [], [], 0.1)[0] == []
+    sampler.close()
+    assert select.select([descriptor], [], [], DEADLINE_S)[0] == [descriptor]
+    os.close(descriptor)
