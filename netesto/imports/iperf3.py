@@ -11,7 +11,8 @@ from netesto.traffic.base import LARGEST
 
 Document: TypeAlias = Mapping[str, Any]
 
-# A text with braces is tried at each of them; a real document is found at one of the first.
+# Each brace at which no value begins costs a look at the rest of the text. A document that was cut
+# off has as many of them as it was deep.
 _ATTEMPTS_MAX = 64
 _SHOWN = 160
 _DIGITS_MAX = 15
@@ -155,10 +156,7 @@ def _documents(text: str) -> Iterator[Document]:
             else:
                 events[value["event"]] = value["data"]
         elif _is_document(value):
-            attempts = 0
             yield value
-        else:
-            attempts += 1
     if events:
         yield events
 
