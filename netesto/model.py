@@ -13,11 +13,15 @@ from typing import Literal, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
-REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR"})
+STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
+# KV_RR: of a key-value store, on TCP.
+REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
 # Transfers of a size, each of which is timed: a connection for each, or all on one.
 COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
 TESTS = STREAM_TESTS | REQUEST_TESTS | COMPLETION_TESTS
+UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
+# Of KV_RR without `size`.
+VALUE_BYTES = 100
 # Each transfer has a connection of its own, of which samples catch only some.
 MANY_CONNECTIONS = frozenset({"TCP_CRR", "TCP_FLOWS"})
 ARRIVALS = ("constant", "poisson")
@@ -61,8 +65,9 @@ class FlowSpec:
     `server_cores` are watched.
 
     `tool` may be "auto". 0 for a buffer is the kernel's own default, None for anything else the
-    tool's. `delay_s` counts from the instant at which the group starts. Derived, and therefore not
-    an argument: `reverse_congestion_control`, that of the receiver of the data.
+    tool's; no processors are all of them. `delay_s` counts from the instant at which the group
+    starts. `reverse_congestion_control` is that of the receiver of the data, or of the server if
+    both ends send.
     """
 
     test: str = "TCP_RR"
@@ -97,6 +102,7 @@ class FlowSpec:
     gap_s: float = 0.0
     arrivals: str = "constant"
     requests_per_s: int | None = None
+    get_percent: float = 90.0
 
     @property
     def congestion_controls(self) -> tuple[str, str]:
@@ -455,7 +461,8 @@ class Datagrams:
     """What became of the datagrams of a UDP_STREAM. docs/measurements.md defines each.
 
     `skipped`: the sender was too late for them. `dropped`: of those lost, the ones that found the
-    receiver's socket full. `delay_bound_ms`: the error of the clocks in one-way delays.
+    receiver's socket full. `marked`: arrived with the mark CE of RFC 3168. `delay_bound_ms`: the
+    error of the clocks in one-way delays.
     """
 
     sent: int
@@ -466,6 +473,7 @@ class Datagrams:
     duplicates: int | None = None
     skipped: int | None = None
     dropped: int | None = None
+    marked: int | None = None
     delay_bound_ms: float | None = None
     intervals: tuple[DatagramInterval, ...] = ()
 
@@ -492,6 +500,10 @@ class TransferResult:
     is transactions per second times the bits of a request, as in the classic tool.
     `transactions_per_s` is None for streams. `client_ports` are the client's ends of the data
     connections, if the tool reports them.
+
+    `reverse_rate_bps` is goodput from the server to the client, of a test in both directions.
+    `latencies` is the number of transactions or transfers that were timed, `unfinished` that of the
+    transfers that were not completed.
     """
 
     rate_bps: float
@@ -510,6 +522,10 @@ class TransferResult:
     p99_latency_us: float | None = None
     p999_latency_us: float | None = None
     p9999_latency_us: float | None = None
+    p99999_latency_us: float | None = None
+    latencies: int | None = None
+    unfinished: int | None = None
+    reverse_rate_bps: float | None = None
     local_congestion_control: str = ""
     remote_congestion_control: str = ""
     mss_bytes: int | None = None

@@ -12,6 +12,7 @@ from netesto.agent.settings import Settings
 from netesto.errors import AgentError
 from netesto.model import (
     TESTS,
+    UDP_TESTS,
     Address,
     Applied,
     CaptureRequest,
@@ -117,7 +118,7 @@ class Session:
     async def expect(self, request: GroupRequest) -> Ports:
         check(request)
         tool = await self._premises.tools.get(request.tool)
-        if request.test.startswith("TCP_"):
+        if request.test not in UDP_TESTS:
             congestion.require(request.congestion_controls[1])
         await self._check_limits(request, request.client_address)
         experiment = self.experiment(request.exp)
@@ -135,7 +136,7 @@ class Session:
         if not len(ports.control) == len(ports.data) == request.instances:
             raise AgentError(f"{request.instances} instances need a pair of ports each")
         tool = await self._premises.tools.get(request.tool)
-        if request.test.startswith("TCP_"):
+        if request.test not in UDP_TESTS:
             congestion.require(request.congestion_controls[0])
         version = await self._premises.tools.version(request.tool)
         self._premises.limits.check_ports(ports)

@@ -17,6 +17,7 @@ from netesto.collectors.clock import instant
 from netesto.errors import OutputError, ResultsError
 from netesto.model import (
     REQUEST_TESTS,
+    UDP_TESTS,
     ClockOffset,
     Counted,
     CpuSample,
@@ -352,7 +353,7 @@ def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
     result = instance.result
     if result is None or result.rate_bps > 0:
         return ""
-    if request.test.startswith("TCP_"):
+    if request.test not in UDP_TESTS:
         samples = (*instance.client_samples, *instance.server_samples)
         known = [each for each in samples if each.bytes_received is not None]
         if not known or any(map(_has_carried, known)):

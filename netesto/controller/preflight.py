@@ -10,7 +10,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.language.finding import Finding
-from netesto.model import Endpoint, HostInfo, Sysctl
+from netesto.model import ALWAYS_THERE, RECEIVERS, Endpoint, HostInfo, Sysctl
 
 
 def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
@@ -110,14 +110,17 @@ def missing(
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
     sender = server if flow.test == "TCP_MAERTS" else info
-    if flow.congestion_control not in sender.congestion_controls:
-        text = _not_in_kernel(sender, f"congestion control {flow.congestion_control}")
-        yield finding(f"{text}, which has {', '.join(sender.congestion_controls)}")
-    elif flow.congestion_control not in sender.usable_congestion_controls:
-        yield finding(
-            f"{sender.host}: congestion control {flow.congestion_control}: only root may use it,"
-            f" its agent may use {', '.join(sender.allowed_congestion_controls)}"
-        )
+    for host, control in zip((info, server), flow.congestion_controls, strict=True):
+        # What no script has chosen for the receiver is replaced where it is missing.
+        is_chosen = host is sender or control not in {RECEIVERS, ALWAYS_THERE}
+        if is_chosen and control not in host.congestion_controls:
+            text = _not_in_kernel(host, f"congestion control {control}")
+            yield finding(f"{text}, which has {', '.join(host.congestion_controls)}")
+        elif is_chosen and control not in host.usable_congestion_controls:
+            yield finding(
+                f"{host.host}: congestion control {control}: only root may use it,"
+                f" its agent may use {', '.join(host.allowed_congestion_controls)}"
+            )
     for host, cpus in (
         (info, flow.client_cpus + flow.client_cores),
         (server, flow.server_cpus + flow.server_cores),

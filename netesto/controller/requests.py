@@ -8,6 +8,7 @@ from netesto.language import ports
 from netesto.model import (
     ALWAYS_THERE,
     RECEIVERS,
+    UDP_TESTS,
     Address,
     Endpoint,
     FlowSpec,
@@ -86,9 +87,9 @@ def check_possible(command: ports.RemoteCommand) -> None:
     """ScriptError, at the argument, if no tool can make the flow of DO_CLIENT on any host."""
     if not isinstance(command, ports.DoClient):
         return
-    if command.flow.ecn is not None:
+    if command.flow.ecn is not None and command.flow.test not in UDP_TESTS:
         raise ScriptError(
-            "no tool sets ecn for a single flow",
+            "no tool sets ecn for a single flow of TCP",
             place=command.place.narrowed("ecn="),
             remedy=f"SET_SYSCTL host={command.host} net.ipv4.tcp_ecn=1 sets it for the host.",
             chain=command.chain,

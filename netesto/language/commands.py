@@ -93,6 +93,7 @@ MIN_MSS, MAX_MSS = 88, 65_495
 DO_CLIENT_ARGUMENTS = (
     SERVER,
     Argument("ca", Kind.WORD, "congestion_control", default="reno"),
+    Argument("remoteCa", Kind.WORD, "reverse_congestion_control"),
     Argument("dur", Kind.TIME, "duration_s", default="20", low=0.001, high=MAX_SECONDS),
     Argument("delay", Kind.TIME, "delay_s", default="0", low=0, high=MAX_SECONDS),
     Argument("instances", Kind.INTEGER, "instances", default="1", low=1, high=MAX_INSTANCES),
@@ -112,6 +113,7 @@ DO_CLIENT_ARGUMENTS = (
     Argument("bitrate", Kind.RATE, "bitrate_bps", low=1, alias="pace"),
     Argument("pacing", Kind.RATE, "pacing_bps", low=1),
     Argument("rate", Kind.INTEGER, "requests_per_s", low=1, high=100_000_000),
+    Argument("get", Kind.PERCENT, "get_percent", low=0, high=100),
     Argument("size", Kind.SIZE, "size_bytes", low=1, high=2**30),
     Argument("count", Kind.INTEGER, "count", low=1, high=100_000_000),
     Argument("gap", Kind.TIME, "gap_s", low=0, high=MAX_SECONDS),

@@ -308,7 +308,8 @@ class Remote:
             texts["req"], derived["request_bytes"] = DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES
             texts["test"] = "TCP_STREAM" if texts["test"] == "TCP_RR" else texts["test"]
             derived["test"] = texts["test"]
-        if texts["ca"] in SYMMETRIC_CONGESTION_CONTROLS:
+        is_symmetric = texts["ca"] in SYMMETRIC_CONGESTION_CONTROLS or texts["test"] == "TCP_BIDI"
+        if is_symmetric and "remoteCa" not in texts:
             derived["reverse_congestion_control"] = texts["ca"]
         texts["server"] = self.full_name(texts["server"])
         group = self._next_group(common["exp"], given.integer("group"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, GroupRequest
+from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, VALUE_BYTES, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
@@ -94,6 +94,9 @@ def asked(request: GroupRequest) -> str:
     )
     if request.test in COMPLETION_TESTS:
         sizes = _transfers(request)
+    if request.test == "KV_RR":
+        size = format_size(request.size_bytes or VALUE_BYTES)
+        sizes = f"{request.get_percent:g} % gets, values of {size} bytes"
     is_sized = request.test in REQUEST_TESTS | COMPLETION_TESTS
     parts = [what, *([sizes] if is_sized else []), *_options(request)]
     return "; ".join(parts) + "."

@@ -155,6 +155,10 @@ def _interval(
     return _socket(name, "ms", fill, 3, show=numbers.figure)
 
 
+def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
+    return lambda group: numbers.total(map(get, group.results))
+
+
 def _feature(name: str) -> Fill:
     return lambda group: group.evidence.features.get(name)
 
@@ -206,6 +210,10 @@ _TABLE: tuple[Column, ...] = (
     _tool("rate", "Mbit/s", lambda g: numbers.total(g.rates), 6, better="more"),
     _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),
     _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
+    _tool("reverseRate", "Mbit/s", better="more", decimals=6,
+          fill=lambda g: numbers.total(_mbit(r.reverse_rate_bps) for r in g.results)),
+    _tool("transactionRate", "1/s", lambda g: numbers.total(
+        r.transactions_per_s for r in g.results), 3, better="more"),
     _tool("fairness", "", lambda g: numbers.fairness(g.rates), 6, better="more",
           overall=formulas.fairness),
     _tool("localRetrans", "segments", show=numbers.count,
@@ -220,6 +228,9 @@ _TABLE: tuple[Column, ...] = (
     _latency("p99", lambda r: r.p99_latency_us),
     _latency("p999", lambda r: r.p999_latency_us),
     _latency("p9999", lambda r: r.p9999_latency_us),
+    _latency("p99999", lambda r: r.p99999_latency_us),
+    _tool("latencies", "", _sum(lambda r: r.latencies), show=numbers.count),
+    _tool("unfinished", "", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
     # ---- what tcp_info reports at the end that sends the data
     _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
     _socket("unacked", "", lambda g: g.mean(lambda s: s.unacked), 3),
@@ -250,6 +261,7 @@ _TABLE: tuple[Column, ...] = (
     _datagrams("udpDropped", lambda d: d.dropped),
     _datagrams("udpReordered", lambda d: d.reordered),
     _datagrams("udpDuplicates", lambda d: d.duplicates),
+    _datagrams("udpMarked", lambda d: d.marked),
     _latency_of("udpJitter", lambda d: d.jitter_ms, better="less"),
     _latency_of("oneWayMin", lambda d: d.delays_ms and d.delays_ms[0], numbers.least),
     _latency_of("oneWayMean", lambda d: d.delays_ms and d.delays_ms[1], better="less"),

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from netesto.model import MANY_CONNECTIONS, SocketSample
+from netesto.model import MANY_CONNECTIONS, UDP_TESTS, SocketSample
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
@@ -92,7 +92,7 @@ def total(
 def is_seen_whole(test: str) -> bool:
     """Whether the samples cover the whole life of the flow's connections: not for UDP, nor if each
     transaction has its own connection, of which samples catch only a few."""
-    return test.startswith("TCP_") and test not in MANY_CONNECTIONS
+    return test not in UDP_TESTS | MANY_CONNECTIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.model import REQUEST_TESTS, TESTS
-from netesto.results import numbers
+from netesto.results import completions, numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 from netesto.results.formulas import Values
@@ -84,7 +84,7 @@ def _test(values: Values) -> str:
     """The test; with the sizes of requests and replies where it has them, or may have: whoever
     calls a test otherwise knows what it is."""
     test = values.get("test", "")
-    if test in TESTS - REQUEST_TESTS:
+    if test in TESTS - REQUEST_TESTS | {"KV_RR"}:
         return test
     return f"{test} {values.get('req', '')}/{values.get('reply', '')} bytes".strip()
 
@@ -113,6 +113,23 @@ def _several(*keys: str) -> Callable[[Values], str]:
     return lambda values: _joined([values.get(key, "") for key in keys])
 
 
+def _tail(values: Values) -> str:
+    """Percentiles of what is rare, with `~` where they rest on few slower ones."""
+    flows = (numbers.parse(values.get("instances", "")) or 1) - (
+        numbers.parse(values.get("flowsFailed", "")) or 0
+    )
+    count = int((numbers.parse(values.get("latencies", "")) or 0) / max(1, flows))
+    shown = [
+        completions.marked(numbers.figure(text), count, share) if text else UNKNOWN
+        for name, share in _TAIL.items()
+        for text in [values.get(name, "")]
+    ]
+    return " / ".join(shown) if {*shown} != {UNKNOWN} else UNKNOWN
+
+
+_TAIL = {"p999Latency": 0.999, "p9999Latency": 0.9999, "p99999Latency": 0.99999}
+
+
 # Rows that are not of one column alone: their unit, and their cell for a group.
 _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "Test": ("", _test),
@@ -121,6 +138,7 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "fairness": ("Jain's index", _fairness),
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
     "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),
+    "p99.9/p99.99/p99.999 Latencies": ("µs", _tail),
     "oneWayMin/Mean/Max": ("µs", _several("oneWayMin", "oneWayMean", "oneWayMax")),
     "ping p50/p95/max": ("µs", _several("pingP50", "pingP95", "pingMax")),
 }
@@ -137,10 +155,13 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
     ),
     "Rates and latencies": (
         "min/avg/max Rates", "fairness", "min/mean/max Latencies", "p50/p90/p99 Latencies",
+        "p99.9/p99.99/p99.999 Latencies", "latencies", "unfinished", "transactionRate",
+        "reverseRate",
     ),
     "UDP": (
         "sentRate", "udpSent", "udpSkipped", "udpLost", "udpLost%", "udpDropped",
-        "udpReordered", "udpDuplicates", "udpJitter", "oneWayMin/Mean/Max", "oneWayBound",
+        "udpReordered", "udpDuplicates", "udpMarked", "udpJitter", "oneWayMin/Mean/Max",
+        "oneWayBound",
     ),
     "TCP": (
         "rtt", "pingRtt", "cwnd", "localRetrans", "remoteRetrans", "lost", "retrans",
@@ -163,4 +184,6 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 _ONLY_IF_KNOWN = frozenset(
     {"effMss", "fairness", "startSkew", *_INTERVALS, *_BLOCKS["UDP"]}
     | {*_BLOCKS["Latency under load"], *_BLOCKS["Queues on the path"]}
+    | {"p99.9/p99.99/p99.999 Latencies", "latencies", "unfinished", "transactionRate"}
+    | {"reverseRate"}
 )

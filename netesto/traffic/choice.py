@@ -4,7 +4,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from netesto.errors import MissingError
-from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, STREAM_TESTS, TESTS, FlowSpec
+from netesto.model import (
+    ALWAYS_THERE,
+    COMPLETION_TESTS,
+    RECEIVERS,
+    REQUEST_TESTS,
+    STREAM_TESTS,
+    TESTS,
+    UDP_TESTS,
+    FlowSpec,
+)
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.native import Native
@@ -13,6 +22,10 @@ from netesto.traffic.netperf import Netperf
 # MAX_MSS in the source of iperf3; the payload of the largest packet of IP and UDP.
 LARGEST_IPERF3_MSS = 9216
 LARGEST_DATAGRAM = 65_507
+# Of memcached, with room for what it adds.
+LARGEST_VALUE = 1_000_000
+# What receivers have unless a script chooses it; the second where the first is missing.
+_UNCHOSEN = frozenset({RECEIVERS, ALWAYS_THERE})
 
 NOT_INSTALLED = "is not installed at both hosts"
 
@@ -32,12 +45,12 @@ TOOLS: Mapping[str, Tool] = {
 
 
 _TCP_STREAMS = STREAM_TESTS - {"UDP_STREAM"}
-_TCP = frozenset(test for test in TESTS if test.startswith("TCP_"))
+_TCP = TESTS - UDP_TESTS
 
 
 def _largest_datagram(flow: FlowSpec) -> int:
     """In bytes; 0 without datagrams."""
-    if not flow.test.startswith("UDP_"):
+    if flow.test not in UDP_TESTS:
         return 0
     sizes = (flow.request_bytes, flow.reply_bytes) if flow.test in REQUEST_TESTS else (0,)
     return max(flow.length_bytes or 0, *sizes)
@@ -78,12 +91,12 @@ def _beyond(
 # the controller refuses it.
 OPTIONS = (
     Option(
-        "arrivals, count, gap or size",
-        "arrivals count gap size",
+        "arrivals, count or gap",
+        "arrivals count gap",
         "",
         lambda flow: (
             flow.test not in COMPLETION_TESTS
-            and (flow.arrivals, flow.count, flow.gap_s, flow.size_bytes) != ("constant", 0, 0, None)
+            and (flow.arrivals, flow.count, flow.gap_s) != ("constant", 0, 0)
         ),
     ),
     Option(
@@ -97,7 +110,7 @@ OPTIONS = (
     Option(
         "cpu sets",
         "cpu",
-        "iperf3",
+        "iperf3 native",
         lambda flow: max(len(flow.client_cpus), len(flow.server_cpus)) > 1,
     ),
     Option(
@@ -113,6 +126,8 @@ OPTIONS = (
         lambda flow: flow.local_buffer_bytes != flow.remote_buffer_bytes,
     ),
     Option("dscp", "dscp", "netperf iperf3 native", lambda flow: flow.dscp is not None),
+    _of("ecn", "ecn", "native", UDP_TESTS, lambda f: f.ecn is not None),
+    _beyond("get", "get", {"KV_RR"}, lambda f: f.get_percent != FlowSpec().get_percent),
     _of("len", "len", "netperf iperf3 native", STREAM_TESTS, lambda f: f.length_bytes),
     _beyond("len", "len", STREAM_TESTS, lambda f: f.length_bytes),
     _of("mss", "mss", "iperf3 native", _TCP, lambda f: f.mss_bytes),
@@ -138,8 +153,23 @@ OPTIONS = (
     _beyond("parallel", "parallel", STREAM_TESTS, lambda f: f.parallel > 1),
     _of("rate", "rate", "native", REQUEST_TESTS, lambda f: f.requests_per_s),
     _beyond("rate", "rate", REQUEST_TESTS, lambda f: f.requests_per_s),
+    _of(
+        "remoteCa",
+        "remoteCa",
+        "netperf native",
+        _TCP,
+        lambda f: f.reverse_congestion_control not in {*_UNCHOSEN, f.congestion_control},
+    ),
+    _beyond("remoteCa", "remoteCa", _TCP, lambda f: f.reverse_congestion_control not in _UNCHOSEN),
+    _beyond("size", "size", COMPLETION_TESTS | {"KV_RR"}, lambda f: f.size_bytes),
     _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
     _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),
+    Option(
+        f"values above {LARGEST_VALUE} bytes",
+        "size",
+        "",
+        lambda flow: flow.test == "KV_RR" and (flow.size_bytes or 0) > LARGEST_VALUE,
+    ),
     _beyond("zerocopy", "zerocopy", _TCP_STREAMS, lambda f: f.zerocopy != "0"),
     _of("zerocopy=msg", "zerocopy", "native", _TCP_STREAMS, lambda f: f.zerocopy == "msg"),
     _of(

@@ -27,6 +27,7 @@ from netesto.errors import OutputError
 from netesto.model import (
     REQUEST_TESTS,
     STREAM_TESTS,
+    UDP_TESTS,
     Datagrams,
     GroupRequest,
     Interval,
@@ -79,7 +80,7 @@ class Netperf:
     """netperf with netserver; interim results appear as they happen, with UTC times."""
 
     name = "netperf"
-    tests = STREAM_TESTS | REQUEST_TESTS
+    tests = (STREAM_TESTS | REQUEST_TESTS) - {"TCP_BIDI", "KV_RR"}
     lasting_server = True
     waits = False
     server_port = traffic_ports.NETSERVER_PORT
@@ -131,7 +132,7 @@ class Netperf:
         client = self.client_port(request, ports, instance)
         options = ["-k", ",".join(selectors)]
         options += ["-P", f"{'' if client is None else client},{ports.data[instance - 1]}"]
-        if request.test.startswith("TCP_"):
+        if request.test not in UDP_TESTS:
             options += ["-K", ",".join(request.congestion_controls)]
         else:
             # Without -R 1 netperf sends UDP only to the local network.

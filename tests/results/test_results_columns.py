@@ -47,6 +47,8 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "pingIdle": "less", "pingP50": "less", "pingP95": "less", "pingMax": "less",
         "pingAfter": "less", "pingLost": "less", "rpm": "more",
         "queueDelay": "less",
+        "reverseRate": "more", "transactionRate": "more", "p99999Latency": "less",
+        "unfinished": "less",
     }  # fmt: skip
 
 

@@ -30,7 +30,8 @@ OURS = (
     "udpDropped udpReordered udpDuplicates:sum udpJitter:avg oneWayMin:min oneWayMean:avg "
     "oneWayMax oneWayBound:max pingIdle pingP50 pingP95:avg pingMax:max pingAfter:avg "
     "pingLost:sum rpm:min "
-    "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max"
+    "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
+    "p99999Latency:avg latencies unfinished transactionRate reverseRate udpMarked:sum"
 )
 
 

@@ -183,7 +183,7 @@ def test_the_server_gets_each_flow_whole(server):
             ("test=TCP_STREAM", "duration=1", "reverse_congestion_control=nonesuch"),
             "server: congestion control nonesuch: No such file or directory",
         ),
-        (("test=TCP_STREAM", "duration=1", "server_cpu=1023"), "server: processor 1023: "),
+        (("test=TCP_STREAM", "duration=1", "server_cpu=1023"), "server: processors 1023: "),
         (("test=UDP_STREAM", "duration=1", "length=4"), "datagrams of 4 bytes"),
         (("test=TCP_FLOWS", "size=1", "count=1", "arrivals=poisson"), "arrivals=poisson needs"),
     ],
@@ -256,3 +256,70 @@ def test_a_flow_begins_at_its_instant(server):
     assert begun is not None
     # Not before; how late is a question of how busy the machine is.
     assert begun >= start
+
+
+def test_a_store_has_what_was_set(server):
+    told = result(server, "test=KV_RR", "duration=0.3", "size=1000", "get=500000")
+    assert (told["count"] > told["gets"] > 0, told["misses"]) == (True, 0)
+
+
+class Client:
+    """A client of the server that says what it has to, word for word."""
+
+    def __init__(self, server: int, options: str) -> None:
+        self._control = socket.create_connection(("127.0.0.1", server), timeout=5)
+        self._control.sendall(f"netesto-flow 2 {options}\n".encode())
+        assert self._control.recv(100) == b"ready\n"
+
+    def data(self, port: int) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def close(self) -> None:
+        self._control.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "replied"),
+    [
+        ("set a 5 0 3\r\nxyz\r\nget a\r\n", "STORED\r\nVALUE a 0 3\r\nxyz\r\nEND\r\n"),
+        ("get none\r\n", "END\r\n"),
+        ("set a 0 0 0\r\n\r\nget a\r\n", "STORED\r\nVALUE a 0 0\r\n\r\nEND\r\n"),
+        ("set a 0 0 1 noreply\r\nx\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),
+        (
+            "set a 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\nget a b none\r\n",
+            "STORED\r\nSTORED\r\nVALUE a 0 1\r\nx\r\nVALUE b 0 1\r\ny\r\nEND\r\n",
+        ),
+        ("set a 0 0 2\r\nxyz\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n"),
+        ("set a 0 0 1000001\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ("delete a\r\n", "ERROR\r\n"),
+        ("version\r\n", "VERSION netesto-flow 2\r\n"),
+    ],
+)
+def test_the_store_speaks_the_protocol_of_memcached(said, replied, server):
+    client = Client(server, "test=KV_RR port=12880 duration=1")
+    with client.data(12880) as data:
+        data.sendall(said.encode())
+        got = b""
+        while len(got) < len(replied):
+            got += data.recv(1000)
+    client.close()
+    assert got.decode() == replied
+
+
+def test_datagrams_may_be_marked_on_their_path(server):
+    told = result(server, "test=UDP_STREAM", "duration=0.1", "bitrate=800000", "ecn=1")
+    assert (told["arrived"], told["marked"]) == (told["sent"], 0)
+
+
+def test_each_end_of_both_directions_has_its_congestion_control(server):
+    words = ("congestion_control=reno", "reverse_congestion_control=cubic")
+    told = result(server, "test=TCP_BIDI", "duration=0.2", *words)
+    assert [told[f"{end}_congestion_control"] for end in ("client", "server")] == ["reno", "cubic"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "is_valid"), [("0", True), ("0-0", True), ("0,", True), ("1-0", False), ("a", False)]
+)
+def test_processors_are_a_list(cpus, is_valid, server):
+    status, _, _ = flow(server, "test=TCP_RR", "duration=0.05", f"client_cpu={cpus}")
+    assert (status == 0) == is_valid

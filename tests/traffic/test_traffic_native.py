@@ -123,6 +123,8 @@ def test_latencies_of_requests(ask):
         p99_latency_us=4.0,
         p999_latency_us=5.0,
         p9999_latency_us=6.0,
+        p99999_latency_us=6.5,
+        latencies=100,
     )
 
 
@@ -178,6 +180,7 @@ TRANSFERS = {
     "client_retransmits": 3,
     "begun": 100,
     "failed": 0,
+    "count": 100,
     "elapsed_ns": 2_000_000_000,
     "mean_ns": 5000,
     "p99_ns": 9000,
@@ -205,13 +208,21 @@ def test_completion_times_are_latencies(ask):
         local_retransmits=3,
         mean_latency_us=5.0,
         p99_latency_us=9.0,
+        latencies=100,
+        unfinished=0,
     )
+
+
+def test_what_was_not_completed_is_counted_and_in_no_rate(ask):
+    request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
+    found = NATIVE.parse(printed(**TRANSFERS | {"failed": 2}), request, started_s=1e9)
+    assert (found.unfinished, found.rate_bps) == (2, 392_000.0)
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"failed": 2}, "2 of 100 transfers were not completed"),
+        ({"failed": 100}, "none of 100 transfers was completed"),
         ({"begun": 70}, "only 70 of 100 transfers began within 20 s"),
     ],
 )

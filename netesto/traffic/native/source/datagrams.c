@@ -153,7 +153,7 @@ struct span {
 struct arrivals_seen {
     uint8_t *seen; /* a bit for each number */
     size_t seen_bytes;
-    int64_t count, greatest, bytes, first, last, transit, base;
+    int64_t count, marked, greatest, bytes, first, last, transit, base;
     double jitter;
     int64_t *intervals;
     struct span *spans;
@@ -291,7 +291,7 @@ static int receive_batch(int fd, struct arrivals_seen *seen, const struct option
 {
     static _Thread_local struct header headers[BATCH];
     static _Thread_local char
-        controls[BATCH][CMSG_SPACE(sizeof(struct timespec)) + CMSG_SPACE(sizeof(uint32_t))];
+        controls[BATCH][CMSG_SPACE(sizeof(struct timespec)) + 2 * CMSG_SPACE(sizeof(uint32_t))];
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
     for (int n = 0; n < BATCH; n++) {
@@ -304,15 +304,21 @@ static int receive_batch(int fd, struct arrivals_seen *seen, const struct option
     int count = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
     for (int n = 0; n < count; n++) {
         struct timespec time = {0};
+        uint8_t class = 0;
         for (struct cmsghdr *part = CMSG_FIRSTHDR(&messages[n].msg_hdr); part;
              part = CMSG_NXTHDR(&messages[n].msg_hdr, part)) {
-            if (part->cmsg_type == SCM_TIMESTAMPNS)
+            if (part->cmsg_level == IPPROTO_IP)
+                class = *CMSG_DATA(part);
+            else if (part->cmsg_level == IPPROTO_IPV6)
+                class = (uint8_t)*(const int *)CMSG_DATA(part);
+            else if (part->cmsg_type == SCM_TIMESTAMPNS)
                 memcpy(&time, CMSG_DATA(part), sizeof time);
             else if (part->cmsg_type == SO_RXQ_OVFL)
                 memcpy(&seen->dropped, CMSG_DATA(part), sizeof seen->dropped);
         }
         if (messages[n].msg_len < sizeof(struct header) || !time.tv_sec)
             continue;
+        seen->marked += (class & 3) == 3;
         if (note_arrival(seen, options, &headers[n], time.tv_sec * NS_PER_S + time.tv_nsec,
                          messages[n].msg_len))
             return -1;
@@ -356,6 +362,11 @@ int datagrams_server(struct flow *flow, struct json *result)
     else if (setsockopt(flow->listener, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes))
         status = fail_errno(flow->why, "SO_TIMESTAMPNS");
     setsockopt(flow->listener, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof yes);
+    if (!status && options->ecn &&
+        (flow->local.ss_family == AF_INET
+             ? setsockopt(flow->listener, IPPROTO_IP, IP_RECVTOS, &yes, sizeof yes)
+             : setsockopt(flow->listener, IPPROTO_IPV6, IPV6_RECVTCLASS, &yes, sizeof yes)))
+        status = fail_errno(flow->why, "IP_RECVTOS");
     /* Beyond the limit of the kernel, if we may. */
     if (!options->remote_buffer &&
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
@@ -384,6 +395,8 @@ int datagrams_server(struct flow *flow, struct json *result)
         json_integer(result, "arrived", seen.count);
         json_integer(result, "receiving_ns", seen.last - seen.first);
         json_integer(result, "server_dropped", seen.dropped);
+        if (options->ecn)
+            json_integer(result, "marked", seen.marked);
         json_integer(result, "server_time_set_ns", system_ahead() - seen.ahead);
         json_intervals(result, "server_received", seen.intervals, seen.interval_count);
         tell_spans(result, &seen);

@@ -31,7 +31,7 @@
 
 enum test {
     TCP_STREAM, TCP_MAERTS, TCP_BIDI, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, TCP_FLOWS, TCP_MESSAGES,
-    TEST_COUNT
+    KV_RR, TEST_COUNT
 };
 
 enum zerocopy { COPY, MSG, SENDFILE };
@@ -43,8 +43,9 @@ struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
     int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
-    int64_t start, client_cpu, server_cpu;
+    int64_t start, get, ecn;
     char congestion_control[16], reverse_congestion_control[16];
+    char client_cpu[256], server_cpu[256]; /* 0,2,8-15 */
     char local[64], times[1024];
 };
 
@@ -118,7 +119,7 @@ int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure 
 char *read_rest(int fd, int64_t deadline, struct failure *why);
 int say(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void abort_connection(int fd);
-int pin_to_cpu(int64_t cpu, struct failure *why);
+int pin_to(const char *cpus, struct failure *why);
 
 /* ---- result.c */
 /* One JSON object of one line. `text` grows; `is_full` without memory for it. */
@@ -159,6 +160,18 @@ int datagrams_client(struct flow *flow, struct json *result);
 int datagrams_server(struct flow *flow, struct json *result);
 int completions_client(struct flow *flow, struct json *result);
 int completions_server(struct flow *flow, struct json *result);
+
+/* ---- keyvalue.c */
+struct keyvalue {
+    uint64_t random;
+    size_t room;
+    int64_t size, get_millionths, keys, gets, misses, exchanges, sent_bytes;
+    char *request, *reply;
+};
+int keyvalue_open(struct keyvalue *keyvalue, const struct options *options, struct failure *why);
+void keyvalue_close(struct keyvalue *keyvalue);
+int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why);
+int keyvalue_serve(int fd, struct failure *why);
 
 /* ---- server.c */
 int serve(int port);

@@ -4,9 +4,8 @@
  *     netesto-flow client ADDRESS PORT test=TCP_STREAM port=12900 duration=10 ...
  *     netesto-flow version
  *
- * A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result" at
- * the end. It exits with 1,
- * and a line on standard error, if the flow failed.
+ * A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result"
+ * at the end. It exits with 1, and a line on standard error, if the flow failed.
  */
 #include "flow.h"
 
@@ -26,7 +25,7 @@
 static int run(struct flow *flow, struct json *result)
 {
     switch (flow->options.test) {
-    case TCP_RR: case TCP_CRR: case UDP_RR:
+    case TCP_RR: case TCP_CRR: case UDP_RR: case KV_RR:
         return requests_client(flow, result);
     case UDP_STREAM:
         return datagrams_client(flow, result);
@@ -98,7 +97,7 @@ static int client(const char *server, int port, int count, char **words, struct 
     } else {
         flow.local.ss_family = control.ss_family;
     }
-    if (pin_to_cpu(options->client_cpu, why))
+    if (pin_to(options->client_cpu, why))
         return -1;
     flow.control = connect_to(&flow.local, &control, NULL, now() + CONNECT_TIMEOUT, why);
     if (flow.control < 0)

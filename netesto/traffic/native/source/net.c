@@ -64,19 +64,20 @@ static int set_number(int fd, int level, int name, int value, const char *what, 
 int set_options(int fd, int family, int type, const struct options *options, enum end end,
                 struct failure *why)
 {
-    /* The congestion control under test is that of the sender of the data. */
+    /* The congestion control under test is that of the sender of the data; if both ends are, the
+     * client's. */
     bool is_sender = (options->test == TCP_MAERTS) == (end == SERVER);
-    const char *control = is_sender || options->test == TCP_BIDI
-                              ? options->congestion_control
-                              : options->reverse_congestion_control;
+    const char *control =
+        is_sender ? options->congestion_control : options->reverse_congestion_control;
     int64_t buffer = end == CLIENT ? options->local_buffer : options->remote_buffer;
     if (set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why))
         return -1;
     if (buffer && (set_number(fd, SOL_SOCKET, SO_SNDBUF, (int)buffer, "SO_SNDBUF", why) ||
                    set_number(fd, SOL_SOCKET, SO_RCVBUF, (int)buffer, "SO_RCVBUF", why)))
         return -1;
-    if (options->dscp >= 0) {
-        int value = (int)options->dscp << 2;
+    /* Of a datagram the two lowest bits say ECT(0), RFC 3168; those of TCP are the kernel's. */
+    if (options->dscp >= 0 || options->ecn) {
+        int value = (options->dscp >= 0 ? (int)options->dscp << 2 : 0) | (options->ecn ? 2 : 0);
         if (family == AF_INET ? set_number(fd, IPPROTO_IP, IP_TOS, value, "IP_TOS", why)
                               : set_number(fd, IPPROTO_IPV6, IPV6_TCLASS, value, "IPV6_TCLASS", why))
             return -1;
@@ -293,17 +294,30 @@ void abort_connection(int fd)
     close(fd);
 }
 
-/* The calling thread, and those that it starts. */
-int pin_to_cpu(int64_t cpu, struct failure *why)
+/* The calling thread, and those that it starts, to a list of processors such as "0,2,8-15". */
+int pin_to(const char *cpus, struct failure *why)
 {
-    if (cpu < 0)
-        return 0;
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    return sched_setaffinity(0, sizeof set, &set) ? fail(why, "processor %d: %s", (int)cpu,
-                                                         strerror(errno))
-                                                  : 0;
+    if (!*cpus)
+        return 0;
+    for (const char *next = cpus; *next;) {
+        unsigned first, last;
+        int size = 0;
+        if (sscanf(next, "%u%n", &first, &size) != 1)
+            return fail(why, "invalid list of processors: %.100s", cpus);
+        next += size;
+        last = first;
+        if (*next == '-' && sscanf(next, "-%u%n", &last, &size) == 1)
+            next += size;
+        if ((*next && *next++ != ',') || last < first || last >= CPU_SETSIZE)
+            return fail(why, "invalid list of processors: %.100s", cpus);
+        for (unsigned cpu = first; cpu <= last; cpu++)
+            CPU_SET(cpu, &set);
+    }
+    return sched_setaffinity(0, sizeof set, &set)
+               ? fail(why, "processors %.100s: %s", cpus, strerror(errno))
+               : 0;
 }
 
 /* A socket for datagrams; with a `peer` from and to it alone. */

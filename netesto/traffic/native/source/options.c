@@ -7,7 +7,7 @@
 
 static const char *const TESTS[] = {"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI",   "TCP_RR",
                                     "TCP_CRR",    "UDP_STREAM", "UDP_RR",     "TCP_FLOWS",
-                                    "TCP_MESSAGES", NULL};
+                                    "TCP_MESSAGES", "KV_RR", NULL};
 static const char *const ZEROCOPIES[] = {"0", "msg", "sendfile", NULL};
 static const char *const ARRIVALS[] = {"constant", "poisson", NULL};
 
@@ -50,8 +50,10 @@ static const struct option {
     {"skip_receive", WHOLE, MEMBER(skip_receive), 0, 1, NULL},
     {"pacing", WHOLE, MEMBER(pacing), 0, NO_LIMIT, NULL},
     {"start", WHOLE, MEMBER(start), 0, NO_LIMIT, NULL},
-    {"client_cpu", WHOLE, MEMBER(client_cpu), -1, 1023, NULL},
-    {"server_cpu", WHOLE, MEMBER(server_cpu), -1, 1023, NULL},
+    {"get", WHOLE, MEMBER(get), 0, 1000000, NULL},
+    {"ecn", WHOLE, MEMBER(ecn), 0, 1, NULL},
+    {"client_cpu", TEXT, MEMBER(client_cpu), 0, 256, NULL},
+    {"server_cpu", TEXT, MEMBER(server_cpu), 0, 256, NULL},
     {"congestion_control", TEXT, MEMBER(congestion_control), 0, 16, NULL},
     {"reverse_congestion_control", TEXT, MEMBER(reverse_congestion_control), 0, 16, NULL},
     {"local", TEXT, MEMBER(local), 0, 64, NULL},
@@ -143,7 +145,7 @@ static int parse_word(struct options *options, const char *word, struct failure 
 int options_parse(struct options *options, int count, char **words, struct failure *why)
 {
     *options = (struct options){.interval = NS_PER_S / 5, .parallel = 1, .request = 1, .reply = 1,
-                                .size = 1, .dscp = -1, .client_cpu = -1, .server_cpu = -1};
+                                .size = 1, .dscp = -1, .get = 900000};
     for (int n = 0; n < count; n++)
         if (parse_word(options, words[n], why))
             return -1;

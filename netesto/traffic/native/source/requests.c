@@ -1,4 +1,4 @@
-/* TCP_RR, TCP_CRR, UDP_RR: one request and its reply after the other; every latency is kept.
+/* TCP_RR, TCP_CRR, UDP_RR, KV_RR: one request and its reply after the other; every latency is kept.
  *
  * With `rate`, requests have instants, and a latency counts from its request's instant even if the
  * reply before was late: otherwise a stall would hide all requests that it delayed ("coordinated
@@ -26,6 +26,8 @@ struct requester {
     int64_t zero, end, lost;
     int64_t next_interval, told; /* when to tell progress, and how many were told of */
     char *request, *reply;
+    struct keyvalue keyvalue; /* of KV_RR, and how many bytes of it were told */
+    int64_t told_bytes;
 };
 
 /* Ends what blocks in the connection when the time is over. */
@@ -72,12 +74,16 @@ static void tell_progress(struct requester *requester, int64_t time)
     int64_t count = (int64_t)requester->times.count;
     int64_t passed = time - requester->next_interval + options->interval;
     json_open(&line, "interval");
-    json_integer(&line, "transactions", count - requester->told);
+    if (options->test == KV_RR)
+        json_integer(&line, "bytes", requester->keyvalue.sent_bytes - requester->told_bytes);
+    else
+        json_integer(&line, "transactions", count - requester->told);
     json_integer(&line, "length_ns", passed);
     json_close(&line);
     json_print(&line);
     json_free(&line);
     requester->told = count;
+    requester->told_bytes = requester->keyvalue.sent_bytes;
     requester->next_interval = time + options->interval;
 }
 
@@ -127,18 +133,29 @@ static int receive_all(int fd, char *buffer, size_t size)
     return 1;
 }
 
-static int on_one_connection(struct requester *requester, int fd)
+/* One request and its reply: 1, 0 at the end of the connection, -1 for an error with its reason. */
+static int exchange(struct requester *requester, int fd)
 {
     const struct options *options = &requester->flow->options;
+    if (options->test == KV_RR)
+        return keyvalue_exchange(&requester->keyvalue, fd, requester->flow->why);
+    return !write_all(fd, requester->request, (size_t)options->request) &&
+           receive_all(fd, requester->reply, (size_t)options->reply) > 0;
+}
+
+static int on_one_connection(struct requester *requester, int fd)
+{
     struct watchdog watchdog = {.fd = fd, .end = requester->end};
     int status = 0;
     int64_t begin;
     if (pthread_create(&watchdog.thread, NULL, watch, &watchdog))
         return fail(requester->flow->why, "cannot start a thread");
     for (int64_t n = 0; !status && (begin = next_request(requester, n)) >= 0; n++) {
-        if (write_all(fd, requester->request, (size_t)options->request) ||
-            receive_all(fd, requester->reply, (size_t)options->reply) <= 0) {
-            if (now() < requester->end)
+        int exchanged = exchange(requester, fd);
+        if (exchanged <= 0) {
+            if (exchanged < 0)
+                status = -1;
+            else if (now() < requester->end)
                 status = fail(requester->flow->why, "the connection ended before the test: %s",
                               strerror(errno));
             break;
@@ -232,7 +249,8 @@ int requests_client(struct flow *flow, struct json *result)
         address_set_port(&local, (int)options->client_port);
     if (!requester.request || !requester.reply) {
         fail(flow->why, "no memory");
-    } else if (options->test == TCP_RR) {
+    } else if (options->test == TCP_RR ||
+               (options->test == KV_RR && !keyvalue_open(&requester.keyvalue, options, flow->why))) {
         fd = connect_to(&local, &flow->peer, options, now() + CONNECT_TIMEOUT, flow->why);
     } else if (options->test == UDP_RR) {
         fd = datagram_socket(&local, &flow->peer, options, CLIENT, flow->why);
@@ -245,12 +263,18 @@ int requests_client(struct flow *flow, struct json *result)
         requester.end = requester.zero + options->omit + options->duration;
         requester.next_interval = requester.zero + options->interval;
         tell_begun(requester.zero);
-        status = options->test == TCP_RR    ? on_one_connection(&requester, fd)
+        status = options->test == UDP_RR    ? by_datagrams(&requester, fd)
                  : options->test == TCP_CRR ? on_many_connections(&requester)
-                                            : by_datagrams(&requester, fd);
+                                            : on_one_connection(&requester, fd);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
-        if (options->test == TCP_RR)
+        if (options->test == TCP_RR || options->test == KV_RR)
             json_tcp(result, "client", &fd, 1);
+        if (options->test == KV_RR) {
+            json_integer(result, "sent_bytes", requester.keyvalue.sent_bytes);
+            json_integer(result, "exchanges", requester.keyvalue.exchanges);
+            json_integer(result, "gets", requester.keyvalue.gets);
+            json_integer(result, "misses", requester.keyvalue.misses);
+        }
         json_integer(result, "lost", requester.lost);
         json_latencies(result, &requester.times);
         tell_intervals(result, &requester);
@@ -261,6 +285,7 @@ int requests_client(struct flow *flow, struct json *result)
     if (fd >= 0)
         abort_connection(fd);
     free(requester.times.items);
+    keyvalue_close(&requester.keyvalue);
     free(requester.request);
     free(requester.reply);
     return status;
@@ -301,11 +326,14 @@ int requests_server(struct flow *flow, struct json *result)
     int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
     if (!status && options->test == UDP_RR) {
         serve_datagrams(flow, request, size, reply);
-    } else if (!status && options->test == TCP_RR) {
+    } else if (!status && options->test != TCP_CRR) {
         fd = accept_one(flow, now() + CONNECT_TIMEOUT);
         status = fd < 0 ? -1 : 0;
         if (!status) {
-            serve_connection(options, fd, request, reply);
+            if (options->test == KV_RR)
+                status = keyvalue_serve(fd, flow->why);
+            else
+                serve_connection(options, fd, request, reply);
             json_tcp(result, "server", &fd, 1);
             abort_connection(fd);
         }

@@ -60,7 +60,7 @@ static int open_data(struct flow *flow)
 static int run(struct flow *flow, struct json *result)
 {
     switch (flow->options.test) {
-    case TCP_RR: case TCP_CRR: case UDP_RR:
+    case TCP_RR: case TCP_CRR: case UDP_RR: case KV_RR:
         return requests_server(flow, result);
     case UDP_STREAM:
         return datagrams_server(flow, result);
@@ -91,7 +91,7 @@ static void *serve_flow(void *argument)
     free(session);
     int status = read_options(&flow);
     if (!status)
-        status = pin_to_cpu(flow.options.server_cpu, &why);
+        status = pin_to(flow.options.server_cpu, &why);
     if (!status)
         status = open_data(&flow);
     if (!status && !say(flow.control, "ready\n")) {

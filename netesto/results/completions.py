@@ -1,0 +1,123 @@
+"""How long transfers and transactions took: the table of `netesto summary --as completions`. Pure.
+
+Quantiles are by linear interpolation at (n - 1) p (Hyndman and Fan's type 7, numpy's default), the
+standard deviation has n - 1 in its denominator. What was not completed is in none of them.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netesto.errors import OutputError
+
+Times: TypeAlias = NDArray[np.float64]
+"""Microseconds."""
+
+# A quantile that rests on fewer slower values says little: it is marked.
+FEW_SLOWER = 10
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
+
+# A file of times has so much in its first line, and a number of it at most so many bytes.
+_HEADER_BYTES_MAX, _NUMBER_BYTES_MAX = 100, 9
+
+
+def quantile_name(share: float) -> str:
+    """0.9999 → "99.99%"."""
+    return f"{round(share * 100, 6):.15g}%"
+
+
+def _std(times: Times) -> float:
+    return float(np.std(times, ddof=1)) if len(times) > 1 else 0.0
+
+
+_ROWS: Mapping[str, Callable[[Times], float]] = {
+    "min": lambda times: float(times.min()),
+    "mean": lambda times: float(times.mean()),
+    **{
+        quantile_name(share): lambda times, share=share: float(np.quantile(times, share))  # type: ignore[misc]  # of each share its own
+        for share in QUANTILES
+    },
+    "max": lambda times: float(times.max()),
+    "std": _std,
+}
+ROWS = (*_ROWS, "count")
+
+
+def is_few(count: int, share: float) -> bool:
+    """Whether a quantile of `count` values rests on fewer than FEW_SLOWER slower ones."""
+    return count - 1 - math.floor((count - 1) * share) < FEW_SLOWER
+
+
+def marked(text: str, count: int, share: float) -> str:
+    """The text of a quantile, with `~` in front where it rests on few values."""
+    return f"~{text}" if is_few(count, share) else text
+
+
+def table(cases: Mapping[str, Times], *, marks: bool = False) -> list[tuple[str, ...]]:
+    """A row for each of ROWS, its name first, with a text for each case: µs with 3 decimals, ""
+    for a case without times. With `marks`, quantiles that rest on few values have a `~`."""
+    shares = {quantile_name(share): share for share in QUANTILES}
+    found = []
+    for name, value in _ROWS.items():
+        texts = [f"{value(times):.3f}" if len(times) else "" for times in cases.values()]
+        if marks and name in shares:
+            texts = [
+                marked(text, len(times), shares[name]) if text else ""
+                for text, times in zip(texts, cases.values(), strict=True)
+            ]
+        found.append((name, *texts))
+    return [*found, ("count", *(str(len(times)) for times in cases.values()))]
+
+
+def to_csv(cases: Mapping[str, Times]) -> str:
+    """The table as CSV: `row,CASE…`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("row", *cases), *table(cases)])
+    return text.getvalue()
+
+
+# ---- files (docs/data-formats.md) ----------------------------------------------------------------
+
+
+def read(path: Path) -> Times:
+    """The times in `completions.G.I.csv` or `times.G.I`, of what was completed. OSError;
+    OutputError if it is neither."""
+    content = path.read_bytes()
+    read_as = _of_transactions if content.startswith(b"netesto times ") else _of_transfers
+    try:
+        return read_as(content)
+    except (ValueError, KeyError, UnicodeDecodeError, csv.Error, IndexError) as error:
+        raise OutputError(f"{path}: no times: {error}") from error
+
+
+def _of_transfers(content: bytes) -> Times:
+    rows = csv.DictReader(io.StringIO(content.decode()))
+    times = np.array([float(row["us"]) for row in rows if row["status"] == "ok"], np.float64)
+    if not np.isfinite(times).all():
+        raise ValueError("a time is not a number")
+    return times
+
+
+def _of_transactions(content: bytes) -> Times:
+    header, _, numbers = content.partition(b"\n")
+    if len(header) > _HEADER_BYTES_MAX or header.split()[2] != b"1":
+        raise ValueError(f"{header[:_HEADER_BYTES_MAX]!r}: unknown version")
+    data = np.frombuffer(numbers, np.uint8)
+    lasts = np.flatnonzero(data < 128)
+    if not len(lasts):
+        return np.empty(0)
+    firsts = np.concatenate(([0], lasts[:-1] + 1))
+    sizes = lasts - firsts + 1
+    if sizes.max() > _NUMBER_BYTES_MAX:
+        raise ValueError("a number is too long")
+    data = data[: lasts[-1] + 1]
+    places = np.arange(len(data)) - np.repeat(firsts, sizes)
+    groups = (data & 127).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.add.reduceat(groups, firsts)[1::2].astype(np.float64) / 1000.0

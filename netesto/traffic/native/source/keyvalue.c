@@ -1,0 +1,275 @@
+/* KV_RR: requests to a key-value store in memcached's text protocol (doc/protocol.txt of memcached),
+ * and a store of our own that answers them: get, set, version, quit.
+ *
+ * The first request is a set. Then each is a get with the probability of the option `get`, of a key
+ * that was set before, or a set, of such a key or, as long as there are less than KEYS, of a new one.
+ */
+#include "flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEYS 1000
+#define KEY_MAX_BYTES 250
+#define VALUE_MAX_BYTES 1000000
+#define COMMAND_MAX_BYTES 8192
+#define STORE_MAX_BYTES (256u << 20)
+#define BUCKETS 4096
+
+/* ---- the client */
+
+int keyvalue_open(struct keyvalue *keyvalue, const struct options *options, struct failure *why)
+{
+    if (options->size > VALUE_MAX_BYTES)
+        return fail(why, "values of %lld bytes: at most %d are possible", (long long)options->size,
+                    VALUE_MAX_BYTES);
+    size_t room = (size_t)options->size + COMMAND_MAX_BYTES;
+    *keyvalue = (struct keyvalue){.random = (uint64_t)options->seed * 2 + 1, .room = room,
+                                  .size = options->size, .get_millionths = options->get,
+                                  .request = malloc(room), .reply = malloc(room)};
+    return keyvalue->request && keyvalue->reply ? 0 : fail(why, "no memory");
+}
+
+void keyvalue_close(struct keyvalue *keyvalue)
+{
+    free(keyvalue->request);
+    free(keyvalue->reply);
+}
+
+static size_t make_request(struct keyvalue *keyvalue)
+{
+    uint64_t chance = random_next(&keyvalue->random);
+    bool is_get = keyvalue->keys && (int64_t)(chance % 1000000) < keyvalue->get_millionths;
+    bool is_new = !keyvalue->keys || (!is_get && keyvalue->keys < KEYS && (chance >> 40 & 1));
+    int64_t key = is_new ? keyvalue->keys : (int64_t)((chance >> 20) % (uint64_t)keyvalue->keys);
+    char *text = keyvalue->request;
+    if (is_get) {
+        keyvalue->gets++;
+        return (size_t)snprintf(text, keyvalue->room, "get netesto:%04lld\r\n", (long long)key);
+    }
+    keyvalue->keys += is_new;
+    size_t used = (size_t)snprintf(text, keyvalue->room, "set netesto:%04lld 0 0 %lld\r\n",
+                                   (long long)key, (long long)keyvalue->size);
+    memset(text + used, 'v', (size_t)keyvalue->size);
+    memcpy(text + used + keyvalue->size, "\r\n", 2);
+    return used + (size_t)keyvalue->size + 2;
+}
+
+/* How long the reply is that begins so; 0 if that cannot be told yet, -1 for one of an error. */
+static ssize_t reply_size(struct keyvalue *keyvalue, size_t used)
+{
+    const char *end = memchr(keyvalue->reply, '\n', used);
+    long long size;
+    if (!end)
+        return 0;
+    ssize_t line = end + 1 - keyvalue->reply;
+    if (!strncmp(keyvalue->reply, "STORED\r\n", (size_t)line))
+        return line;
+    if (!strncmp(keyvalue->reply, "END\r\n", (size_t)line)) {
+        keyvalue->misses++;
+        return line;
+    }
+    if (sscanf(keyvalue->reply, "VALUE %*s %*s %lld", &size) == 1 && size >= 0)
+        return line + (ssize_t)size + 2 + (ssize_t)strlen("END\r\n");
+    return -1;
+}
+
+/* One request and its reply: 1, 0 at the end of the connection, -1 for an error with `why`. */
+int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
+{
+    size_t size = make_request(keyvalue), used = 0;
+    ssize_t wanted = 0;
+    if (write_all(fd, keyvalue->request, size))
+        return 0;
+    while (!wanted || used < (size_t)wanted) {
+        ssize_t got = recv(fd, keyvalue->reply + used, keyvalue->room - 1 - used, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return 0;
+        used += (size_t)got;
+        keyvalue->reply[used] = '\0';
+        if (!wanted)
+            wanted = reply_size(keyvalue, used);
+        if (wanted < 0 || (size_t)wanted >= keyvalue->room) {
+            keyvalue->reply[strcspn(keyvalue->reply, "\r\n")] = '\0';
+            fail(why, "the store replied: %.100s", keyvalue->reply);
+            return -1;
+        }
+    }
+    keyvalue->exchanges++;
+    keyvalue->sent_bytes += (int64_t)size;
+    return 1;
+}
+
+/* ---- the store */
+
+struct item {
+    struct item *next;
+    size_t size;
+    char *value; /* behind it the key */
+    char key[];
+};
+
+struct store {
+    int fd;
+    struct item *buckets[BUCKETS];
+    size_t bytes;
+    char *input, *output; /* input: what was received and not yet carried out */
+    size_t used, begin;
+};
+
+static struct item **place_of(struct store *store, const char *key)
+{
+    /* FNV-1a */
+    uint32_t hash = 2166136261u;
+    for (const char *next = key; *next; next++)
+        hash = (hash ^ (uint8_t)*next) * 16777619u;
+    struct item **place = &store->buckets[hash % BUCKETS];
+    while (*place && strcmp((*place)->key, key))
+        place = &(*place)->next;
+    return place;
+}
+
+/* Have `size` bytes of input; false at the end of the connection. */
+static bool have(struct store *store, size_t size)
+{
+    if (store->begin + size > VALUE_MAX_BYTES + COMMAND_MAX_BYTES) {
+        memmove(store->input, store->input + store->begin, store->used - store->begin);
+        store->used -= store->begin;
+        store->begin = 0;
+    }
+    while (store->used - store->begin < size) {
+        ssize_t got = recv(store->fd, store->input + store->used,
+                           VALUE_MAX_BYTES + COMMAND_MAX_BYTES - store->used, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        store->used += (size_t)got;
+    }
+    return true;
+}
+
+/* The next line, without its end; NULL at the end of the connection, or for a line too long. */
+static char *next_line(struct store *store)
+{
+    for (size_t size = 1; size <= COMMAND_MAX_BYTES; size = store->used - store->begin + 1) {
+        if (!have(store, size))
+            return NULL;
+        char *line = store->input + store->begin;
+        char *end = memchr(line, '\n', store->used - store->begin);
+        if (end) {
+            store->begin += (size_t)(end + 1 - line);
+            *end = '\0';
+            if (end > line && end[-1] == '\r')
+                end[-1] = '\0';
+            return line;
+        }
+    }
+    return NULL;
+}
+
+static int reply(struct store *store, const char *text)
+{
+    return write_all(store->fd, text, strlen(text));
+}
+
+static int get(struct store *store, char *keys)
+{
+    for (char *key = strtok_r(keys, " ", &keys); key; key = strtok_r(NULL, " ", &keys)) {
+        const struct item *item = *place_of(store, key);
+        if (!item)
+            continue;
+        size_t used = (size_t)sprintf(store->output, "VALUE %.250s 0 %zu\r\n", key, item->size);
+        memcpy(store->output + used, item->value, item->size);
+        used += item->size;
+        memcpy(store->output + used, "\r\nEND\r\n", 7);
+        /* One write for one key, which is the usual request. */
+        used += keys && *keys ? 2 : 7;
+        if (write_all(store->fd, store->output, used))
+            return -1;
+        if (!(keys && *keys))
+            return 0;
+    }
+    return reply(store, "END\r\n");
+}
+
+static const char *keep_item(struct store *store, const char *key, size_t size)
+{
+    struct item **place = place_of(store, key), *item = *place;
+    if (store->bytes - (item ? item->size : 0) + size > STORE_MAX_BYTES)
+        return "SERVER_ERROR out of memory storing object\r\n";
+    if (!item) {
+        item = calloc(1, sizeof *item + strlen(key) + 1);
+        if (!item)
+            return "SERVER_ERROR out of memory storing object\r\n";
+        strcpy(item->key, key);
+        *place = item;
+        store->bytes += sizeof *item + strlen(key);
+    }
+    char *value = realloc(item->value, size + 1);
+    if (!value)
+        return "SERVER_ERROR out of memory storing object\r\n";
+    store->bytes += size - item->size;
+    item->value = value;
+    item->size = size;
+    memcpy(value, store->input + store->begin, size);
+    return "STORED\r\n";
+}
+
+static int set(struct store *store, const char *line)
+{
+    char key[KEY_MAX_BYTES + 1], more[16] = "";
+    size_t size;
+    if (sscanf(line, "set %250s %*u %*d %zu %15s", key, &size, more) < 2 || size > VALUE_MAX_BYTES)
+        return reply(store, "CLIENT_ERROR bad command line format\r\n") ? -1 : 1;
+    if (!have(store, size + 2))
+        return -1;
+    const char *answer = memcmp(store->input + store->begin + size, "\r\n", 2)
+                             ? "CLIENT_ERROR bad data chunk\r\n"
+                             : keep_item(store, key, size);
+    store->begin += size + 2;
+    return strcmp(more, "noreply") ? reply(store, answer) : 0;
+}
+
+/* Answer requests until the connection ends. */
+int keyvalue_serve(int fd, struct failure *why)
+{
+    struct store *store = calloc(1, sizeof *store);
+    int status = 0;
+    if (store) {
+        store->fd = fd;
+        store->input = malloc(VALUE_MAX_BYTES + COMMAND_MAX_BYTES);
+        store->output = malloc(VALUE_MAX_BYTES + COMMAND_MAX_BYTES);
+    }
+    if (!store || !store->input || !store->output)
+        status = fail(why, "no memory");
+    for (char *line; !status && (line = next_line(store));) {
+        if (!strncmp(line, "get ", 4))
+            status = get(store, line + 4);
+        else if (!strncmp(line, "set ", 4))
+            status = set(store, line);
+        else if (!strcmp(line, "version"))
+            status = reply(store, "VERSION netesto-flow " VERSION "\r\n");
+        else if (!strcmp(line, "quit"))
+            break;
+        else
+            status = reply(store, "ERROR\r\n");
+    }
+    for (size_t n = 0; store && n < BUCKETS; n++)
+        for (struct item *item = store->buckets[n], *next; item; item = next) {
+            next = item->next;
+            free(item->value);
+            free(item);
+        }
+    if (store) {
+        free(store->input);
+        free(store->output);
+    }
+    free(store);
+    /* What ends a connection ends the test, and is no failure of the store. */
+    return *why->text ? -1 : 0;
+}

@@ -1,0 +1,65 @@
+"""The table of completions, against figures worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from netesto.errors import OutputError
+from netesto.results import completions
+
+TIMES = np.arange(1.0, 102.0)  # 1 … 101 µs
+
+
+def test_the_table_has_the_rows_of_a_case():
+    assert completions.table({"x": TIMES}) == [
+        ("min", "1.000"),
+        ("mean", "51.000"),
+        ("50%", "51.000"),
+        ("90%", "91.000"),
+        ("95%", "96.000"),
+        ("99%", "100.000"),
+        ("99.9%", "100.900"),
+        ("99.99%", "100.990"),
+        ("99.999%", "100.999"),
+        ("max", "101.000"),
+        ("std", f"{math.sqrt(101 * 102 / 12):.3f}"),
+        ("count", "101"),
+    ]
+
+
+def test_quantiles_of_few_slower_values_are_marked():
+    rows = {name: cells for name, *cells in completions.table({"x": TIMES}, marks=True)}
+    assert [rows[name] for name in ("90%", "95%", "max")] == [["91.000"], ["~96.000"], ["101.000"]]
+
+
+def test_a_case_without_times_has_no_figures():
+    rows = completions.table({"none": np.empty(0)})
+    assert {cell for name, cell in rows if name != "count"} == {""}
+
+
+def test_the_table_as_csv_has_a_column_for_each_case():
+    text = completions.to_csv({"a": np.array([1.0]), "loss=0.1, b": np.array([2.0])})
+    assert text.splitlines()[:2] == ['row,a,"loss=0.1, b"', "min,1.000,2.000"]
+
+
+def test_what_was_not_completed_is_in_no_figure(tmp_path):
+    path = tmp_path / "completions.1.1.csv"
+    path.write_text(
+        "number,start_s,us,bytes,retransmits,status\n1,1.0,5.5,10,0,ok\n2,1.1,,10,3,unfinished\n"
+    )
+    assert completions.read(path).tolist() == [5.5]
+
+
+def test_times_of_transactions_are_read(tmp_path):
+    path = tmp_path / "times.1.1"
+    path.write_bytes(b"netesto times 1 2\n" + bytes([0, 0xE8, 0x07, 5, 0x80, 0x01]))
+    assert completions.read(path).tolist() == [1.0, 0.128]
+
+
+@pytest.mark.parametrize("content", [b"netesto times 2 1\n\0\0", b"number,us\n1,2\n", b"\xff"])
+def test_what_is_no_file_of_times_is_told(content, tmp_path):
+    path = tmp_path / "times.1.1"
+    path.write_bytes(content)
+    with pytest.raises(OutputError, match="no times"):
+        completions.read(path)
