@@ -53,7 +53,7 @@ proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. netesto/proto/agent.proto
 
 reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
-	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability -k comes_through
+	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options

@@ -57,8 +57,11 @@ class Inventory:
         return Inventory(hosts, aliases=self._aliases, suffixes=suffixes, text=self.text)
 
     def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
-        """The same hosts, whose agents are at other addresses."""
-        return Inventory(endpoints, aliases=self._aliases, suffixes=self._suffixes)
+        """The same hosts, whose agents are at other addresses. Where addresses of the traffic were
+        given, they stay."""
+        given = {name: each.addresses for name, each in self.endpoints.items()}
+        moved = [replace(each, addresses=given[each.host] or each.addresses) for each in endpoints]
+        return Inventory(moved, aliases=self._aliases, suffixes=self._suffixes)
 
     def learn(self, host: str, reported: Sequence[str]) -> Endpoint:
         """The host, which has addresses from now on: if none were given, the first of each IP

@@ -29,6 +29,10 @@ from netesto.transport.privatefolder import private_folder
 
 # For unpacking, or pip, and the agent's start.
 _READY_S = 300.0
+# The agent ends with this ssh process, which therefore bears cuts as long as the lease of a hold: 8
+# pings, 4 s apart (transport.ssh).
+_PATIENT = ("-o", "ServerAliveCountMax=8")
+
 # What an agent may take to put its host back, and a moment.
 _END_S = 40.0
 
@@ -113,7 +117,7 @@ def _started(
     request, archives = _request(host, facts, code, packages)
     said = remote.spoken(request, archives)
     forward = f"{local}:{request['socket']}"
-    argv = host.ssh("-o", "ExitOnForwardFailure=yes", "-L", forward)
+    argv = host.ssh(*_PATIENT, "-o", "ExitOnForwardFailure=yes", "-L", forward)
     addresses: dict[int, Address] = {
         address.version: address for address in map(ip_address, facts.addresses)
     }

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def test_ssh_reaches_the_agent_of_a_host_by_the_name_of_its_table(tmp_path: Path
     path.write_text('["h1.net"]\n["2001:db8::1"]\n')
     expected = {"h1.net": "ssh://h1.net", "2001:db8::1": "ssh://[2001:db8::1]"}
     assert {name: each.agent for name, each in load(str(path)).endpoints.items()} == expected
+
+
+def test_traffic_keeps_its_addresses_where_an_agent_is_elsewhere():
+    given, found = {4: ip_address("192.0.2.1")}, {4: ip_address("198.51.100.7")}
+    named = [
+        Endpoint(host="h1", agent="ssh://h1", addresses=given),
+        Endpoint(host="h2", agent="ssh://h2"),
+    ]
+    moved = Inventory(named).at([replace(each, agent="unix:a", addresses=found) for each in named])
+    assert [each.addresses for each in moved.endpoints.values()] == [given, found]
 
 
 def test_hosts_are_named_without_a_file():

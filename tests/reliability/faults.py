@@ -28,6 +28,9 @@ COMPLETE = "it was complete"
 # Those of faults that are there before.
 START, BEFORE = "the tool is started", "before the run"
 
+# The agents are there for this run only.
+BROUGHT = "with `--ssh`"
+
 AGAIN = "connected again; nothing was lost"
 
 # Longer than pings take to notice that nobody answers.
@@ -211,6 +214,7 @@ def between_machines() -> Iterator[Fault]:
         yield fault(f"data network cut for {seconds} s", "ok", "ok", "experiment 3", OK)
     for seconds, said in ((3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
         yield fault(f"management network cut for {seconds} s", "ok", "ok", said, OK)
+    yield fault(f"management network cut for 20 s, {BROUGHT}", "ok", "ok", AGAIN, OK)
     yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED)
     yield fault("second controller at the hosts", "ok", "ok", "in use by", OK)
     yield fault("second run in the results folder", "ok", "ok", "another run", OK)
@@ -246,6 +250,9 @@ and sockets in a lab, and of settings and holds on machines; after a controller 
 after `netesto clean`. *Untouched*: the fault came before the experiment had begun there, or when all of
 its data had arrived. Where there are two outcomes, the test tells from the results folder which one it
 has to be.
+
+`--soak 500` runs as many experiments as it says (`make reliability`: 100), and compares the memory and the
+descriptors of controller and agents at the end with those at the beginning.
 
 The clock of a machine is not set by a test, for machines here share one. A host that was killed and started
 again has the boot id of before, unlike one that was rebooted.

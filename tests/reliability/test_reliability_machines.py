@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 import pytest
-from faults import BEFORE, FAULTS, MOMENTS, Fault, injected
+from faults import BEFORE, BROUGHT, FAULTS, MOMENTS, Fault, injected
 from worlds import AGENT_SOCKET, Machine, World
 
 from netesto import process
@@ -38,8 +38,9 @@ sys.exit(daemon.main())
 CONFIG = "[limits]\ndisk_reserve = 0\n"
 
 PATIENCE_S = 120
+HOSTS = ("h1", "h2")
 ECN = ("sysctl", "-n", "net.ipv4.tcp_ecn")
-RUN = ("netesto", "run", "--plain", "--yes", "--hosts", "h1,h2", "--seed", "1")
+RUN = ("netesto", "run", "--plain", "--yes", "--seed", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def run_with(fault: Fault, world: World) -> Outcome:
             case.inject()
         log = world.controller.folder / "reliability.log"
         log.write_text("")
-        run = world.controller.start([*RUN, "--out", case.out, "/root/a.nts"], stdout=log)
+        run = world.controller.start([*case.argv, "--out", case.out, "/root/a.nts"], stdout=log)
         try:
             if not case.is_before:
                 text, count = MOMENTS[fault.moment]
@@ -95,6 +96,7 @@ class Case:
         self.is_before = is_before
         self.controller, self.host = world.controller, world["h1"]
         self.out = "/mnt/results/out"
+        self.argv = [*RUN, "--ssh" if BROUGHT in what else "--hosts", "hosts.toml"]
         self.said = ""
         self._place = "host" if "host" in what else "results"
         self._is_covered = False
@@ -105,6 +107,10 @@ class Case:
     def agents(self) -> Iterator[None]:
         """Disks of their own for the results and for h1's agent, and an agent on each host."""
         self.controller.write("/root/a.nts", SCRIPT)
+        hosts = (
+            f'[{host}]\naddresses = ["{self.world[host].address("data")}"]\n' for host in HOSTS
+        )
+        self.controller.write("/root/hosts.toml", "".join(hosts))
         self.controller.run(["rm", "-rf", "/root/other"])
         disks = ((self.controller, "/mnt/results"), (self.host, "/mnt/state"))
         for machine, path in disks:
@@ -141,7 +147,7 @@ class Case:
     def inject(self) -> None:
         """Do it; what lasts for a while is over on return."""
         match self.what.split():
-            case [("data" | "management") as plane, "network", "cut", "for", seconds, "s"]:
+            case [("data" | "management") as plane, "network", "cut", "for", seconds, *_]:
                 self.world.cut("h1", plane)
                 # Not a wait for anything: this long is the fault.
                 time.sleep(float(seconds))
@@ -179,7 +185,7 @@ class Case:
 
     def _run_another(self, out: str) -> None:
         finished = self.controller.run(
-            [*RUN, "--out", out, "/root/a.nts"], check=False, timeout=PATIENCE_S
+            [*self.argv, "--out", out, "/root/a.nts"], check=False, timeout=PATIENCE_S
         )
         self.said = finished.stdout + finished.stderr
 
