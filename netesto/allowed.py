@@ -220,6 +220,66 @@ def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> Non
         raise NotAllowedError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
 
 
+def _on_or_off(value: str) -> None:
+    if value not in {"on", "off"}:
+        raise ValueError("on or off")
+
+
+# The kernel forgets the IPv6 addresses of an interface with a smaller MTU.
+_MTU = _integers(1, 1280, 65_535)
+# GSO_MAX_SIZE of Linux 6: eight packets of the greatest length.
+_SUPER_PACKET = _integers(1, 1280, 8 * 65_535)
+
+# In the order in which they are set: a size of super-packets depends on nothing that comes later.
+LINK_ATTRIBUTES: Mapping[str, Check] = {
+    "mtu": _MTU,
+    **dict.fromkeys(("tso", "gso", "gro", "lro", "gro_hw"), _on_or_off),
+    **dict.fromkeys(
+        ("gso_max_size", "gro_max_size", "gso_ipv4_max_size", "gro_ipv4_max_size"), _SUPER_PACKET
+    ),
+}
+
+_LIMIT = re.compile(r"[0-9]{1,8}[pP]|[0-9]{1,12}([KMG]i?)?")
+
+# As a lab builds links (lab.links); tc counts the bytes of a second in more than 32 bits.
+SLOWEST_LINK_BPS, FASTEST_LINK_BPS = 8e3, 1e13
+
+
+def check_link_attribute(name: str, value: str) -> None:
+    """NotAllowedError unless a script may set it so."""
+    check = LINK_ATTRIBUTES.get(name)
+    if check is None:
+        remedy = _list("there are", LINK_ATTRIBUTES)
+        raise NotAllowedError(f"attribute {name} of an interface is not allowed", remedy=remedy)
+    _check(name, value, check)
+
+
+def check_link_limits(
+    rate_bps: float | None, delay_ms: float | None, loss_percent: float | None, limit: str
+) -> None:
+    """NotAllowedError unless a link can have these limits."""
+    if rate_bps is not None and not SLOWEST_LINK_BPS <= rate_bps <= FASTEST_LINK_BPS:
+        raise NotAllowedError(f"rate: {rate_bps:g} bit/s", remedy="a link has 8 kbit/s or more")
+    if delay_ms is not None and not 0 <= delay_ms <= 60_000:
+        raise NotAllowedError(f"delay: {delay_ms:g} ms; from 0 to 60000 are allowed")
+    if loss_percent is not None and not 0 <= loss_percent <= 100:
+        raise NotAllowedError(f"loss: {loss_percent:g} %; from 0 to 100 are allowed")
+    if limit and not _LIMIT.fullmatch(limit):
+        raise NotAllowedError(f"limit={limit}: not allowed", remedy="it takes 100K or 50p")
+
+
+def check_route_metrics(
+    rto_min_ms: float | None, initcwnd: int | None, initrwnd: int | None
+) -> None:
+    """NotAllowedError unless a route can have these metrics."""
+    # The kernel counts in ticks of 1 to 10 ms, and a tenth of a minute is beyond all paths.
+    if rto_min_ms is not None and not 1 <= rto_min_ms <= 60_000:
+        raise NotAllowedError(f"rto_min: {rto_min_ms:g} ms; from 1 to 60000 are allowed")
+    for name, value in (("initcwnd", initcwnd), ("initrwnd", initrwnd)):
+        if value is not None and not 1 <= value <= 65_535:
+            raise NotAllowedError(f"{name}: {value} segments; from 1 to 65535 are allowed")
+
+
 def check_device(device: str) -> None:
     """NotAllowedError unless it is a valid interface name."""
     if not _DEVICE.fullmatch(device):

@@ -199,7 +199,51 @@ class ModuleParameter:
     keep: bool = False
 
 
-Setting: TypeAlias = Sysctl | Qdisc | Netem | ModuleParameter
+@dataclass(frozen=True, slots=True)
+class LinkAttribute:
+    """One attribute of an interface, by its name in `allowed.LINK_ATTRIBUTES`.
+
+    The interface is `device`, or the one by which packets to the neighbour `to` leave; without
+    either the test interface. `address` is that of the neighbour, if the controller knows it.
+    """
+
+    name: str
+    value: str
+    to: str = ""
+    address: str = ""
+    device: str = ""
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """Limits of the lab's link to the neighbour `to`, of what the host sends there, or in `both`
+    directions. What is None, or "", stays as it is. `limit` is that of the queue: 100K, 50p."""
+
+    rate_bps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+    limit: str = ""
+    to: str = ""
+    both: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMetrics:
+    """Metrics of the route to the host `to`, which has this address. What is None stays."""
+
+    to: str
+    address: str = ""
+    rto_min_ms: float | None = None
+    initcwnd: int | None = None
+    initrwnd: int | None = None
+    keep: bool = False
+
+
+Setting: TypeAlias = (
+    Sysctl | Qdisc | Netem | ModuleParameter | LinkAttribute | LinkLimits | RouteMetrics
+)
 
 
 @dataclass(frozen=True, slots=True)

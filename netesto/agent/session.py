@@ -48,6 +48,7 @@ class Session:
         self._settings = Settings(
             premises.journal,
             device=premises.device,
+            links=premises.links,
             check_device=self._check_device,
             on_warning=lambda text: self.emit(
                 Event(time_s=premises.clock.now(), kind="warning", text=text)

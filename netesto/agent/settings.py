@@ -5,6 +5,7 @@ their undoing.
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -12,15 +13,26 @@ import platform
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
 from netesto import allowed, process
-from netesto.agent import qdiscs
+from netesto.agent import interfaces, metrics, middles, qdiscs, routes
 from netesto.agent.journal import Change, Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
-from netesto.model import Applied, ModuleParameter, Netem, Qdisc, Setting, Sysctl
+from netesto.model import (
+    Applied,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 
 Value: TypeAlias = Sysctl | ModuleParameter
 
@@ -29,11 +41,14 @@ log = logging.getLogger(__name__)
 # tc answers in milliseconds.
 _TC_TIMEOUT_S = 5.0
 
-# A thing that is no file of the kernel is the root qdisc of an interface.
-_QDISC = "qdisc "
+# Things that are no file of the kernel (`shown`).
+_QDISC, _LINK, _LIMITS, _ROUTE = "qdisc ", "link ", "limits ", "route "
 
 # What tc says if there is nothing left to undo.
-_ALREADY_GONE = ("handle of zero", "No such file", "Cannot find device", "Invalid handle")
+_ALREADY_GONE = (
+    *("handle of zero", "No such file", "Cannot find device", "Invalid handle"),
+    "No such process",
+)
 
 
 _ALLOWED = Sysctl("net.ipv4.tcp_allowed_congestion_control", "")
@@ -132,12 +147,14 @@ class Settings:
         journal: Journal,
         *,
         device: str,
+        links: str = "",
         check_device: Callable[[str], Awaitable[None]],
         on_warning: Callable[[str], None],
     ) -> None:
         self._journal = journal
         self._check_device = check_device
         self._device = device
+        self._links = links
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
 
@@ -145,6 +162,12 @@ class Settings:
         """Make one setting; if that fails, leave everything as it was and raise the reason."""
         async with self._turn:
             match setting:
+                case LinkAttribute():
+                    return await self._apply_attribute(setting)
+                case LinkLimits():
+                    return await self._apply_limits(setting)
+                case RouteMetrics():
+                    return await self._apply_metrics(setting)
                 case Sysctl() | ModuleParameter():
                     return await self._apply_value(setting)
                 case Qdisc() | Netem():
@@ -193,6 +216,93 @@ class Settings:
         what = self._noted(plan, number, qdiscs.described(after), keep=asked.keep)
         return Applied(what, shown_before, shown_after)
 
+    async def _device_of(self, asked: LinkAttribute) -> str:
+        """The interface that a setting means. AgentError if there is none."""
+        device = asked.device or (self._device if not asked.to else "")
+        if not device and _index(asked.to):
+            # Interfaces of a lab have the names of their neighbours.
+            device = asked.to
+        elif not device and asked.address:
+            device = await routes.device_to(ip_address(asked.address), default="")
+        if not device:
+            raise AgentError(f"no interface leads to {asked.to}")
+        allowed.check_device(device)
+        await self._check_device(device)
+        return device
+
+    async def _apply_attribute(self, asked: LinkAttribute) -> Applied:
+        allowed.check_link_attribute(asked.name, asked.value)
+        device, name = await self._device_of(asked), asked.name
+        known = await interfaces.shown(device)
+        interfaces.check_there(device, name, asked.value, known)
+        what = f"link {device}: {name}={asked.value}"
+        before = known[name].partition(" ")[0]
+        plan = Plan(
+            what,
+            f"{_LINK}{device} {name}",
+            interfaces.steps(device, name, known | {name: asked.value})
+            if before != asked.value
+            else (),
+            interfaces.steps(device, name, known),
+        )
+        try:
+            number = await self._carry_out(plan, before, keep=asked.keep)
+        except ProcessError as error:
+            raise interfaces.error_of(what, error) from None
+        after = (await interfaces.shown(device)).get(name, "")
+        noted = self._noted(plan, number, after.partition(" ")[0], keep=asked.keep)
+        if name == "mtu" and self._links:
+            # Its shaper passes no packet that is larger than its bucket.
+            with contextlib.suppress(middles.NoLimitsError):
+                await self._apply_limits(LinkLimits(to=device))
+        return Applied(noted, before, after)
+
+    async def _apply_limits(self, asked: LinkLimits) -> Applied:
+        limits = (asked.rate_bps, asked.delay_ms, asked.loss_percent, asked.limit)
+        allowed.check_link_limits(*limits)
+        allowed.check_device(asked.to)
+        device = asked.to
+        both = (await middles.find(self._links, device))[: 2 if asked.both else 1]
+        mtu = int((await interfaces.shown(device)).get("mtu", "1500"))
+        # Before the first is made, both must be possible.
+        burst_s = middles.burst_s()
+        wanted = [middles.changed(each.stages, asked, mtu=mtu, burst_s=burst_s) for each in both]
+        steps = [middles.plan(each, stages) for each, stages in zip(both, wanted, strict=True)]
+        what = f"link {device}: {middles.described(wanted[0])}"
+        noted = what
+        for each, (make, undo) in zip(both, steps, strict=True):
+            before = middles.described(each.stages)
+            plan = Plan(what, each.thing, make, undo)
+            try:
+                number = await self._carry_out(plan, before, keep=asked.keep)
+            except ProcessError as error:
+                raise _tc_error(what, error) from None
+            noted = self._noted(plan, number, await middles.shown(each.thing), keep=asked.keep)
+        after = await middles.shown(both[0].thing)
+        return Applied(noted, middles.described(both[0].stages), after)
+
+    async def _apply_metrics(self, asked: RouteMetrics) -> Applied:
+        allowed.check_route_metrics(asked.rto_min_ms, asked.initcwnd, asked.initrwnd)
+        if not asked.address:
+            raise AgentError(f"route to {asked.to}: its address is not known")
+        address = str(ip_address(asked.address))
+        route = await metrics.find(address)
+        allowed.check_device(route.device)
+        await self._check_device(route.device)
+        make, undo = metrics.plan(asked, route)
+        values = {
+            "rto_min": asked.rto_min_ms, "initcwnd": asked.initcwnd, "initrwnd": asked.initrwnd,
+        }  # fmt: skip
+        words = " ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
+        plan = Plan(f"route to {asked.to}: {words}", f"{_ROUTE}{address}", make, undo)
+        before = await metrics.shown(address)
+        try:
+            number = await self._carry_out(plan, before, keep=asked.keep)
+        except ProcessError as error:
+            raise interfaces.error_of(plan.what, error) from None
+        after = await metrics.shown(address)
+        return Applied(self._noted(plan, number, after, keep=asked.keep), before, after)
+
     def _noted(self, plan: Plan, number: int, shows: str, *, keep: bool) -> str:
         """Journal what the kernel shows after a change, and whether it stays; what was set."""
         if keep:
@@ -216,7 +326,7 @@ class Settings:
                 self._journal.undone(change.number)
             becomes = "replaced for good" if keep else "put back at the end"
             self._on_warning(_left(earlier[0], before, becomes))
-        interface = _index(plan.thing.removeprefix(_QDISC))
+        interface = _index(_device_of(plan.thing))
         number = self._journal.begin(plan.what, plan.undo, thing=plan.thing, interface=interface)
         try:
             for step in plan.steps:
@@ -281,14 +391,21 @@ async def restore(journal: Journal) -> Restored:
 
 
 async def shown(thing: str) -> str | None:
-    """What the kernel shows of a thing, which is the path of its file, or `qdisc DEVICE`; None if
-    there is no such thing."""
+    """What the kernel shows of a thing, which is the path of its file, `qdisc DEVICE`, `link DEVICE
+    ATTRIBUTE`, `limits NAMESPACE DEVICE` or `route ADDRESS`; None if there is no such thing."""
     try:
+        if thing.startswith(_LINK):
+            _, device, name = thing.split(" ")
+            return (await interfaces.shown(device))[name].partition(" ")[0]
+        if thing.startswith(_LIMITS):
+            return await middles.shown(thing)
+        if thing.startswith(_ROUTE):
+            return await metrics.shown(thing.removeprefix(_ROUTE))
         if thing.startswith(_QDISC):
             root, _ = await _read_root(thing.removeprefix(_QDISC))
             return qdiscs.described(root)
         return _fields(Path(thing)) if thing else None
-    except (OSError, NetestoError):
+    except (OSError, NetestoError, KeyError, ValueError):
         return None
 
 
@@ -302,20 +419,29 @@ def is_ours(change: Change, now: str) -> bool:
 
 def renamed(change: Change) -> Change | None:
     """The change, at the name that its interface has now; None if there is no such interface."""
-    if not change.interface or _index(change.thing.removeprefix(_QDISC)) == change.interface:
+    device = _device_of(change.thing)
+    if not change.interface or _index(device) == change.interface:
         return change
     try:
         name = socket.if_indextoname(change.interface)
     except OSError:
         return None
     undo = change.undo and tuple(_at(name, step) for step in change.undo)
-    return replace(change, thing=f"{_QDISC}{name}", undo=undo)
+    kind, _, rest = change.thing.partition(f" {device}")
+    return replace(change, thing=f"{kind} {name}{rest}", undo=undo)
+
+
+def _device_of(thing: str) -> str:
+    """The interface of ours that a thing belongs to; "" if it is another thing."""
+    return thing.split(" ")[1] if thing.startswith((_QDISC, _LINK)) else ""
 
 
 def _at(device: str, step: Step) -> Step:
     if isinstance(step, Run) and "dev" in step.argv:
         behind = step.argv.index("dev") + 1
         return Run((*step.argv[:behind], device, *step.argv[behind + 1 :]))
+    if isinstance(step, Run) and step.argv[:2] == ("ethtool", "-K"):
+        return Run((*step.argv[:2], device, *step.argv[3:]))
     return step
 
 

@@ -1,8 +1,10 @@
 """Commands of the language become requests to an agent. Pure."""
 
+import contextlib
 from dataclasses import asdict, replace
 
 from netesto import traffic
+from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.model import (
@@ -14,8 +16,12 @@ from netesto.model import (
     FlowSpec,
     GroupRequest,
     HostInfo,
+    LinkAttribute,
+    LinkLimits,
     Netem,
     Qdisc,
+    RouteMetrics,
+    Setting,
 )
 
 # Tools that count on computing to take time send without end, or all at once, where it takes none.
@@ -120,6 +126,45 @@ def address(endpoint: Endpoint, family: int) -> Address:
         f"{endpoint.host} has no IPv{family} address",
         remedy=f"It has {others}; choose the version with --family." if others else "",
     )
+
+
+def of_agents(
+    command: ports.Configure, inventory: Inventory, *, device: str, family: int
+) -> list[tuple[str, ports.Configure]]:
+    """What agents are to do for a SET_ command, each with the name of its host, whose test
+    interface is `device`. Settings get the addresses of the hosts they lead to; each end of a link
+    that has an agent limits what it sends."""
+    own: list[Setting] = []
+    others: list[tuple[str, ports.Configure]] = []
+    for setting in command.settings:
+        match setting:
+            case RouteMetrics(to=to):
+                found = address(inventory.find(to), family)
+                own.append(replace(setting, address=str(found)))
+            case LinkAttribute(to=to) if to:
+                peer = _neighbour(inventory, to)
+                known = peer.addresses.get(family) if peer else None
+                name = peer.host if peer else to
+                own.append(replace(setting, to=name, address="" if known is None else str(known)))
+            case LinkLimits(to=to):
+                # Interfaces of a lab have the names of their neighbours.
+                peer = _neighbour(inventory, to or device)
+                if peer is None:
+                    own.append(replace(setting, to=to or device, both=True))
+                    continue
+                own.append(replace(setting, to=peer.host))
+                back = replace(setting, to=inventory.find(command.host).host)
+                others.append((peer.host, replace(command, host=peer.host, settings=(back,))))
+            case _:
+                own.append(setting)
+    return [(command.host, replace(command, settings=tuple(own))), *others]
+
+
+def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:
+    """None without an agent."""
+    with contextlib.suppress(WorldError):
+        return inventory.find(name)
+    return None
 
 
 def needed_qdisc(command: ports.RemoteCommand) -> str:

@@ -274,7 +274,11 @@ class Run:
                 await (await self.host(command.host)).agent.shut_down()
                 await self.close(command.host)
             case ports.Configure():
-                await (await self._named(command.host)).configure(command)
+                host = await self._named(command.host)
+                for name, each in requests.of_agents(
+                    command, self.inventory, device=host.info.device, family=self._family
+                ):
+                    await (await self._named(name)).configure(each)
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
 

@@ -11,9 +11,9 @@ BRIDGE = "bridge"
 def cable_lines(plan: Plan) -> list[str]:
     """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
     return [
-        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu} "
+        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu_a} "
         f"netns {cable.namespace_a} type veth "
-        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu} "
+        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu_b} "
         f"netns {cable.namespace_b}"
         for cable in plan.cables
     ]

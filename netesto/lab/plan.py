@@ -27,7 +27,7 @@ from typing import TypeAlias
 from netesto.errors import UsageError
 from netesto.lab import queueing
 from netesto.lab.graph import LONGEST_NODE_NAME, Link, Node, Topology
-from netesto.lab.links import LinkSettings
+from netesto.lab.links import LARGEST_MTU, LinkSettings
 from netesto.model import Address
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -150,7 +150,8 @@ class Cable:
     interface_a: str
     namespace_b: str
     interface_b: str
-    mtu: int
+    mtu_a: int
+    mtu_b: int
     index: int
 
 
@@ -404,11 +405,12 @@ def _cables(
         there = (f"{prefix}-{b.node.name}", b.name)
         mtu = a.link.settings.mtu
         if middle is None:
-            yield Cable(*here, *there, mtu, next(indices))
+            yield Cable(*here, *there, mtu, mtu, next(indices))
             continue
         to_a, to_b = ((f"{prefix}-{links.name}", end.name) for end in middle)
-        yield Cable(*here, *to_a, mtu, next(indices))
-        yield Cable(*to_b, *there, mtu, next(indices))
+        # The middle passes whatever MTU a script gives to an end.
+        yield Cable(*here, *to_a, mtu, LARGEST_MTU, next(indices))
+        yield Cable(*to_b, *there, LARGEST_MTU, mtu, next(indices))
 
 
 def _sysctls(node: Node, *, chooses: bool) -> dict[str, str]:

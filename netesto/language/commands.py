@@ -164,6 +164,41 @@ REMOTE: Mapping[str, Specification] = {
     "SET_SYSCTL": Specification(
         name="SET_SYSCTL", arguments=(*COMMON, KEEP), open_names="the dotted name of a sysctl"
     ),
+    "SET_LINK": Specification(
+        name="SET_LINK",
+        arguments=(
+            *COMMON,
+            Argument("to", Kind.HOST),
+            Argument("mtu", Kind.INTEGER),
+            *(
+                Argument(name, Kind.WORD, choices=("on", "off"))
+                for name in ("tso", "gso", "gro", "lro", "gro_hw")
+            ),
+            *(
+                Argument(name, Kind.SIZE)
+                for name in (
+                    *("gso_max_size", "gro_max_size"),
+                    *("gso_ipv4_max_size", "gro_ipv4_max_size"),
+                )
+            ),
+            Argument("rate", Kind.RATE),
+            Argument("delay", Kind.MILLISECONDS),
+            Argument("loss", Kind.PERCENT),
+            Argument("limit", Kind.WORD),
+            KEEP,
+        ),
+    ),
+    "SET_ROUTE": Specification(
+        name="SET_ROUTE",
+        arguments=(
+            *COMMON,
+            Argument("to", Kind.HOST, required=True),
+            Argument("rto_min", Kind.MILLISECONDS),
+            Argument("initcwnd", Kind.INTEGER),
+            Argument("initrwnd", Kind.INTEGER),
+            KEEP,
+        ),
+    ),
     "SET_MODULE_PARAMS": Specification(
         name="SET_MODULE_PARAMS",
         arguments=(*COMMON, Argument("module", Kind.WORD, required=True), KEEP),

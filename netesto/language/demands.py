@@ -6,7 +6,17 @@ from operator import attrgetter
 
 from netesto.allowed import NAMING_SYSCTLS
 from netesto.language import ports
-from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Setting, Sysctl
+from netesto.model import (
+    FlowSpec,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 
 # What is the same to every host and tool, whatever its value.
 _ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats"}
@@ -36,6 +46,12 @@ def _demand(setting: Setting) -> Hashable:
         case Netem():
             delays = bool(setting.delay_ms or setting.loss_percent)
             return delays, setting.device, setting.keep
+        case LinkAttribute():
+            return setting.name, setting.to, setting.device, setting.keep
+        case LinkLimits():
+            return "limits", setting.to, setting.keep
+        case RouteMetrics():
+            return "route", setting.to, setting.keep
         case Sysctl():
             value = setting.value if setting.name in NAMING_SYSCTLS else ""
             return setting.name, value, setting.keep

@@ -11,7 +11,15 @@ from netesto import allowed
 from netesto.errors import NotAllowedError
 from netesto.language import ports
 from netesto.language.scope import MisuseError
-from netesto.model import ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.model import (
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Sysctl,
+)
 from netesto.nearest import hint
 
 Check: TypeAlias = Callable[[], None]
@@ -41,6 +49,14 @@ def _checks(command: ports.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
                 yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line
             case Qdisc(kind=kind, options=options, action=action):
                 yield partial(allowed.check_qdisc, kind, options, action), _of_line
+            case LinkAttribute(name=name, value=value):
+                yield partial(allowed.check_link_attribute, name, value), partial(_at, (name,))
+            case LinkLimits(rate_bps=rate, delay_ms=delay, loss_percent=loss, limit=queue):
+                limits = partial(allowed.check_link_limits, rate, delay, loss, queue)
+                yield limits, partial(_at, ("rate", "delay", "loss", "limit"))
+            case RouteMetrics(rto_min_ms=rto_min, initcwnd=sent, initrwnd=received):
+                metrics = partial(allowed.check_route_metrics, rto_min, sent, received)
+                yield metrics, partial(_at, ("rto_min", "initcwnd", "initrwnd"))
             case Sysctl(name=name, value=value):
                 misuse = partial(_of_name, name, allowed.SYSCTLS)
                 yield partial(allowed.check_sysctl, name, value), misuse
@@ -59,6 +75,12 @@ def _of_line(error: NotAllowedError) -> MisuseError:
     words = ("action", "rate", "burst", "limit", "loss")
     named = [f"{word}=" for word in words if f" {word}" in error.message]
     near = (*named[:1], "other=", "qdisc=", "netem_delay=")
+    return MisuseError(error.message, near=near, remedy=_sentence(error.remedy))
+
+
+def _at(names: Collection[str], error: NotAllowedError) -> MisuseError:
+    """At the argument of these that the message begins with."""
+    near = [f"{name}=" for name in names if error.message.startswith(name)]
     return MisuseError(error.message, near=near, remedy=_sentence(error.remedy))
 
 

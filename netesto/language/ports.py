@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
-from netesto.model import FlowSpec, ModuleParameter, Qdisc, Setting, Sysctl
+from netesto.model import (
+    FlowSpec,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
@@ -48,7 +58,7 @@ class RemoteCommand:
     def place_of_host(self, name: str) -> Place:
         """Where in the command's line a host is named, if that is where its name comes from."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
-        return self.place.narrowed(f"host={short}", f"server={short}")
+        return self.place.narrowed(f"host={short}", f"server={short}", f"to={short}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +87,14 @@ class GetData(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure(RemoteCommand):
-    """A SET_ command; only SET_SYSCTL and SET_MODULE_PARAMS can have several settings."""
+    """A SET_ command; only SET_SYSCTL, SET_MODULE_PARAMS and SET_LINK can have several settings."""
 
     settings: tuple[Setting, ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        routes = (each.to for each in self.settings if isinstance(each, RouteMetrics))
+        return (self.host, *routes)
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -110,7 +125,13 @@ def _target(setting: Setting) -> str:
             return name
         case ModuleParameter(module=module, name=name):
             return f"{module}/{name}"
-        case _:
+        case LinkAttribute(name=name, to=to):
+            return f"{name} of {to}" if to else name
+        case LinkLimits(to=to):
+            return f"limits of {to}" if to else "limits"
+        case RouteMetrics(to=to):
+            return f"route to {to}"
+        case Qdisc() | Netem():
             return "qdisc"
 
 

@@ -4,12 +4,22 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
+from netesto.allowed import LINK_ATTRIBUTES
 from netesto.errors import Place
 from netesto.language import permitted, ports
 from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
-from netesto.model import ModuleParameter, Netem, Qdisc, Setting, Sysctl
+from netesto.model import (
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 
 CLASSIC_NAME = "Exp"
 # What a stream shows where request tests have their size.
@@ -360,6 +370,10 @@ def setting(given: Given, common: Common) -> ports.Configure:
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
             options = (*[word for pair in named for word in pair], *given.words("other"))
             settings = (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
+        case "SET_LINK":
+            settings = _link(given, keep=keep)
+        case "SET_ROUTE":
+            settings = (_route(given, keep=keep),)
         case "SET_SYSCTL":
             _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
             values = {
@@ -376,6 +390,43 @@ def setting(given: Given, common: Common) -> ports.Configure:
                 for name, value in given.others.items()
             )
     return ports.Configure(**common, settings=settings)
+
+
+def _route(given: Given, *, keep: bool) -> RouteMetrics:
+    """What SET_ROUTE sets."""
+    made = RouteMetrics(
+        given.texts["to"],
+        rto_min_ms=given.maybe_number("rto_min"),
+        initcwnd=given.integer("initcwnd") if "initcwnd" in given.values else None,
+        initrwnd=given.integer("initrwnd") if "initrwnd" in given.values else None,
+        keep=keep,
+    )
+    if made == RouteMetrics(made.to, keep=keep):
+        raise MisuseError("no metric given", remedy="Write: SET_ROUTE host=h to=h2 initcwnd=20")
+    return made
+
+
+def _link(given: Given, *, keep: bool) -> tuple[Setting, ...]:
+    """What SET_LINK sets, in the order in which it works."""
+    to = given.texts.get("to", "")
+    attributes = [
+        LinkAttribute(name, str(given.values[name]), to, keep=keep)
+        for name in LINK_ATTRIBUTES
+        if name in given.values
+    ]
+    limits = LinkLimits(
+        given.maybe_number("rate"),
+        given.maybe_number("delay"),
+        given.maybe_number("loss"),
+        given.texts.get("limit", ""),
+        to,
+        keep=keep,
+    )
+    settings: list[Setting] = [*attributes]
+    settings += [limits] if limits != LinkLimits(to=to, keep=keep) else []
+    if not settings:
+        raise MisuseError("nothing to set", remedy="Write: SET_LINK host=h mtu=9000")
+    return tuple(settings)
 
 
 def _need_others(given: Given, what: str, example: str) -> None:

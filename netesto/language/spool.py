@@ -3,14 +3,24 @@
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, get_args
 
 from cattrs.gen import make_dict_unstructure_fn, override
 
 from netesto import typed
 from netesto.language import ports
-from netesto.model import Setting
+from netesto.model import (
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 
 Record: TypeAlias = dict[str, object]
 
@@ -21,12 +31,42 @@ _STRIDE = 64
 
 CONVERTER = typed.converter()
 
-# What decides nothing where it is not given is not in plans, nor in hashes, of any version.
-for _setting in get_args(Setting):
-    CONVERTER.register_unstructure_hook(
-        _setting,
-        make_dict_unstructure_fn(_setting, CONVERTER, keep=override(omit_if_default=True)),
-    )
+# Settings that are told apart by a field of theirs, and those that say which they are.
+_OF_FIELD: Mapping[str, type[Setting]] = {
+    "kind": Qdisc,
+    "delay_ms": Netem,
+    "module": ModuleParameter,
+    "value": Sysctl,
+}
+_OF_NAME: Mapping[str, type[Setting]] = {
+    kind.__name__: kind for kind in (LinkAttribute, LinkLimits, RouteMetrics)
+}
+_SETTING = "setting"
+
+
+def _register_settings() -> None:
+    """What decides nothing where it is not given is not in plans, nor in hashes, of any version."""
+    for kind in get_args(Setting):
+        plain = make_dict_unstructure_fn(kind, CONVERTER, keep=override(omit_if_default=True))
+        CONVERTER.register_unstructure_hook(kind, partial(_named, plain))
+    CONVERTER.register_structure_hook(Setting, _structured)
+
+
+def _named(plain: Callable[[Setting], Record], setting: Setting) -> Record:
+    name = type(setting).__name__
+    return ({_SETTING: name} if name in _OF_NAME else {}) | plain(setting)
+
+
+def _structured(record: Any, _: Any) -> Any:
+    if _SETTING in record:
+        kind = _OF_NAME[record[_SETTING]]
+        record = {key: value for key, value in record.items() if key != _SETTING}
+    else:
+        kind = next(kind for field, kind in _OF_FIELD.items() if field in record)
+    return CONVERTER.structure(record, kind)
+
+
+_register_settings()
 
 _REMOTE = (
     ports.DoServer,

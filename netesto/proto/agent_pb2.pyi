@@ -208,16 +208,22 @@ class Event(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., time_s: _Optional[float] = ..., kind: _Optional[str] = ..., exp: _Optional[int] = ..., group: _Optional[int] = ..., instance: _Optional[int] = ..., rate_bps: _Optional[float] = ..., text: _Optional[str] = ..., last_lines: _Optional[str] = ...) -> None: ...
 
 class Setting(_message.Message):
-    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter")
+    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter", "link_attribute", "link_limits", "route_metrics")
     SYSCTL_FIELD_NUMBER: _ClassVar[int]
     QDISC_FIELD_NUMBER: _ClassVar[int]
     NETEM_FIELD_NUMBER: _ClassVar[int]
     MODULE_PARAMETER_FIELD_NUMBER: _ClassVar[int]
+    LINK_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    LINK_LIMITS_FIELD_NUMBER: _ClassVar[int]
+    ROUTE_METRICS_FIELD_NUMBER: _ClassVar[int]
     sysctl: Sysctl
     qdisc: Qdisc
     netem: Netem
     module_parameter: ModuleParameter
-    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ...) -> None: ...
+    link_attribute: LinkAttribute
+    link_limits: LinkLimits
+    route_metrics: RouteMetrics
+    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ..., link_attribute: _Optional[_Union[LinkAttribute, _Mapping]] = ..., link_limits: _Optional[_Union[LinkLimits, _Mapping]] = ..., route_metrics: _Optional[_Union[RouteMetrics, _Mapping]] = ...) -> None: ...
 
 class Sysctl(_message.Message):
     __slots__ = ("name", "value", "keep")
@@ -268,6 +274,56 @@ class ModuleParameter(_message.Message):
     value: str
     keep: bool
     def __init__(self, module: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
+
+class LinkAttribute(_message.Message):
+    __slots__ = ("name", "value", "to", "address", "device", "keep")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    to: str
+    address: str
+    device: str
+    keep: bool
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., to: _Optional[str] = ..., address: _Optional[str] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
+
+class LinkLimits(_message.Message):
+    __slots__ = ("rate_bps", "delay_ms", "loss_percent", "limit", "to", "both", "keep")
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    BOTH_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    rate_bps: float
+    delay_ms: float
+    loss_percent: float
+    limit: str
+    to: str
+    both: bool
+    keep: bool
+    def __init__(self, rate_bps: _Optional[float] = ..., delay_ms: _Optional[float] = ..., loss_percent: _Optional[float] = ..., limit: _Optional[str] = ..., to: _Optional[str] = ..., both: _Optional[bool] = ..., keep: _Optional[bool] = ...) -> None: ...
+
+class RouteMetrics(_message.Message):
+    __slots__ = ("to", "address", "rto_min_ms", "initcwnd", "initrwnd", "keep")
+    TO_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RTO_MIN_MS_FIELD_NUMBER: _ClassVar[int]
+    INITCWND_FIELD_NUMBER: _ClassVar[int]
+    INITRWND_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    to: str
+    address: str
+    rto_min_ms: float
+    initcwnd: int
+    initrwnd: int
+    keep: bool
+    def __init__(self, to: _Optional[str] = ..., address: _Optional[str] = ..., rto_min_ms: _Optional[float] = ..., initcwnd: _Optional[int] = ..., initrwnd: _Optional[int] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class Applied(_message.Message):
     __slots__ = ("setting", "before", "after")

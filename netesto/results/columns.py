@@ -93,7 +93,8 @@ _measured = partial(Column, by="flows", holds="number")
 _tool = partial(_measured, sources=("tool",))
 _socket = partial(_measured, sources=_SOCKETS)
 _queue = partial(_measured, sources=("queues",))
-_offload = partial(_measured, sources=("ethtool-k",), holds="text")
+# A script that sets them may say so: a factor `tso` stands where no statistics were taken.
+_offload = partial(Column, sources=("ethtool-k",), holds="text")
 _coalescing = partial(_measured, sources=("ethtool-c",))
 _counted = partial(_measured, sources=("counters",), show=numbers.count)
 
@@ -161,6 +162,10 @@ def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
 
 def _feature(name: str) -> Fill:
     return lambda group: group.evidence.features.get(name)
+
+
+def _of_good(name: str) -> Fill:
+    return lambda group: group.evidence.features.get(name) if group.good else None
 
 
 def _counter(name: str) -> Fill:
@@ -299,10 +304,10 @@ _TABLE: tuple[Column, ...] = (
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
     _measured("tcpRmem", "bytes", _feature("tcpRmem"), sources=("sysctl",)),
     _measured("tcpWmem", "bytes", _feature("tcpWmem"), sources=("sysctl",)),
-    _offload("tso", fill=_feature("tso")),
-    _offload("lro", fill=_feature("lro")),
-    _offload("gro", fill=_feature("gro")),
-    _offload("gso", fill=_feature("gso")),
+    _offload("tso", fill=_of_good("tso")),
+    _offload("lro", fill=_of_good("lro")),
+    _offload("gro", fill=_of_good("gro")),
+    _offload("gso", fill=_of_good("gso")),
     _coalescing("rx-frames", fill=_feature("rx-frames"), page_unit="packets"),
     _coalescing("tx-frames", fill=_feature("tx-frames"), page_unit="packets"),
     _coalescing("adaptive-rx", fill=_feature("adaptive-rx"), show=numbers.switch),

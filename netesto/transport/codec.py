@@ -21,10 +21,13 @@ from netesto.model import (
     Event,
     EventKind,
     GroupRequest,
+    LinkAttribute,
+    LinkLimits,
     ModuleParameter,
     Netem,
     Ports,
     Qdisc,
+    RouteMetrics,
     Setting,
     Sysctl,
 )
@@ -41,6 +44,7 @@ TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 # The settings there are, by their names in the message.
 _SETTINGS: Mapping[str, type[Setting]] = {
     "sysctl": Sysctl, "qdisc": Qdisc, "netem": Netem, "module_parameter": ModuleParameter,
+    "link_attribute": LinkAttribute, "link_limits": LinkLimits, "route_metrics": RouteMetrics,
 }  # fmt: skip
 
 

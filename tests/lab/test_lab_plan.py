@@ -66,8 +66,8 @@ def test_a_pair_whole():
         sysctls=SWITCH_SYSCTLS,
     )
     cables = (
-        Cable("nt3f-a", "b", "nt3f-links", "b-a", 1500, 10),
-        Cable("nt3f-links", "a-b", "nt3f-b", "a", 1500, 12),
+        Cable("nt3f-a", "b", "nt3f-links", "b-a", 1500, 65535, 10),
+        Cable("nt3f-links", "a-b", "nt3f-b", "a", 65535, 1500, 12),
     )
     pair = build("pair", {"rate": "10mbit"})
     namespaces = (side("a", "b", 1), side("b", "a", 2), links)
@@ -76,7 +76,7 @@ def test_a_pair_whole():
 
 def test_a_link_without_limits_is_one_cable():
     plain = planned("pair", mtu="9000", offload="off")
-    assert plain.cables == (Cable("nt3f-a", "b", "nt3f-b", "a", 9000, 10),)
+    assert plain.cables == (Cable("nt3f-a", "b", "nt3f-b", "a", 9000, 9000, 10),)
     assert ([each.name for each in plain.namespaces], plain.links) == (["nt3f-a", "nt3f-b"], "")
 
 
@@ -85,9 +85,9 @@ def test_no_interface_of_a_host_has_a_qdisc_of_the_link():
     assert [line for host in hosts for line in tc_lines(host)] == []
 
 
-def test_both_ends_in_the_middle_have_the_mtu_and_the_offloads_of_the_link():
+def test_both_ends_in_the_middle_have_the_offloads_of_the_link_and_pass_every_mtu():
     links = planned("pair", rate="10mbit", mtu="9000", offload="off")
-    assert [cable.mtu for cable in links.cables] == [9000, 9000]
+    assert [(cable.mtu_a, cable.mtu_b) for cable in links.cables] == [(9000, 65535), (65535, 9000)]
     assert without_offload(links.namespace("links")) == ["b-a", "a-b"]
 
 

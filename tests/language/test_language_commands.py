@@ -2,13 +2,23 @@
 
 from typing import Any
 
+import pytest
 from language_asked import Asked, run
 from language_plans import planned
 
 from netesto.errors import Place
 from netesto.language import ports
 from netesto.language.interpreter import SourceFile
-from netesto.model import FlowSpec, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.model import (
+    FlowSpec,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Sysctl,
+)
 
 
 def client(**changes):
@@ -662,3 +672,46 @@ def test_every_setting_can_be_kept(asked):
         (Netem(3, keep=True),),
         (ModuleParameter("tcp_cubic", "hystart", "0", keep=True),),
     ]
+
+
+def test_set_link_sets_in_the_order_that_works(asked):
+    """
+    SET_LINK host=a to=b limit=100K gso_max_size=150000 tso=off mtu=9000 rate=1gbit delay=5 loss=1
+    """
+    assert asked.commands[0].settings == (
+        LinkAttribute("mtu", "9000", to="b"),
+        LinkAttribute("tso", "off", to="b"),
+        LinkAttribute("gso_max_size", "150000", to="b"),
+        LinkLimits(rate_bps=1e9, delay_ms=5.0, loss_percent=1.0, limit="100K", to="b"),
+    )
+
+
+def test_set_route_sets_metrics(asked):
+    """
+    SET_ROUTE host=a to=b rto_min=5 initcwnd=20
+    """
+    command = asked.commands[0]
+    assert (command.settings, command.hosts) == (
+        (RouteMetrics("b", rto_min_ms=5.0, initcwnd=20),),
+        ("a", "b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("SET_LINK host=a", "nothing to set"),
+        ("SET_LINK host=a mtu=100", "mtu=100: not allowed"),
+        ("SET_LINK host=a tso=yes", "tso=yes is unknown"),
+        ("SET_LINK host=a gso_max_size=1M", "gso_max_size=1000000: not allowed"),
+        ("SET_LINK host=a limit=many", "limit=many: not allowed"),
+        ("SET_LINK host=a loss=200", "loss: 200 %; from 0 to 100 are allowed"),
+        ("SET_ROUTE host=a to=b", "no metric given"),
+        ("SET_ROUTE host=a initcwnd=10", "SET_ROUTE: missing to="),
+        ("SET_ROUTE host=a to=b initcwnd=0", "initcwnd: 0 segments"),
+    ],
+)
+def test_settings_of_links_and_routes_out_of_range_are_refused(line, said):
+    port = Asked()
+    run(f"{line}\n", port)
+    assert said in str(port.error)

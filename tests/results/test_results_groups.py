@@ -413,3 +413,9 @@ def test_load_of_a_processor_without_samples_is_unknown():
     busy = (CpuSample(START_S, (10.0,)),)
     evidence = replace(group(instance(), asked=request(client_cores=(0, 7))), client_cpu=busy)
     assert pick(evidence, "localCores") == [""]
+
+
+def test_offload_that_was_wins_over_the_one_that_a_factor_says():
+    evidence = replace(group(instance()), features={"tso": "on"})
+    assert groups.values(evidence, columns={"tso": "off", "gro": "off"})["tso"] == "on"
+    assert groups.values(evidence, columns={"tso": "off", "gro": "off"})["gro"] == "off"

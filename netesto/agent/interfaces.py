@@ -1,0 +1,94 @@
+"""Attributes of interfaces: what ip(8) and ethtool(8) show of them, and the steps that set them.
+
+MTU and sizes of super-packets are those of `ip link`, offloads those of `ethtool -k`.
+"""
+
+import json
+from collections.abc import Mapping
+
+from netesto import allowed, process
+from netesto.agent.journal import Run
+from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
+
+_TIMEOUT_S = 5.0
+
+# What ethtool shows of an offload, and what it takes to set it.
+_OFFLOADS: Mapping[str, tuple[str, str]] = {
+    "tso": ("tcp-segmentation-offload", "tso"),
+    "gso": ("generic-segmentation-offload", "gso"),
+    "gro": ("generic-receive-offload", "gro"),
+    "lro": ("large-receive-offload", "lro"),
+    "gro_hw": ("rx-gro-hw", "rx-gro-hw"),
+}
+
+# A driver does one of these at a time.
+_EXCLUDE = {"lro": "gro_hw", "gro_hw": "lro"}
+
+# The kernel sets the second with the first, if that fits into a packet of IPv4.
+_FOLLOWS = {"gso_max_size": "gso_ipv4_max_size", "gro_max_size": "gro_ipv4_max_size"}
+
+
+async def shown(device: str) -> dict[str, str]:
+    """The attributes of an interface, by the names that scripts use; ip(8) before iproute2 6.3 does
+    not show all sizes. AgentError if there is no such interface."""
+    try:
+        link = await process.run_async(
+            ("ip", "-d", "-j", "link", "show", "dev", device), timeout=_TIMEOUT_S
+        )
+        offloads = await process.run_async(
+            ("ethtool", "-k", device), timeout=_TIMEOUT_S, check=False
+        )
+    except ProcessError as error:
+        raise AgentError(f"interface {device}: {_said(error)}") from None
+    return parse(link.stdout, offloads.stdout)
+
+
+def parse(link: str, offloads: str) -> dict[str, str]:
+    """The attributes in the output of `ip -d -j link show` and of `ethtool -k`. An offload that
+    cannot be changed is `on [fixed]` or `off [fixed]`."""
+    try:
+        known = json.loads(link)[0]
+    except (ValueError, LookupError, TypeError):
+        known = {}
+    found = {
+        name: str(known[name])
+        for name in allowed.LINK_ATTRIBUTES
+        if isinstance(known, dict) and name in known
+    }
+    lines = (line.strip().partition(": ") for line in offloads.splitlines())
+    states = {name: state for name, _, state in lines}
+    return found | {name: states[long] for name, (long, _) in _OFFLOADS.items() if long in states}
+
+
+def steps(device: str, attribute: str, values: Mapping[str, str]) -> tuple[Run, ...]:
+    """What gives an attribute its value in `values`, and what the kernel changes with it theirs."""
+    if attribute in _OFFLOADS:
+        names = [attribute]
+        other = _EXCLUDE.get(attribute, "")
+        if other in values and "fixed" not in values[other]:
+            # The one that is switched on comes last.
+            names = sorted([attribute, other], key=lambda name: values[name] == "on")
+        words = [word for name in names for word in (_OFFLOADS[name][1], values[name])]
+        return (Run(("ethtool", "-K", device, *words)),)
+    names = [attribute, *([_FOLLOWS[attribute]] if _FOLLOWS.get(attribute) in values else [])]
+    words = [word for name in names for word in (name, values[name])]
+    return (Run(("ip", "link", "set", "dev", device, *words)),)
+
+
+def check_there(device: str, attribute: str, value: str, before: Mapping[str, str]) -> None:
+    """MissingError if the interface, or the installed ip(8), cannot set an attribute so."""
+    if attribute not in before:
+        remedy = "ip(8) of iproute2 6.3 and later knows it" if attribute.endswith("size") else ""
+        raise MissingError(f"interface {device}: no {attribute} here", remedy=remedy)
+    state, _, fixed = before[attribute].partition(" ")
+    if fixed and state != value:
+        raise MissingError(f"interface {device}: its driver cannot switch {attribute} {value}")
+
+
+def error_of(what: str, error: ProcessError) -> NetestoError:
+    """The error of a step that failed."""
+    return AgentError(f"{what}: {_said(error)}")
+
+
+def _said(error: ProcessError) -> str:
+    return str(error).partition(": ")[2].strip() or str(error)

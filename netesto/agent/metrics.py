@@ -1,0 +1,91 @@
+"""Metrics of the route to one address: they are those of a route to it alone, which is made."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from netesto import process
+from netesto.agent.journal import Run, Step
+from netesto.agent.qdiscs import decimal
+from netesto.errors import AgentError, ProcessError
+from netesto.model import RouteMetrics
+
+_TIMEOUT_S = 5.0
+
+# What ip(8) shows of a route, and does not take. `lock` comes with every rto_min.
+_SHOWN_ONLY = frozenset({"linkdown", "dead", "offload", "trap", "notify", "lock", "rt_offload"})
+_METRICS = ("rto_min", "initcwnd", "initrwnd")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The route that packets to `address` take, by `device`. `own` are the words of a route to this
+    address alone, empty without one; `nexthop` those that lead there."""
+
+    address: str
+    device: str
+    own: tuple[str, ...]
+    nexthop: tuple[str, ...]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A route as ip(8) takes it, from what it shows; empty without one."""
+    lines = text.strip().splitlines()
+    return tuple(word for word in lines[0].split() if word not in _SHOWN_ONLY) if lines else ()
+
+
+async def shown(address: str) -> str:
+    """The route to this address alone as ip(8) shows it; "" without one."""
+    asked = (*_family(address), "route", "show", "exact", address)
+    return " ".join((await _ip(asked)).split())
+
+
+async def find(address: str) -> Route:
+    """AgentError if no route leads there, or more than one at a time."""
+    family = _family(address)
+    own = words(await shown(address))
+    answer = await _ip((*family, "-j", "route", "get", address))
+    try:
+        found = json.loads(answer)[0]
+        device = str(found["dev"])
+        via = ("via", str(found["gateway"])) if "gateway" in found else ()
+        source = ("src", str(found["prefsrc"])) if "prefsrc" in found else ()
+    except (ValueError, LookupError, TypeError):
+        raise AgentError(f"route to {address}: ip route get prints {answer[:80]!r}") from None
+    return Route(address, device, own, (address, *via, "dev", device, *source))
+
+
+def plan(setting: RouteMetrics, route: Route) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps that give the route these metrics, others as they are; and their undoing."""
+    family = _family(route.address)
+    wanted = {
+        "rto_min": None if setting.rto_min_ms is None else f"{decimal(setting.rto_min_ms)}ms",
+        "initcwnd": setting.initcwnd,
+        "initrwnd": setting.initrwnd,
+    }
+    kept = list(route.own or route.nexthop)
+    added: list[str] = []
+    for name in _METRICS:
+        if wanted[name] is None:
+            continue
+        if name in kept:
+            place = kept.index(name)
+            del kept[place : place + 2]
+        added += [name, str(wanted[name])]
+    undo = ("del", route.address) if not route.own else ("replace", *route.own)
+    return (
+        (Run(("ip", *family, "route", "replace", *kept, *added)),),
+        (Run(("ip", *family, "route", *undo)),),
+    )
+
+
+def _family(address: str) -> tuple[str, ...]:
+    return (f"-{ip_address(address).version}",)
+
+
+async def _ip(question: Sequence[str]) -> str:
+    try:
+        return (await process.run_async(("ip", *question), timeout=_TIMEOUT_S)).stdout
+    except ProcessError as error:
+        raise AgentError(f"ip {' '.join(question)}: {str(error).partition(': ')[2]}") from None

@@ -1,0 +1,269 @@
+"""The middle of a lab's link: its shaper, delay and queue, which change while the lab is up.
+
+They are in the namespace of the links, where an interface leads to each end (lab.plan). A change in
+place keeps what is queued; a link that gets its first delay or rate loses what is on it.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from netesto import process, units
+from netesto.agent import qdiscs
+from netesto.agent.journal import Run, Step
+from netesto.errors import AgentError, OutputError, ProcessError
+from netesto.model import LinkLimits
+
+_TIMEOUT_S = 5.0
+_HEADER_BYTES = 14
+_FULL_PACKET_BYTES = 1500
+
+# As a lab builds links (lab.queueing): the burst of a shaper in seconds of its rate, longer in a
+# user-mode kernel in real time, but two packets at least; packets that a delay line holds beside
+# those of two bandwidth-delay products.
+_BURST_S, _UML_BURST_S = 0.001, 0.005
+_DELAY_LINE_PACKETS = 1000
+_UNSHAPED_BPS = 20e9
+
+# /proc/net/psched of every kernel with timers of high resolution.
+_TICKS_PER_US = 15.625
+
+_ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
+_IN_BYTES = frozenset({"bfifo", "cake", "red"})
+
+Options = Mapping[str, Any]
+
+
+class NoLimitsError(AgentError):
+    """An interface that leads to no link with limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One qdisc of a link: netem, tbf, or the queue below."""
+
+    kind: str
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Middle:
+    """One direction of a link: an interface in the namespace of the links, and its qdiscs from the
+    root on."""
+
+    namespace: str
+    device: str
+    stages: tuple[Stage, ...]
+
+    @property
+    def thing(self) -> str:
+        return f"limits {self.namespace} {self.device}"
+
+
+async def find(namespace: str, device: str) -> tuple[Middle, ...]:
+    """Both directions of the link behind the interface of a lab's host, what it sends first.
+    NoLimitsError if it has none."""
+    error = NoLimitsError(
+        f"the link of {device} has no limits that could change",
+        remedy="LAB gives a link limits, with rate=, delay= or loss=",
+    )
+    if not namespace:
+        raise error
+    own = _first(await _run("ip", "-j", "link", "show", "dev", device))
+    ends = json.loads(await _run("ip", "-netns", namespace, "-j", "link", "show") or "[]")
+    here = next((e["ifname"] for e in ends if e["ifindex"] == own.get("link_index")), None)
+    if here is None:
+        raise error
+    text = await _run("tc", "-netns", namespace, "filter", "show", "dev", here, "ingress")
+    match = _ONTO.search(text)
+    if match is None:
+        raise error
+    return (await read(namespace, match[1]), await read(namespace, here))
+
+
+async def read(namespace: str, device: str) -> Middle:
+    """One direction as it is now."""
+    words = ("tc", "-netns", namespace, "-raw", "-j", "qdisc", "show", "dev", device)
+    return Middle(namespace, device, parse(await _run(*words)))
+
+
+async def shown(thing: str) -> str:
+    """What the kernel shows of a direction that is called `limits NAMESPACE DEVICE`."""
+    _, namespace, device = thing.split(" ")
+    return described((await read(namespace, device)).stages)
+
+
+def described(stages: Sequence[Stage]) -> str:
+    """The stages in the words of tc(8); those of unknown kinds by what tc shows of them."""
+    return ", ".join(
+        " ".join(_words(stage) or (stage.kind, json.dumps(stage.options, sort_keys=True)))
+        for stage in stages
+    )
+
+
+def parse(text: str) -> tuple[Stage, ...]:
+    """The stages in the output of `tc -raw -j qdisc show`, from the root on."""
+    try:
+        entries = [each for each in json.loads(text or "[]") if each["kind"] != "ingress"]
+        ordered = sorted(entries, key=lambda each: (not each.get("root"), each["handle"]))
+        return tuple(
+            Stage(each["kind"], each.get("options", {}))
+            for each in ordered
+            if each["handle"] != "0:"
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
+
+
+def burst_s() -> float:
+    """The burst of shapers on this ground, in seconds of their rates."""
+    texts = [Path("/proc", name).read_bytes() for name in ("cpuinfo", "cmdline")]
+    is_uml = b"User Mode Linux" in texts[0] and b"time-travel" not in texts[1]
+    return _UML_BURST_S if is_uml else _BURST_S
+
+
+def changed(
+    stages: Sequence[Stage], limits: LinkLimits, *, mtu: int, burst_s: float
+) -> tuple[Stage, ...]:
+    """The stages that a link has with other limits. AgentError if it cannot have them."""
+    by_kind = {stage.kind: dict(stage.options) for stage in stages}
+    queue = next((each for each in stages if each.kind not in {"netem", "tbf"}), None)
+    tbf, netem = by_kind.get("tbf"), by_kind.get("netem")
+    if limits.rate_bps is not None:
+        rate = limits.rate_bps / 8
+        tbf = {"rate": rate, "burst": 0, "limit": tbf["limit"] if tbf else _bdp(limits, mtu)}
+    if tbf is not None:
+        # Of this rate and MTU alone, whatever they were before.
+        burst = max(math.ceil(tbf["rate"] * burst_s), 2 * (mtu + _HEADER_BYTES))
+        tbf = {"rate": tbf["rate"], "burst": burst, "limit": tbf["limit"]}
+    if limits.limit:
+        if tbf is None:
+            raise AgentError(f"limit={limits.limit}: nothing queues on a link without rate=")
+        queue, tbf = _queue(limits.limit, queue, tbf)
+    if limits.delay_ms is not None or limits.loss_percent is not None or netem is not None:
+        netem = _netem(netem or {}, limits, tbf)
+    made = (
+        Stage("netem", netem) if netem is not None else None,
+        Stage("tbf", tbf) if tbf else None,
+    )
+    return tuple(each for each in (*made, queue) if each is not None)
+
+
+def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps from the stages of a direction to these, and back. AgentError if a stage cannot be
+    made again."""
+    kinds = [stage.kind for stage in middle.stages]
+    if described(wanted) == described(middle.stages):
+        return (), ()
+    if [stage.kind for stage in wanted] == kinds:
+        return _in_place(middle, wanted), _in_place(middle, middle.stages)
+    if any(_words(stage) is None for stage in (*middle.stages, *wanted)):
+        raise AgentError(
+            f"link {middle.device}: its queue {kinds[-1]} cannot be made again",
+            remedy="give the link a delay or a rate in LAB; it can then change",
+        )
+    return _rebuilt(middle, wanted), _rebuilt(middle, middle.stages)
+
+
+def _in_place(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
+    """tbf gives a queue of packets its own limit, so what is below follows it."""
+    return tuple(
+        Run(("tc", "-netns", middle.namespace, "qdisc", "change", *_place(middle, number), *words))
+        for number, stage in enumerate(stages)
+        if (words := _words(stage)) is not None
+    )
+
+
+def _rebuilt(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
+    tc = ("tc", "-netns", middle.namespace, "qdisc")
+    return (
+        Run((*tc, "del", "dev", middle.device, "root")),
+        *(
+            Run((*tc, "add", *_place(middle, number), *(_words(stage) or ())))
+            for number, stage in enumerate(stages)
+        ),
+    )
+
+
+def _place(middle: Middle, number: int) -> tuple[str, ...]:
+    parent = ("parent", f"{number}:1") if number else ("root",)
+    return ("dev", middle.device, *parent, "handle", f"{number + 1}:")
+
+
+def _words(stage: Stage) -> tuple[str, ...] | None:
+    if stage.kind == "tbf":
+        rate = f"{stage.options['rate'] * 8:.0f}bit"
+        burst = _burst(stage.options)
+        return ("tbf", "rate", rate, "burst", str(burst), "limit", str(stage.options["limit"]))
+    made = qdiscs.recreate(qdiscs.RootQdisc(stage.kind, "0:", stage.options))
+    return None if made is None else made[2:]
+
+
+def _burst(options: Options) -> int:
+    """The bytes of which tc makes the burst that the kernel has: it is kept as a time, in ticks of
+    64 ns, and shown as bytes again, which are sometimes fewer."""
+    if "burst_raw" not in options:
+        return int(options["burst"])
+    ticks = int(options["burst_raw"], 16)
+    rate = float(options["rate"])
+    return math.ceil(ticks / _TICKS_PER_US * rate / 1e6 - 1e-6)
+
+
+def _netem(before: Options, limits: LinkLimits, tbf: Options | None) -> dict[str, Any]:
+    """The options of a delay line. Without a delay and a loss it lets everything pass at once."""
+    delay = dict(before.get("delay", {"delay": 0.0, "jitter": 0.0, "correlation": 0.0}))
+    if limits.delay_ms is not None:
+        delay["delay"] = limits.delay_ms / 1000
+    if delay["jitter"] > delay["delay"]:
+        raise AgentError(f"delay={limits.delay_ms:g}: less than the jitter that varies it")
+    loss = dict(before.get("loss-random", {"loss": 0.0, "correlation": 0.0}))
+    if limits.loss_percent is not None:
+        loss["loss"] = limits.loss_percent / 100
+    rate_bps = tbf["rate"] * 8 if tbf is not None else _UNSHAPED_BPS
+    flying = rate_bps / 8 * (delay["delay"] + delay["jitter"]) / _FULL_PACKET_BYTES
+    return {
+        "limit": _DELAY_LINE_PACKETS + math.ceil(2 * flying),
+        **({"delay": delay} if delay["delay"] else {}),
+        **({"loss-random": loss} if loss["loss"] else {}),
+    }
+
+
+def _queue(
+    text: str, queue: Stage | None, tbf: dict[str, Any]
+) -> tuple[Stage | None, dict[str, Any]]:
+    """The queue with a capacity of "100K" bytes or "50p" packets."""
+    is_packets = text[-1:] in "pP"
+    amount = int(text[:-1]) if is_packets else units.parse_size(text)
+    counts_packets = queue is not None and queue.kind not in _IN_BYTES
+    if is_packets != counts_packets:
+        what = queue.kind if queue is not None else "the queue of this link"
+        raise AgentError(
+            f"limit={text}: {what} counts {'packets (50p)' if counts_packets else 'bytes (100K)'}"
+        )
+    if queue is None:
+        return None, tbf | {"limit": amount}
+    return replace(queue, options={**queue.options, "limit": amount}), tbf
+
+
+def _bdp(limits: LinkLimits, mtu: int) -> int:
+    """As lab.links: the bandwidth-delay product of a path with an RTT of 50 ms."""
+    return max(10 * (mtu + _HEADER_BYTES), round((limits.rate_bps or 0) / 8 * 0.05))
+
+
+def _first(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)[0]
+    except (ValueError, LookupError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def _run(*argv: str) -> str:
+    try:
+        return (await process.run_async(argv, timeout=_TIMEOUT_S)).stdout
+    except ProcessError as error:
+        raise AgentError(f"{' '.join(argv[:4])}: {str(error).partition(': ')[2]}") from None
