@@ -113,6 +113,16 @@ def _several(*keys: str) -> Callable[[Values], str]:
     return lambda values: _joined([values.get(key, "") for key in keys])
 
 
+def _in_ms(*keys: str) -> Callable[[Values], str]:
+    """As the columns of single values of ping are shown."""
+
+    def show(values: Values) -> str:
+        texts = [numbers.milliseconds(values.get(key, "")) for key in keys]
+        return " / ".join(texts) if {*texts} != {UNKNOWN} else UNKNOWN
+
+    return show
+
+
 def _tail(values: Values) -> str:
     """Percentiles of what is rare, with `~` where they rest on few slower ones."""
     flows = (numbers.parse(values.get("instances", "")) or 1) - (
@@ -140,7 +150,7 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),
     "p99.9/p99.99/p99.999 Latencies": ("µs", _tail),
     "oneWayMin/Mean/Max": ("µs", _several("oneWayMin", "oneWayMean", "oneWayMax")),
-    "ping p50/p95/max": ("µs", _several("pingP50", "pingP95", "pingMax")),
+    "ping p50/p95/max": ("ms", _in_ms("pingP50", "pingP95", "pingMax")),
 }
 _MARKED: Mapping[str, Callable[[Values], bool]] = {
     "status": lambda values: values.get("status", OK) != OK,
