@@ -34,7 +34,7 @@ class Observation:
         self._clock = clock
         self._on_warning = on_warning
         self._sockets: dict[float, SocketCollector] = {}
-        self._links: dict[str, LinkCollector] = {}
+        self._links: LinkCollector | None = None
         self._captures: list[Capture] = []
         self._counters: list[Collector] = []
         self._turn = asyncio.Lock()
@@ -62,25 +62,19 @@ class Observation:
         """Sample the interface that leads to a group's `peer`, and its queues, from now on; at the
         interval of the first group here."""
         async with self._turn:
-            (await self._sample_links("links", "", interval_s)).watch(group, peer)
+            (await self._sample_links(interval_s)).watch(group, peer)
 
     async def watch_node(self, node: str, namespace: str, interval_s: float) -> None:
         """Sample all interfaces and queues of another node of a lab from now on."""
         async with self._turn:
-            await self._sample_links(f"links.{node}", namespace, interval_s)
+            (await self._sample_links(interval_s)).watch_node(node, namespace)
 
-    async def _sample_links(self, name: str, namespace: str, interval_s: float) -> LinkCollector:
-        if name not in self._links:
-            collector = LinkCollector(
-                self._folder / f"{name}.jsonl.gz",
-                self._clock,
-                interval_s,
-                namespace=namespace,
-                on_warning=self._on_warning,
-            )
-            self._links[name] = collector
-            await collector.start()
-        return self._links[name]
+    async def _sample_links(self, interval_s: float) -> LinkCollector:
+        if self._links is None:
+            path = self._folder / "links.jsonl.gz"
+            self._links = LinkCollector(path, self._clock, interval_s, on_warning=self._on_warning)
+            await self._links.start()
+        return self._links
 
     async def add_capture(self, request: CaptureRequest, device: str) -> None:
         """Capture from the first watched flow on; from now on if there was one."""
@@ -101,8 +95,9 @@ class Observation:
         async with self._turn:
             if self._captures and not self._counters:
                 self._on_warning("no flow ran here: the capture did not begin")
-            samplers = (*self._sockets.values(), *self._links.values())
-            await _stop([*self._captures, *samplers, *self._counters])
+            links = [] if self._links is None else [self._links]
+            samplers = (*self._sockets.values(), *links, *self._counters)
+            await _stop([*self._captures, *samplers])
 
     async def _begin(self) -> None:
         if self._counters:

@@ -26,47 +26,46 @@ FORMAT = "netesto link samples 1"
 _MOST = 2**64
 
 
+# The node of an agent itself.
+OWN = ""
+
+
 class LinkCollector(Sampler):
-    """Samples the interfaces by which watched groups send; in `namespace`, all interfaces."""
+    """Samples the interfaces by which watched groups send, and all those of other nodes."""
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float,
-        *,
-        namespace: str = "",
-        on_warning: Warn | None = None,
+        self, path: Path, clock: Clock, interval_s: float, *, on_warning: Warn | None = None
     ) -> None:
         super().__init__(path, clock, interval_s, on_warning=on_warning)
-        self._namespace = namespace
-        self._queues: Queues | None = None
+        self._queues: dict[str, Queues] = {}
+        self._sampled: dict[str, object] = {}
         self._devices: set[str] = set()
-        self._sampled: object = None
         header = {"format": FORMAT, "qdisc": QDISC_COUNTS, "interface": INTERFACE_COUNTS}
         self._lines = [json.dumps(header)]
         self._compressor = zlib.compressobj(level=1, wbits=31)
 
-    async def start(self) -> None:
-        with self._warning():
-            self._queues = Queues(self._namespace)
-        await super().start()
-
     def watch(self, group: int, peer: Address) -> None:
         """From the next tick on, sample the interface by which packets to `peer` leave."""
-        with self._warning():
-            if self._queues is not None:
-                device = self._queues.device_to(peer)
+        self.watch_node(OWN, "")
+        with self._warning(OWN):
+            if OWN in self._queues:
+                device = self._queues[OWN].device_to(peer)
                 self._devices.add(device)
                 self._lines.append(json.dumps({"group": group, "device": device}))
 
+    def watch_node(self, node: str, namespace: str) -> None:
+        """From the next tick on, sample all interfaces in a network namespace."""
+        with self._warning(node):
+            if node not in self._queues:
+                self._queues[node] = Queues(namespace)
+
     @contextlib.contextmanager
-    def _warning(self) -> Iterator[None]:
+    def _warning(self, node: str) -> Iterator[None]:
         """Warn if the kernel refuses what the body does."""
         try:
             yield
         except OSError as error:
-            what = f"in the namespace {self._namespace} " if self._namespace else ""
+            what = f"of {node} " if node else ""
             self._warn(f"samples of queues {what}are missing: {error.strerror}")
 
     async def _look(self) -> bytes:
@@ -78,24 +77,20 @@ class LinkCollector(Sampler):
         return self._piece() + self._compressor.flush()
 
     def _sample(self) -> None:
-        if self._queues is None:
-            return
-        with self._warning():
-            before_s = self._clock.now()
-            found = self._queues.read(self._is_wanted)
-            self._lines += self._formatted((before_s + self._clock.now()) / 2, found)
+        for node, asked in self._queues.items():
+            with self._warning(node):
+                before_s = self._clock.now()
+                found = asked.read(_all_but_loopback if node else self._devices.__contains__)
+                self._lines += self._formatted(node, (before_s + self._clock.now()) / 2, found)
 
-    def _is_wanted(self, device: str) -> bool:
-        return device in self._devices or (bool(self._namespace) and device != "lo")
-
-    def _formatted(self, time_s: float, found: Reading) -> Iterator[str]:
+    def _formatted(self, node: str, time_s: float, found: Reading) -> Iterator[str]:
         sampled = list(found.qdiscs), list(found.interfaces)
-        if sampled != self._sampled:
-            self._sampled = sampled
+        if sampled != self._sampled.get(node):
+            self._sampled[node] = sampled
             qdiscs = [asdict(qdisc) for qdisc in found.qdiscs]
-            yield json.dumps({"qdiscs": qdiscs, "interfaces": sampled[1]})
+            yield json.dumps({"node": node, "qdiscs": qdiscs, "interfaces": sampled[1]})
         counts = [*found.qdiscs.values()], [*found.interfaces.values()]
-        yield json.dumps([round(time_s, 6), *counts], separators=(",", ":"))
+        yield json.dumps([round(time_s, 6), node, *counts], separators=(",", ":"))
 
     def _piece(self) -> bytes:
         if not self._lines:
@@ -106,13 +101,17 @@ class LinkCollector(Sampler):
 
     async def stop(self) -> None:
         await super().stop()
-        if self._queues is not None:
-            self._queues.close()
-            self._queues = None
+        for asked in self._queues.values():
+            asked.close()
+        self._queues.clear()
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> LinkSamples:
-    """The samples in a file, in the order of time; an incomplete last line is ignored.
+def _all_but_loopback(device: str) -> bool:
+    return device != "lo"
+
+
+def read(path: Path, *, ahead_s: float = 0.0) -> dict[str, LinkSamples]:
+    """The samples in a file by node, in the order of time; an incomplete last line is ignored.
 
     The file's clock was `ahead_s` ahead of the one that the samples use. OutputError if the file is
     invalid.
@@ -145,37 +144,53 @@ class _Rows:
         return Counted(tuple(self.time_s), dict(zip(names, columns, strict=True)))
 
 
-def _samples(lines: Sequence[bytes], ahead_s: float) -> LinkSamples:
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """The samples of a node. `sampled`: what the next ones are of."""
+
+    qdiscs: defaultdict[InstalledQdisc, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
+    interfaces: defaultdict[str, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
+    devices: dict[int, str] = field(default_factory=dict)
+    sampled: list[list[_Rows]] = field(default_factory=list)
+
+    def begin(self, entry: Mapping[str, Any]) -> None:
+        self.sampled[:] = [
+            [self.qdiscs[_qdisc(each)] for each in entry["qdiscs"]],
+            [self.interfaces[str(name)] for name in entry["interfaces"]],
+        ]
+
+    def add(self, time_s: float, counts: Sequence[Any]) -> None:
+        for rows, of_rows in zip(self.sampled, counts, strict=True):
+            for row, each in zip(rows, of_rows, strict=True):
+                row.add(time_s, each)
+
+    def samples(self, header: Mapping[str, Any]) -> LinkSamples:
+        qdiscs, interfaces = header["qdisc"], header["interface"]
+        return LinkSamples(
+            qdiscs={key: rows.columns(qdiscs) for key, rows in self.qdiscs.items() if rows.time_s},
+            interfaces={
+                key: rows.columns(interfaces)
+                for key, rows in self.interfaces.items()
+                if rows.time_s
+            },
+            devices=self.devices,
+        )
+
+
+def _samples(lines: Sequence[bytes], ahead_s: float) -> dict[str, LinkSamples]:
     if not lines:
-        return LinkSamples()
+        return {}
     header = json.loads(lines[0])
-    qdiscs: defaultdict[InstalledQdisc, _Rows] = defaultdict(_Rows)
-    interfaces: defaultdict[str, _Rows] = defaultdict(_Rows)
-    devices: dict[int, str] = {}
-    sampled: tuple[list[_Rows], list[_Rows]] = [], []
+    nodes: defaultdict[str, _Node] = defaultdict(_Node)
     for line in lines[1:]:
         entry = json.loads(line)
         if isinstance(entry, list):
-            time_s = instant(entry[0]) - ahead_s
-            for rows, counts in zip(sampled, entry[1:], strict=True):
-                for row, each in zip(rows, counts, strict=True):
-                    row.add(time_s, each)
+            nodes[str(entry[1])].add(instant(entry[0]) - ahead_s, entry[2:])
         elif "group" in entry:
-            devices[int(entry["group"])] = str(entry["device"])
+            nodes[OWN].devices[int(entry["group"])] = str(entry["device"])
         else:
-            sampled = (
-                [qdiscs[_qdisc(each)] for each in entry["qdiscs"]],
-                [interfaces[str(name)] for name in entry["interfaces"]],
-            )
-    return LinkSamples(
-        qdiscs={key: rows.columns(header["qdisc"]) for key, rows in qdiscs.items() if rows.time_s},
-        interfaces={
-            key: rows.columns(header["interface"])
-            for key, rows in interfaces.items()
-            if rows.time_s
-        },
-        devices=devices,
-    )
+            nodes[str(entry["node"])].begin(entry)
+    return {name: node.samples(header) for name, node in nodes.items()}
 
 
 def _qdisc(entry: Mapping[str, Any]) -> InstalledQdisc:

@@ -111,16 +111,6 @@ class _Files:
         """One file for each sampling interval that groups requested."""
         return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
 
-    def links(self, host: str) -> dict[str, str]:
-        """The files with the samples that `host` took of queues, by node: its own, and in a lab
-        those of routers and links."""
-        begin, end = f"raw/{host}/links", ".jsonl.gz"
-        return {
-            path.removeprefix(begin).removesuffix(end).removeprefix(".") or host: path
-            for path in sorted(self.known)
-            if path.startswith(begin) and path.endswith(end)
-        }
-
     def are_damaged(self, paths: Iterable[str]) -> bool:
         bad = {*self.damaged, *self.faults}
         return any(path in bad for path in paths if path in self.known)
@@ -139,9 +129,9 @@ def evidence(
     busy = _busy(manifest)
     known = [
         queue
-        for host in hosts.values()
+        for name, host in hosts.items()
         for node, samples in host.links.items()
-        for queue in queues.of(node, samples)
+        for queue in queues.of(node or name, samples)
     ]
     groups = [
         replace(_group(files, manifest, group, hosts, known), busy=busy)
@@ -186,10 +176,7 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
             partial(tcpcounters.read, ahead_s=offset_s),
             Counted((), {}),
         ),
-        links={
-            node: files.read(path, partial(links.read, ahead_s=offset_s), LinkSamples())
-            for node, path in files.links(name).items()
-        },
+        links=files.read(_links(name), partial(links.read, ahead_s=offset_s), {}),
         clock=clock,
     )
 
@@ -222,7 +209,7 @@ def _group(
         mtu_bytes=_mtu_bytes(told),
         features=_features(files, request.client),
         queues=_on_path(manifest, request, hosts, known),
-        damaged=frozenset(_damaged(files, request)),
+        damaged=frozenset(_damaged(files, request, hosts)),
     )
 
 
@@ -235,7 +222,7 @@ def _on_path(
     """The queues that the data of a group pass: that of their sender, and those of a lab."""
     is_reverse = flows.is_reverse(request.test)
     sender = request.server if is_reverse else request.client
-    device = hosts[sender].links.get(sender, LinkSamples()).devices.get(request.group, "")
+    device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
     places = {f"{sender}/{device}"}
     for path in manifest.paths:
         if (path.source, path.destination) == (request.client, request.server):
@@ -243,7 +230,12 @@ def _on_path(
     return tuple(queue for queue in known if queue.place in places)
 
 
-def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
+def _links(host: str) -> str:
+    """The file with the samples of queues."""
+    return f"raw/{host}/links.jsonl.gz"
+
+
+def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iterator[Source]:
     """The sources that a group has lost because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
@@ -262,7 +254,7 @@ def _damaged(files: _Files, request: GroupRequest) -> Iterator[Source]:
         "ethtool-k": [f"{before}/{request.client}.ethtool-k"],
         "ethtool-c": [f"{before}/{request.client}.ethtool-c"],
         "sysctl": [f"{before}/{request.client}.sysctl"],
-        "queues": [path for path in files.known if "/links." in path],
+        "queues": [_links(host) for host in hosts],
     }
     for source, paths in sources.items():
         if files.are_damaged(paths):

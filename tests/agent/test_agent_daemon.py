@@ -111,14 +111,18 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
         "flow.1.2.json",
         "flow.1.2.out",
         "group.1.json",
+        "links.jsonl.gz",
         "ping.1.out",
         "sockets.bin.gz",
+        "tcp.jsonl",
     ]
     assert sorted(path.name for path in (tmp_path / "raw" / "b").iterdir()) == [
         "cpu.jsonl",
         "events.jsonl",
+        "links.jsonl.gz",
         "server.1.json",
         "sockets.bin.gz",
+        "tcp.jsonl",
     ]
     assert [list((daemon.state / "spool").iterdir()) for daemon in (client, server)] == [[], []]
 

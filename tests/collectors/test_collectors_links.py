@@ -98,12 +98,13 @@ def test_a_collector_writes_what_it_sampled(full, tmp_path):
     path = tmp_path / "links.jsonl.gz"
 
     async def sample() -> None:
-        collector = LinkCollector(path, Clock(), 0.02, namespace=full)
+        collector = LinkCollector(path, Clock(), 0.02)
         await collector.start()
+        collector.watch_node("router", full)
         await collector.stop()
 
     asyncio.run(sample())
-    found = links.read(path)
+    found = links.read(path)["router"]
     assert {qdisc.device for qdisc in found.qdiscs} == {"a"}
     assert set(found.interfaces) == {"a", "b"}
     assert found.qdiscs[TBF].counts["drops"][-1] == told_by_tc(full)["drops"]
@@ -119,7 +120,7 @@ def test_the_interface_of_a_group_is_the_one_that_leads_to_its_peer(tmp_path):
         await collector.stop()
 
     asyncio.run(sample())
-    found = links.read(path)
+    found = links.read(path)[links.OWN]
     assert (found.devices, set(found.interfaces)) == ({3: "lo"}, {"lo"})
 
 
@@ -127,16 +128,13 @@ def test_a_namespace_that_is_not_there_is_a_warning(tmp_path):
     said: list[str] = []
 
     async def sample() -> None:
-        collector = LinkCollector(
-            tmp_path / "l", Clock(), 1.0, namespace="netesto-none", on_warning=said.append
-        )
+        collector = LinkCollector(tmp_path / "l", Clock(), 1.0, on_warning=said.append)
         await collector.start()
+        collector.watch_node("router", "netesto-none")
         await collector.stop()
 
     asyncio.run(sample())
-    assert said == [
-        "samples of queues in the namespace netesto-none are missing: No such file or directory"
-    ]
+    assert said == ["samples of queues of router are missing: No such file or directory"]
 
 
 # ---- marks: the statistics of a qdisc as the kernel lays them out
@@ -175,6 +173,7 @@ def file(tmp_path, *lines, end=True):
 
 
 SAMPLED = {
+    "node": "",
     "qdiscs": [
         {"device": "a", "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": RATE_BPS}
     ],
@@ -185,10 +184,11 @@ SAMPLED = {
 @pytest.mark.parametrize("end", [True, False])
 def test_samples_are_read_also_of_a_collector_that_was_killed(tmp_path, end):
     path = file(
-        tmp_path, SAMPLED, [1.0, [[5]], [[10]]], {"group": 1, "device": "a"}, [2.0, [[7]], [[20]]],
+        tmp_path, SAMPLED, [1.0, "", [[5]], [[10]]], {"group": 1, "device": "a"},
+        [2.0, "", [[7]], [[20]]],
         end=end,
     )  # fmt: skip
-    assert links.read(path, ahead_s=0.5) == LinkSamples(
+    assert links.read(path, ahead_s=0.5)[links.OWN] == LinkSamples(
         qdiscs={TBF: Counted((0.5, 1.5), {"drops": (5, 7)})},
         interfaces={"a": Counted((0.5, 1.5), {"rx_bytes": (10, 20)})},
         devices={1: "a"},
@@ -196,9 +196,9 @@ def test_samples_are_read_also_of_a_collector_that_was_killed(tmp_path, end):
 
 
 def test_a_qdisc_that_comes_later_has_the_samples_since_then(tmp_path):
-    nothing = {"qdiscs": [], "interfaces": ["a"]}
-    path = file(tmp_path, nothing, [1.0, [], [[10]]], SAMPLED, [2.0, [[7]], [[20]]])
-    found = links.read(path)
+    nothing = {"node": "", "qdiscs": [], "interfaces": ["a"]}
+    path = file(tmp_path, nothing, [1.0, "", [], [[10]]], SAMPLED, [2.0, "", [[7]], [[20]]])
+    found = links.read(path)[links.OWN]
     assert found.qdiscs == {TBF: Counted((2.0,), {"drops": (7,)})}
     assert found.interfaces["a"].time_s == (1.0, 2.0)
 
@@ -206,11 +206,12 @@ def test_a_qdisc_that_comes_later_has_the_samples_since_then(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        [1.0, [[5, 6]], [[1]]],
-        [1.0, [[-5]], [[1]]],
-        [1.0, [["5"]], [[1]]],
-        [-1.0, [[5]], [[1]]],
-        [1.0, [[5]]],
+        [1.0, "", [[5, 6]], [[1]]],
+        [1.0, "", [[-5]], [[1]]],
+        [1.0, "", [["5"]], [[1]]],
+        [-1.0, "", [[5]], [[1]]],
+        [1.0, "", [[5]]],
+        [1.0],
         {"qdiscs": [{"device": "a"}], "interfaces": []},
         {"group": "one", "device": "a"},
         7,

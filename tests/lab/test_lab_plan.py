@@ -310,3 +310,33 @@ def test_interface_names_fit_and_indices_differ(name):
 @settings(deadline=None)  # a fat tree on a busy machine
 def test_the_same_topology_gives_the_same_plan(name):
     assert planned(name) == planned(name)
+
+
+# ---- the queues on a path ------------------------------------------------------------------------
+
+
+def test_the_queues_of_a_path_are_where_its_packets_leave():
+    found = planned("dumbbell", clients="1", servers="1", rate="10mbit")
+    assert (found.queues("client1", "server1"), found.queues("server1", "client1")) == (
+        ("client1/left", "router/right", "links/router-right"),
+        ("router/left", "links/right-router", "server1/right"),
+    )
+
+
+def test_of_equal_paths_all_have_queues():
+    found = planned("fattree", k="4", rate="100mbit")
+    first, *_, last = found.topology.hosts
+    # From a host to its edge switch, over two aggregation switches and four cores, and down again.
+    links = [place for place in found.queues(first, last) if place.startswith("links/")]
+    assert len(links) == 1 + 2 + 4 + 4 + 2 + 1
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(SHAPES)))
+def test_queues_of_a_path_are_interfaces_of_the_plan(name):
+    found = planned(name)
+    first, *_, last = found.topology.hosts
+    there = {
+        f"{space.node.name}/{end.name}" for space in found.namespaces for end in space.interfaces
+    }
+    assert set(found.queues(first, last)) <= there

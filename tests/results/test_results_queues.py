@@ -1,0 +1,142 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netesto.model import Counted, InstalledQdisc, LinkSamples
+from netesto.results import groups, queues, series
+from netesto.results.queues import Queue
+from results import samples
+
+BEGIN_S = samples.BEGIN_S + samples.LEAD_S
+
+
+def qdisc(kind, handle, parent, rate_bps=None, device="a"):
+    return InstalledQdisc(device, kind, handle, parent, rate_bps)
+
+
+def counted(backlog=(), drops=(), marks=(), times=()):
+    none = (None,) * len(backlog)
+    return Counted(
+        tuple(times or map(float, range(len(backlog)))),
+        {
+            "backlog_bytes": tuple(backlog), "backlog_packets": tuple(backlog),
+            "drops": tuple(drops or none), "marks": tuple(marks or none),
+        },
+    )  # fmt: skip
+
+
+def queue(*, rate_bps=8e6, place="links/r-b", **columns):
+    """Samples 10 s apart, from the start of the flows of `samples.instance` on."""
+    found = counted(**columns)
+    return Queue(
+        place=place, kind="tbf", rate_bps=rate_bps,
+        time_s=tuple(BEGIN_S + 10 * time_s for time_s in found.time_s),
+        backlog_bytes=found.counts["backlog_bytes"],
+        backlog_packets=found.counts["backlog_packets"],
+        drops=found.counts["drops"], marks=found.counts["marks"],
+    )  # fmt: skip
+
+
+def values(*found):
+    evidence = replace(samples.group(samples.instance()), queues=tuple(found))
+    each = groups.values(evidence)
+    names = ("backlog", "backlogMax", "queueDelay", "queueDrops", "queueMarks")
+    return tuple(each[name] for name in names)
+
+
+def test_the_queue_of_an_interface_is_below_its_delay_line():
+    netem, tbf = qdisc("netem", "1:", "root"), qdisc("tbf", "2:", "1:1", 1e7)
+    codel = qdisc("codel", "3:", "2:1")
+    found = queues.of(
+        "links",
+        LinkSamples(
+            qdiscs={
+                netem: counted([9000, 9000], [5, 5]),
+                tbf: counted([100, 300], [1, 4]),
+                codel: counted([100, 300], [1, 3], [0, 7]),
+            }
+        ),
+    )
+    assert found == [
+        Queue(
+            place="links/a", kind="tbf codel", rate_bps=1e7, time_s=(0.0, 1.0),
+            backlog_bytes=(100, 300), backlog_packets=(100, 300), drops=(1, 4), marks=(0, 7),
+        )
+    ]  # fmt: skip
+
+
+def test_a_delay_line_alone_is_no_queue():
+    netem = qdisc("netem", "1:", "root")
+    assert queues.of("r", LinkSamples(qdiscs={netem: counted([5])})) == []
+
+
+def test_qdiscs_of_other_interfaces_do_not_count():
+    own, other = qdisc("tbf", "1:", "root"), qdisc("codel", "2:", "1:1", device="b")
+    found = queues.of("r", LinkSamples(qdiscs={own: counted([5]), other: counted([7], [0], [9])}))
+    assert [(each.place, each.kind, each.marks) for each in found] == [("r/a", "tbf", (None,))]
+
+
+def test_a_group_has_the_values_of_the_longest_queue_on_its_path():
+    # The first sample is from before the flow.
+    long, short = queue(backlog=[9000, 3000, 2000]), queue(backlog=[0, 4000, 500], rate_bps=None)
+    assert values(long, short)[:3] == ("2500", "4000", "2500")
+
+
+def test_without_a_shaper_the_delay_of_a_queue_is_not_known():
+    assert values(queue(backlog=[0, 3000], rate_bps=None)) == ("3000", "3000", "", "", "")
+
+
+def test_without_samples_of_queues_nothing_is_known():
+    assert values() == ("", "", "", "", "")
+
+
+def test_counts_are_from_before_the_first_flow_to_after_the_last_and_added_over_queues():
+    # The flow lasts 24 s: from just after the first sample to before the fourth.
+    one = queue(backlog=[0] * 5, drops=[5, 6, 8, 11, 99], marks=[0, 0, 1, 2, 9])
+    other = queue(backlog=[0] * 5, drops=[0, 0, 0, 1, 1], place="r/b")
+    assert values(one, other)[3:] == ("7", "2")
+
+
+def test_a_counter_that_shrank_was_another_qdisc():
+    assert queue(backlog=[0, 0], drops=[7, 3]).counted(BEGIN_S, BEGIN_S + 10, (7, 3)) is None
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=6))
+def test_series_has_what_counters_gained(gains):
+    drops = [sum(gains[: place + 1]) for place in range(len(gains))]
+    evidence = samples.two_flows()
+    first = replace(evidence.groups[0], queues=(queue(backlog=[0] * len(gains), drops=drops),))
+    found = series.build(replace(evidence, groups=(first, *evidence.groups[1:]))).queues
+    assert [each.drops for each in found] == [(None, *gains[1:])]
+
+
+def test_a_queue_on_the_paths_of_two_groups_is_one_series():
+    evidence = samples.two_flows()
+    shared = queue(backlog=[1, 2])
+    both = tuple(replace(group, queues=(shared,)) for group in evidence.groups)
+    found = series.build(replace(evidence, groups=both)).queues
+    assert [(each.place, each.backlog_bytes) for each in found] == [("links/r-b", (1, 2))]
+
+
+def test_counters_of_tcp_are_per_second_and_unknown_where_the_kernel_has_none():
+    tcp = Counted((BEGIN_S, BEGIN_S + 2.0), {"RetransSegs": (5, 11), "OutSegs": (None, 4)})
+    [found] = series.build(replace(samples.two_flows(), tcp={"client1": tcp})).tcp
+    assert (found.host, found.retransmitted, found.segments_out, found.timeouts) == (
+        "client1", (None, 3.0), (None, None), (None, None),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("cores", [(0, 1), (0, 7)])
+def test_cores_have_their_numbers_and_their_mean_states(cores):
+    evidence = samples.two_flows()
+    group = evidence.groups[0]
+    zeros = (0.0,) * 8
+    states = ((60.0, *zeros, 40.0), (0.0, *zeros, 100.0))
+    cpu = tuple(replace(each, states=states, cores=cores) for each in group.client_cpu)
+    built = series.build(replace(evidence, groups=(replace(group, client_cpu=cpu),)))
+    found = next(each for each in built.cpu if each.host == group.request.client)
+    assert [(each.core, each.states_percent) for each in found.cores] == list(
+        zip(cores, states, strict=True)
+    )
