@@ -109,4 +109,4 @@ def test_sizes_of_requests_and_replies_are_those_of_tests_that_have_them(test, c
 def test_latencies_of_ping_are_in_milliseconds():
     values = {"pingP50": "39900", "pingP95": "48100.5", "pingMax": "0"}
     row = next(row for row in rows([values]) if row.name == "ping p50/p95/max")
-    assert (row.unit, row.cells) == ("ms", ("39.90 / 48.10 / 0",))
+    assert (row.unit, row.cells) == ("ms", ("39.9 / 48.1 / 0",))
