@@ -86,12 +86,13 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
     )
     manifest.write(known, folder / manifest.NAME)
     imported.write(folder, made)
-    rows = derive.derive(folder, seen, known, target.columns, target.claimable)
+    # Its page is drawn on request, by `netesto report`.
+    rows = derive.derive(folder, seen, known, target.columns, target.claimable, with_series=False)
     return Built(rows, bool(found.output.reason))
 
 
-def cpu_file(each: CpuSource, load: CpuLoad | OutputError, sha256: str) -> CpuFile:
-    """What summaries need of an mpstat file."""
+def cpu_file(each: CpuSource, load: CpuLoad | OutputError | None, sha256: str) -> CpuFile:
+    """What summaries need of an mpstat file; without its cores if it was not read."""
     return CpuFile(
         side=each.side,
         section=each.section,

@@ -19,7 +19,7 @@ from netesto import __version__
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
 from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put, sha256
-from netesto.imports.tree import Run, Tree
+from netesto.imports.tree import CpuSource, Run, Tree
 from netesto.results import csvfile, durable, imported, runs, store
 from netesto.results.fields import Fields
 from netesto.results.imported import Finding, ImportedRun, Loose
@@ -138,7 +138,10 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
         results.adopt(staging)
         shutil.rmtree(staging, ignore_errors=True)
     numbers = list(range(first, first + len(fresh)))
-    _keep_loose(results.folder, found, is_copy=request.is_copy)
+    # A run that the folder had already may have got files since.
+    new = {run.output.path for run in fresh}
+    again = (file for run in found.runs if run.output.path not in new for file in run.cpu)
+    _keep_loose(results.folder, (*found.loose, *again), found.findings, is_copy=request.is_copy)
     there = _findings(results.folder)
     imported.write_findings(results.folder, there)
     results.write_run(
@@ -225,28 +228,30 @@ def _each(
 # ---- what belongs to no run ----------------------------------------------------------------------
 
 
-def _keep_loose(folder: Path, found: Tree, *, is_copy: bool) -> None:
-    """Keep mpstat files that came without a run, and findings without one; only what is new."""
+def _keep_loose(
+    folder: Path, sources: Iterable[CpuSource], told: Iterable[Finding], *, is_copy: bool
+) -> None:
+    """Keep mpstat files that came without a new run, and findings; only what is new."""
     before = imported.read_loose(folder)
     cpu = list(before.cpu)
-    told = set(before.findings) | set(found.findings)
+    findings_ = {*before.findings, *told}
     there = (file for run in imported.runs(folder) for file in run.cpu.values())
     # Files of several runs may be equal.
     known = Counter(file.key for file in (*there, *cpu))
-    # Those of runs that the folder had already, too.
-    for each in (*found.loose, *(file for run in found.runs for file in run.cpu)):
+    for each in sources:
         digest = sha256(each.file.path)
+        key = cpu_file(each, None, digest).key
+        if known[key]:
+            known[key] -= 1
+            continue
         load = source.load(each)
         file = cpu_file(each, load, digest)
-        if known[file.key]:
-            known[file.key] -= 1
-            continue
         if isinstance(load, OutputError):
-            told.add(Finding(each.file.name, "truncated", load.message))
+            findings_.add(Finding(each.file.name, "truncated", load.message))
         target = folder / imported.LOOSE_FILES / f"{digest[:16]}-{each.file.path.name}"
         durable.make_folder(target.parent)
         with durable.writing(target):
             target.unlink(missing_ok=True)
             put(each.file.path, target, is_copy=is_copy)
         cpu.append(file)
-    imported.write_loose(folder, Loose(cpu=tuple(cpu), findings=tuple(sorted(told))))
+    imported.write_loose(folder, Loose(cpu=tuple(cpu), findings=tuple(sorted(findings_))))

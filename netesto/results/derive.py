@@ -16,11 +16,14 @@ def derive(
     manifest: Manifest,
     fields: Fields,
     known: Fields | None = None,
+    *,
+    with_series: bool = True,
 ) -> list[Mapping[str, str]]:
     """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
 
-    The files: series.json, all.exp.out and one h1-h2-G.exp.out for each group. `known` are the keys
-    of all.exp.out (None: the columns of exp.csv). ResultsError if they cannot be written.
+    The files: all.exp.out, one h1-h2-G.exp.out for each group and, unless no page is to be drawn,
+    series.json. `known` are the keys of all.exp.out (None: the columns of exp.csv). ResultsError if
+    they cannot be written.
     """
     found = _groups(evidence, manifest)
     for group, values in zip(evidence.groups, found, strict=True):
@@ -31,7 +34,8 @@ def derive(
     ]
     whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
     keyvalue.write(folder / store.DERIVED, whole)
-    series.write(series.build(evidence), folder / "series.json")
+    if with_series:
+        series.write(series.build(evidence), folder / "series.json")
     return list[Mapping[str, str]](rows)
 
 

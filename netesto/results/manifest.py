@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -134,6 +135,7 @@ class Manifest:
         return self.ground in {"lab", "uml", "sim"}
 
 
+@cache
 def _converter() -> cattrs.Converter:
     # An older netesto reads what a newer one added to the format.
     converter = typed.converter(forbid_extra_keys=False)

@@ -135,6 +135,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
         with durable.writing(partial):
             atomic.sync_folder(partial)
         self._move_in(partial, whole)
+        with durable.writing(whole):
+            atomic.sync_folder(self.folder)
         return whole
 
     def experiments(self) -> list[int]:
@@ -172,6 +174,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
             self._move_in(other / str(exp), self.whole(exp))
         for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
             self._move_in(partial, self.folder / partial.name)
+        # Once: an import has thousands of experiments.
+        with durable.writing(self.folder):
+            atomic.sync_folder(self.folder)
         own_rows, own_cells = set[str](), set[str]()
         if {row["exp"].partition(".")[0] for row in rows} - set(map(str, moved)):
             own_rows = {row["exp"] for row in csvfile.read(self.folder / TABLE)}
@@ -191,7 +196,6 @@ class Store(contextlib.AbstractContextManager["Store"]):
             )
         with durable.writing(target):
             source.rename(target)
-            atomic.sync_folder(self.folder)
 
     # ---- SWEEP cells -----------------------------------------------------------------------
 
