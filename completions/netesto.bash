@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/netesto
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_netesto_import_subparsers=(results)
+_shtab_netesto_import_subparsers=(results jobs)
 _shtab_netesto_lab_subparsers=(up status exec path down)
 _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(install remove bundle list check status fetch)
@@ -20,6 +20,7 @@ _shtab_netesto_show_option_strings=(-h --help)
 _shtab_netesto_exp_option_strings=(-h --help -o --out --strict --explain)
 _shtab_netesto_compare_option_strings=(-h --help --metric --by --threshold --paired --lenient -o --out)
 _shtab_netesto_import_results_option_strings=(-h --help --out --name --copy)
+_shtab_netesto_import_jobs_option_strings=(-h --help --hostlist -o --out)
 _shtab_netesto_import_option_strings=(-h --help)
 _shtab_netesto_summary_option_strings=(-h --help --as --pool -f --format -o --out)
 _shtab_netesto_packets_option_strings=(-h --help -f --format --flow -o --out)
@@ -73,6 +74,10 @@ _shtab_netesto_compare__o_COMPGEN=_shtab_compgen_files
 _shtab_netesto_compare___out_COMPGEN=_shtab_compgen_files
 _shtab_netesto_import_results_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_import_results___out_COMPGEN=_shtab_compgen_dirs
+_shtab_netesto_import_jobs_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_jobs___hostlist_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_jobs__o_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_jobs___out_COMPGEN=_shtab_compgen_files
 _shtab_netesto_summary_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_summary__o_COMPGEN=_shtab_compgen_files
 _shtab_netesto_summary___out_COMPGEN=_shtab_compgen_files
@@ -99,7 +104,7 @@ _shtab_netesto_run__n_choices=(plain json)
 _shtab_netesto_run___dry_run_choices=(plain json)
 _shtab_netesto_run___ground_choices=(lab uml sim hosts)
 _shtab_netesto_run___family_choices=(4 6)
-_shtab_netesto_import_pos_0_choices=(results)
+_shtab_netesto_import_pos_0_choices=(results jobs)
 _shtab_netesto_summary___as_choices=(harness iperf-lab)
 _shtab_netesto_summary___pool_choices=(ok all)
 _shtab_netesto_summary__f_choices=(text csv json)
@@ -165,6 +170,8 @@ _shtab_netesto_import_results_pos_0_nargs=+
 _shtab_netesto_import_results__h_nargs=0
 _shtab_netesto_import_results___help_nargs=0
 _shtab_netesto_import_results___copy_nargs=0
+_shtab_netesto_import_jobs__h_nargs=0
+_shtab_netesto_import_jobs___help_nargs=0
 _shtab_netesto_import_pos_0_nargs=A...
 _shtab_netesto_import__h_nargs=0
 _shtab_netesto_import___help_nargs=0

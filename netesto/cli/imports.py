@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 
 from netesto import atomic
 from netesto.cli import folders, printing
+from netesto.controller import hostlist
 from netesto.imports import folder as importing
+from netesto.imports import ini
+from netesto.imports import jobs as job_files
 from netesto.report import index
 from netesto.results import summary as summaries
 from netesto.results.store import Store
@@ -47,6 +50,24 @@ def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
     if done.ignored:
         printing.err(f"{done.ignored} other files were left alone")
     printing.out(f"results  {options.out}")
+
+
+def jobs(options: argparse.Namespace) -> int:
+    """Write a job file as a script."""
+    sections = ini.read(options.file)
+    listed = [] if options.hostlist is None else hostlist.read(options.hostlist)
+    hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
+    text = job_files.script(str(options.file), sections, hosts, warn=_warn)
+    if options.out is None:
+        printing.data().write(text)
+    else:
+        with atomic.written(options.out) as file:
+            file.write(text.encode())
+    return status.OK
+
+
+def _warn(text: str) -> None:
+    printing.err(f"warning: {text}")
 
 
 def summary(options: argparse.Namespace) -> int:
@@ -102,6 +123,7 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "jobs": jobs,
     "results": results,
     "summary": summary,
 }

@@ -343,7 +343,8 @@ def _real_hosts(command: argparse.ArgumentParser) -> argparse.Action:
     hosts = command.add_argument(
         "--hosts",
         metavar="HOSTS",
-        help="real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them",
+        help="real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV"
+        " file with a column hostname",
     )
     _insecure(command)
     return hosts
@@ -504,7 +505,17 @@ def _import(commands: _Commands) -> None:
     results.add_argument(
         "--copy", action="store_true", help="copy raw files (default: hard links where possible)"
     )
-    _completed(_FILES, paths)
+    jobs = actions.add_parser(
+        "jobs", help="write a job file of the testing harness as a script: a macro a section"
+    )
+    file = jobs.add_argument("file", type=Path, metavar="FILE.ini", help="the job file")
+    hosts = jobs.add_argument(
+        "--hostlist", type=Path, metavar="FILE.csv", help="its hosts; run --hosts takes this file"
+    )
+    script = jobs.add_argument(
+        "-o", "--out", type=Path, metavar="SCRIPT", help="(default: standard output)"
+    )
+    _completed(_FILES, paths, file, hosts, script)
     _completed(_FOLDERS, out)
 
 

@@ -8,15 +8,25 @@ from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
-from netesto.controller import ansible
+from netesto.controller import ansible, hostlist
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint, TlsFiles
 from netesto.nearest import hint, nearest
 from netesto.transport import tls
-from netesto.transport.addresses import AgentAddress, SshAddress, TcpAddress, TlsAddress, parse
+from netesto.transport.addresses import (
+    AGENT_SOCKET,
+    AgentAddress,
+    SshAddress,
+    TcpAddress,
+    TlsAddress,
+    UnixAddress,
+    parse,
+)
 
 KEYS = ("agent", "addresses", "tls")
+# The client of a list of hosts: this machine, with its own agent.
+SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 _EXAMPLE = """Write a host like this:
@@ -103,7 +113,8 @@ def load(
     """The hosts of a hosts file (TOML): a table per host, with its `agent`, `addresses` and `tls`,
     of which the last may also be there once for all; or those of a list, [USER@]HOST,…, which ssh
     reaches. What exists or ends in .toml is a file; what ends in .ini, .yml or .yaml is an
-    inventory of Ansible.
+    inventory of Ansible; what ends in .csv is a list of hosts as the testing harness has, whose
+    client is this machine.
 
     UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
     unless `insecure`. docs/hosts.md documents the keys.
@@ -111,7 +122,14 @@ def load(
     path = Path(text)
     warnings: list[str] = []
     is_file = path.suffix == ".toml" or (path.exists() and not path.is_dir())
-    if path.suffix in ansible.SUFFIXES:
+    if path.suffix == hostlist.SUFFIX:
+        listed = hostlist.read(path)
+        endpoints = [*map(_listed, listed)]
+        if all(endpoint.host != SOURCE for endpoint in endpoints):
+            endpoints.append(Endpoint(host=SOURCE, agent=str(UnixAddress(AGENT_SOCKET))))
+        others = {host.hostname: host.alias for host in listed if host.alias}
+        aliases = {**others, **(aliases or {})}
+    elif path.suffix in ansible.SUFFIXES:
         found = ansible.read(path)
         if found.ignored:
             warnings = [f"{path}: without effect here: {', '.join(found.ignored)}"]
@@ -140,6 +158,15 @@ def load(
                 remedy=ONE_EACH,
             )
     return Inventory(endpoints, aliases=aliases, warnings=warnings, text=text)
+
+
+def _listed(host: hostlist.ListedHost) -> Endpoint:
+    """A host of a list, which ssh reaches; if it has an address for a name, traffic uses that."""
+    addresses: dict[int, Address] = {}
+    with contextlib.suppress(ValueError):
+        address = ip_address(host.hostname)
+        addresses = {address.version: address}
+    return Endpoint(host=host.name, agent=_named(host.hostname).agent, addresses=addresses)
 
 
 def parse_map(text: str) -> Mapping[str, str]:

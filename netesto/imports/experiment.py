@@ -231,7 +231,8 @@ def _options(found: RunSource) -> dict[str, Any]:
     parallel = found.columns.get("parallel", "")
     return {
         "test": "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM",
-        "tool": "netperf" if found.run.form == "netperf" else "iperf3",
+        # flent runs netperf.
+        "tool": "netperf" if found.run.form in {"netperf", "flent"} else "iperf3",
         "duration_s": iperf3.number(found.planned("duration"))
         or _seconds(asked.get("dur", ""))
         or found.output.duration_s

@@ -6,13 +6,14 @@ that is cut off leaves nothing half-written, and the next one goes on.
 
 import os
 import shutil
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path, PurePosixPath
 
 from netesto import __version__
@@ -221,8 +222,22 @@ def _each(
         yield from map(work, jobs)
         return
     # Not fork: the process may have threads.
-    with ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_end_with_parent
+    ) as pool:
         yield from pool.map(work, jobs, chunksize=_CHUNK)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that did: the pool's
+    processes would wait for work for ever."""
+
+    def wait() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 # ---- what belongs to no run ----------------------------------------------------------------------

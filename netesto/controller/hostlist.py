@@ -1,0 +1,76 @@
+"""The list of hosts of the testing harness: CSV with a header, and comments behind `#`."""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from netesto.errors import UsageError
+
+SUFFIX = ".csv"
+_NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
+_BYTES_MAX = 2**20
+_EXAMPLE = "Its first line names the columns, for example: hostname,rtt,NIC_speed"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHost:
+    """A host: `hostname` is how it is reached, `alias` what it is called ("": the same), `profile`
+    what jobs may ask for. `facts` are the other columns."""
+
+    hostname: str
+    alias: str
+    profile: str
+    facts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.alias or self.hostname
+
+
+def read(path: Path) -> list[ListedHost]:
+    """The hosts of a list. UsageError, with file and line, if it is not one."""
+    try:
+        if path.stat().st_size > _BYTES_MAX:
+            raise UsageError(f"{path}: too large for a list of hosts", remedy=_EXAMPLE)
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", remedy=_EXAMPLE) from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    header: list[str] = []
+    found: list[ListedHost] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line.partition("#")[0].strip()
+        if not content:
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([content]))]
+        if not header:
+            header = cells
+            if "hostname" not in header:
+                raise UsageError(f"{path}:{number}: no column hostname", remedy=_EXAMPLE)
+            continue
+        if len(cells) != len(header):
+            raise UsageError(
+                f"{path}:{number}: {len(cells)} cells, and the header has {len(header)}",
+                remedy="Write a cell for each column; it may be empty.",
+            )
+        values = dict(zip(header, cells, strict=True))
+        host = ListedHost(
+            values.pop("hostname"), values.pop("alias", ""), values.pop("profile", ""), values
+        )
+        for name in (host.hostname, host.name):
+            if _NAME.fullmatch(name) is None:
+                raise UsageError(
+                    f"{path}:{number}: invalid host name {name!r}",
+                    remedy="A name has letters, digits, `.`, `:`, `-` and `_`.",
+                )
+        if any(host.name == other.name for other in found):
+            raise UsageError(
+                f"{path}:{number}: {host.name} is there twice", remedy="Leave one out."
+            )
+        found.append(host)
+    if not found:
+        raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)
+    return found

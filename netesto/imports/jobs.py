@@ -1,0 +1,381 @@
+"""Job files of the testing harness as scripts: a macro for each section, loops in its order.
+
+Nothing of a job file is run: its commands become arguments of DO_CLIENT, settings, or the names of
+commands that the agents' owners may allow. What has no counterpart stays as a comment.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from netesto.errors import UsageError
+from netesto.imports import commands
+from netesto.imports.ini import Section
+
+SOURCE, SERVER = "$source", "$server"
+
+# Used elsewhere, or of no meaning here: hosts come from the list, tests are those of iperf3.
+_IGNORED = frozenset(
+    {"type", "src", "dst", "enabled", "iterations", "src-cmd", "dst-cmd", "profile"}
+)
+_OUTPUTS = {
+    f"{when}-{end}-cmd": (when, host)
+    for when in ("pre", "post")
+    for end, host in (("src", SOURCE), ("dst", SERVER))
+}
+_NETEM = ("netem-lat", "netem-loss", "netem-limit")
+_SWEEPS = {"lat-sweep": "netem", "limit-sweep": "buffers"}
+_GRO_HW = re.compile(r"ethtool\s+(?:-K|--offload|--features)\s+\S+\s+rx-gro-hw\s+(on|off)")
+_SYSCTL = re.compile(r"sysctl\s+(?:-q\s+)?(?:-w|--write)\s+(.+)")
+_SETTING = re.compile(r"([\w.\-/]+)\s*=\s*(\"[^\"]*\"|'[^']*'|[^=]*?)(?=\s+[\w.\-/]+\s*=|\s*$)")
+_CORES = re.compile(r"\d+(?:-\d+)?(?:[,+]\d+(?:-\d+)?)*")
+_PLAIN = re.compile(r"[A-Za-z0-9_.:+/%=,-]+")
+_REPETITIONS_MAX = 100_000
+_WIDTH = 90
+_TRUE = frozenset({"", "true", "yes", "1", "on"})
+_FALSE = frozenset({"false", "no", "0", "off"})
+
+# In this order, which is that of their questions: what, how long, how.
+_ORDER = (
+    "test", "tool", "ca", "dur", "omit", "interval", "parallel", "zerocopy", "skiprx", "pacing",
+    "bitrate", "len", "mss", "dscp", "localBuffer", "remoteBuffer", "cpu", "cores",
+)  # fmt: skip
+
+# What iperf3 does unless it is told otherwise; the congestion control is that of Linux.
+_UNSAID = {"ca": "cubic", "dur": "10"}
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobHost:
+    """A host of the list: its name in scripts, its profile, and what else the list says of it."""
+
+    name: str
+    profile: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Netem:
+    """Words of SET_NETEM, and the factors of the sweep around it."""
+
+    words: tuple[str, ...]
+    factors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A section, read."""
+
+    section: Section
+    macro: str
+    is_enabled: bool
+    iterations: int
+    arguments: Mapping[str, str]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    pacing: str
+    netem: _Netem | None
+    profile: str
+    comments: tuple[str, ...]
+
+
+def script(
+    source: str, sections: Sequence[Section], hosts: Sequence[JobHost], *, warn: Warn
+) -> str:
+    """The text of the script for a job file called `source`. UsageError, with the section, if it
+    cannot be one; `warn` is told what has no counterpart."""
+    if not sections:
+        raise UsageError(f"{source}: no section", remedy="A test begins with its name: [iperf3]")
+    names: set[str] = set()
+    jobs = [_job(source, section, names, warn) for section in sections]
+    listed = hosts or tuple(_named_hosts(sections))
+    lines = [
+        *_head(source, jobs, listed),
+        *(line for job in jobs for line in _macro(job)),
+        "# ---- the runs, in the order of the job file: section, host, iteration",
+        *(line for job in jobs for line in ("", *_loop(job, listed))),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _named_hosts(sections: Sequence[Section]) -> Iterator[JobHost]:
+    """The destinations that sections name, where there is no list."""
+    named = (section.keys.get("dst", "") for section in sections)
+    usable = dict.fromkeys(name for name in named if re.fullmatch(r"[A-Za-z0-9_.:-]+", name))
+    yield from (JobHost(name) for name in usable or ("server1",))
+
+
+def _job(source: str, section: Section, names: set[str], warn: Warn) -> _Job:
+    keys = section.keys
+    comments: list[str] = []
+
+    def leave(what: str) -> None:
+        comments.append(what)
+        warn(f"{source}: [{section.name}]: {what}")
+
+    try:
+        flow = commands.parse(keys.get("src-cmd", ""))
+    except ValueError as error:
+        raise UsageError(
+            f"{source}: [{section.name}]: src-cmd: {error}",
+            remedy="Write a command of iperf3: src-cmd = iperf3 -c {dst} -t 60",
+        ) from None
+    for word in flow.unknown:
+        leave(f"no counterpart for {word!r} in src-cmd")
+    if flow.target and not flow.target.startswith("{") and flow.target != keys.get("dst"):
+        leave(f"src-cmd names {flow.target}; the flow goes to the host of the loop")
+    arguments = {"test": "TCP_STREAM", "tool": "$tool", **_UNSAID, **flow.arguments}
+    _pin_server(arguments, keys.get("dst-cmd", ""))
+    if watched := keys.get("mpstat", ""):
+        if _CORES.fullmatch(watched.replace(" ", "")):
+            arguments["cores"] = watched.replace(" ", "").replace(",", "+")
+        else:
+            leave(f"no counterpart for mpstat = {watched}")
+    before, after = _hooks(keys, leave)
+    for key, value in keys.items():
+        known = key in _IGNORED or key in _OUTPUTS or key in _NETEM or key in _SWEEPS
+        if not known and key not in {"mpstat", "pacing"}:
+            leave(f"no counterpart for {key} = {value}")
+    return _Job(
+        section=section,
+        macro=_macro_name(section.name, names),
+        is_enabled=_is_enabled(source, section),
+        iterations=_iterations(source, section),
+        arguments={name: _quoted(text) for name, text in arguments.items()},
+        before=before,
+        after=after,
+        pacing=_rate(keys.get("pacing", ""), leave),
+        netem=_netem(keys, leave),
+        profile=keys.get("profile", ""),
+        comments=tuple(comments),
+    )
+
+
+def _pin_server(arguments: dict[str, str], command: str) -> None:
+    """The CPUs that the server's own command is bound to."""
+    try:
+        cpu = commands.parse(command).arguments.get("cpu", "") if command else ""
+    except ValueError:
+        return
+    if cpu:
+        client = arguments.get("cpu", "").partition(",")[0]
+        arguments["cpu"] = f"{client},{cpu.partition(',')[0]}"
+
+
+def _macro_name(section: str, names: set[str]) -> str:
+    name = re.sub(r"\W", "_", section, flags=re.ASCII)
+    name = name if name[:1].isalpha() else f"job_{name}"
+    # A command's name has upper-case letters only.
+    name = f"job_{name}" if name.isupper() else name
+    while name in names:
+        name += "_"
+    names.add(name)
+    return name
+
+
+def _is_enabled(source: str, section: Section) -> bool:
+    value = section.keys.get("enabled", "").lower()
+    if value not in _TRUE | _FALSE:
+        raise UsageError(
+            f"{source}: [{section.name}]: enabled = {value}", remedy="Write true or false."
+        )
+    return value in _TRUE
+
+
+def _iterations(source: str, section: Section) -> int:
+    value = section.keys.get("iterations", "1")
+    if not value.isdecimal() or not 0 < int(value[:9]) <= _REPETITIONS_MAX:
+        raise UsageError(
+            f"{source}: [{section.name}]: iterations = {value}",
+            remedy=f"Write a number from 1 to {_REPETITIONS_MAX}.",
+        )
+    return int(value)
+
+
+def _hooks(keys: Mapping[str, str], leave: Warn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines for the commands before the first iteration, and after each."""
+    found: dict[str, list[str]] = {"pre": [], "post": []}
+    for key, (when, host) in _OUTPUTS.items():
+        for command in re.split(r"\s*(?:;|&&|\n)\s*", keys.get(key, "").strip()):
+            if command:
+                found[when] += _hook(command, host, leave)
+    return tuple(found["pre"]), tuple(found["post"])
+
+
+def _hook(command: str, host: str, leave: Warn) -> list[str]:
+    plain = re.sub(r"^sudo\s+(?:-\S+\s+)*", "", command)
+    if match := _GRO_HW.fullmatch(plain):
+        return [f"SET_LINK host={host} gro_hw={match[1]}"]
+    if match := _SYSCTL.fullmatch(plain):
+        pairs = _SETTING.findall(match[1])
+        if pairs:
+            written = (f"{n.replace('/', '.')}={_quoted(_fields(v))}" for n, v in pairs)
+            return [f"SET_SYSCTL host={host} {' '.join(written)}"]
+    try:
+        program = PurePath(commands.split(plain)[0]).name
+    except (ValueError, IndexError):
+        program = ""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", program):
+        leave(f"no counterpart for the command {command!r}")
+        return []
+    leave(f"{command!r} becomes DO_COMMAND name={program}: its agent has to allow it")
+    return [f"# {_one_line(command)}", f"DO_COMMAND host={host} name={program}"]
+
+
+def _fields(value: str) -> str:
+    """The fields of a sysctl are separated by commas in a script."""
+    return ",".join(value.strip("\"' ").split())
+
+
+def _rate(text: str, leave: Warn) -> str:
+    if text and not re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]*", text):
+        leave(f"no counterpart for pacing = {text}")
+        return ""
+    return text.replace(" ", "")
+
+
+def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
+    values: dict[str, str] = {}
+    for key in (*_NETEM, *_SWEEPS):
+        text = keys.get(key, "").replace(" ", "")
+        for suffix in ("ms", "%", "packets"):
+            text = ",".join(part.removesuffix(suffix) for part in text.split(","))
+        if text and not re.fullmatch(r"\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*", text):
+            leave(f"no counterpart for {key} = {keys[key]}")
+        elif text:
+            values[key] = text
+    if not values:
+        return None
+    swept = {key: values[key] for key in _SWEEPS if key in values}
+    delay = "$netem" if "lat-sweep" in swept else values.get("netem-lat", "0")
+    limit = "$buffers" if "limit-sweep" in swept else values.get("netem-limit", "")
+    words = [f"netem_delay={delay}"]
+    words += [f"limit={limit}"] if limit else []
+    words += [f"loss={values['netem-loss']}"] if "netem-loss" in values else []
+    return _Netem(tuple(words), tuple(f"{_SWEEPS[key]}={text}" for key, text in swept.items()))
+
+
+# ---- the text ------------------------------------------------------------------------------------
+
+
+def _head(source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost]) -> Iterator[str]:
+    enabled = [job for job in jobs if job.is_enabled]
+    name = _one_line(PurePath(source).name)
+    yield f"# {name}: {len(enabled)} tests to each of {len(hosts)} hosts."
+    yield "#"
+    yield "# Compares   what its sections differ in. Each test is a macro, with its section's name."
+    yield "#"
+    yield "# Topology   source ──▶ each of the hosts below, one after the other"
+    yield "#"
+    yield f"# Takes      {_duration(enabled, len(hosts))}."
+    yield "# Look at    netesto summary: throughput, retransmits and CPUs of each test and host."
+    yield "#"
+    yield f"# Made from {name} by `netesto import jobs`. What this iperf3 cannot do, netesto's own"
+    yield "# generator may: -D tool=native"
+    for host in hosts:
+        facts = " ".join(f"{key}={value}" for key, value in host.facts.items() if value)
+        if facts:
+            yield f"#   {host.name}: {_one_line(facts)}"
+    yield ""
+    yield "DEFAULT source=source"
+    for profile in dict.fromkeys(job.profile for job in jobs):
+        names = [host.name for host in hosts if not profile or host.profile == profile]
+        yield f"DEFAULT {_hosts_variable(profile)}={','.join(names) or hosts[0].name}"
+    yield "DEFAULT tool=iperf3"
+    yield ""
+
+
+def _hosts_variable(profile: str) -> str:
+    return f"hosts_{re.sub(r'[^A-Za-z0-9]', '_', profile)}" if profile else "hosts"
+
+
+def _duration(jobs: Sequence[_Job], hosts: int) -> str:
+    seconds = 0.0
+    for job in jobs:
+        times = [job.arguments.get(name, "0") for name in ("dur", "omit")]
+        each = sum(float(text) for text in times if re.fullmatch(r"\d+(?:\.\d+)?", text))
+        seconds += each * job.iterations * hosts * _cells(job)
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _cells(job: _Job) -> int:
+    count = 1
+    for factor in job.netem.factors if job.netem else ():
+        count *= factor.count(",") + 1
+    return count
+
+
+def _macro(job: _Job) -> list[str]:
+    flow = [f"{name}={job.arguments[name]}" for name in _ORDER if name in job.arguments]
+    lines = [f"BEGIN {job.macro}"]
+    lines += [f"    # {_one_line(text)}" for text in job.comments]
+    lines.append(
+        f"    DO_SERVER host={SERVER} exp=COUNTER expName={_quoted(job.section.name)} start=1"
+    )
+    lines += _wrapped(
+        ["DO_CLIENT", f"host={SOURCE}", f"server={SERVER}", "exp=PREV", "stats=1", *flow]
+    )
+    lines.append("    WAIT_FLOWS")
+    lines += [f"    {line}" for line in job.after]
+    lines += [f"    GET_DATA host={SOURCE}", f"    GET_DATA host={SERVER}", "    PROCESS_EXP"]
+    lines += [f"END {job.macro}", ""]
+    return _as_enabled(job, lines)
+
+
+def _wrapped(words: Sequence[str]) -> list[str]:
+    """The lines of a command in a macro; none is broken within a word, which may hold spaces."""
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) < _WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {word}")
+    return [f"    {line}" for line in lines]
+
+
+def _loop(job: _Job, hosts: Sequence[JobHost]) -> list[str]:
+    lines = [f"# [{_one_line(job.section.name)}]"] if job.is_enabled else []
+    if job.profile and not any(host.profile == job.profile for host in hosts):
+        lines.append(f"# no host of the list has the profile {_one_line(job.profile)}")
+    if job.pacing:
+        lines.append(f"SET_QDISC host={SOURCE} qdisc=fq other=maxrate,{job.pacing}")
+    lines.append(f"FOR server IN ${_hosts_variable(job.profile)} DO")
+    lines += [f"    {line}" for line in job.before]
+    repetitions = f",{job.iterations}" if job.iterations > 1 else ""
+    run = [f"RUN {job.macro}{repetitions} server={SERVER}"]
+    if job.netem is not None:
+        run = [f"SET_NETEM host={SOURCE} {' '.join(job.netem.words)}", *run]
+        if job.netem.factors:
+            inner = [f"    {line}" for line in run]
+            run = [f"SWEEP {' '.join(job.netem.factors)} DO", *inner, "DONE"]
+    lines += [f"    {line}" for line in run]
+    lines.append("DONE")
+    if job.netem is not None:
+        lines.append(f"SET_NETEM host={SOURCE} netem_delay=0")
+    if job.pacing:
+        lines.append(f"SET_QDISC host={SOURCE} qdisc=fq action=delete")
+    return _as_enabled(job, lines)
+
+
+def _as_enabled(job: _Job, lines: Sequence[str]) -> list[str]:
+    if job.is_enabled:
+        return list(lines)
+    return ["# enabled = false", *(f"# {line}" if line else "" for line in lines)]
+
+
+def _one_line(text: str) -> str:
+    """Text for a comment, which a line break would end."""
+    return " ".join(text.split())
+
+
+def _quoted(text: str) -> str:
+    """A value of a script: what is not a plain word is quoted."""
+    if _PLAIN.fullmatch(text) or text == "$tool":
+        return text
+    escaped = _one_line(text).replace("\\", "").replace('"', "").replace("$", "$$")
+    return f'"{escaped}"'

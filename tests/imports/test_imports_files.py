@@ -1,0 +1,243 @@
+"""Folders of files: names as columns, other tools, and files that nobody should trust."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from imports_trees import Tree, document, failed, output
+
+from netesto import cli
+from netesto.errors import OutputError
+from netesto.imports import iperf3, mpstat, tree
+
+PATTERN = "iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """As netns-iperf-lab leaves it."""
+    made = tmp_path / "json"
+    made.mkdir()
+    texts = {
+        "iperf_mtu9000_Z_P4_a.json": output(333.16, mss=8948, streams=4),
+        "iperf_mtu1500_noZ_P10_a.json": output(189.3456, retransmits=771, mss=1448, ca="bbr"),
+        "iperf_mtu1500_Z_P2_a.json": output(331.65, mss=8948),
+        "iperf_mtu1500_Z_P10_a.json": failed("unable to connect to server"),
+        "summary.csv": "file,mtu\n",
+    }
+    for name, text in texts.items():
+        (made / name).write_text(text)
+    return made
+
+
+def imported(folder: Path, *words: str) -> int:
+    return cli.main(["import", "results", str(folder), "--out", str(out(folder)), *words])
+
+
+def out(folder: Path) -> Path:
+    return folder.parent / "out"
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((out(folder) / "exp.csv").read_text())))
+
+
+def findings(folder: Path) -> list[tuple[str, str]]:
+    with (out(folder) / "findings.csv").open() as file:
+        return [(row["file"], row["kind"]) for row in csv.DictReader(file)]
+
+
+def test_names_fill_columns_and_the_table_is_that_of_the_lab(folder, capsys):
+    assert imported(folder, "--name", PATTERN) == 1
+    capsys.readouterr()
+    assert cli.main(["summary", str(out(folder)), "-f", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert "as iperf-lab, because the names of the imported files" in captured.err
+    assert captured.out == (
+        "file,mtu,zerocopy,P,gbps,retrans,status,ca,mss\n"
+        "iperf_mtu1500_Z_P10_a.json,1500,Z,10,,,failed: unable to connect to server,,\n"
+        "iperf_mtu1500_Z_P2_a.json,1500,Z,2,331.650,0,ok,cubic,8948\n"
+        "iperf_mtu1500_noZ_P10_a.json,1500,noZ,10,189.346,771,ok,bbr,1448\n"
+        "iperf_mtu9000_Z_P4_a.json,9000,Z,4,333.160,0,ok,cubic,8948\n"
+    )
+
+
+def test_an_mss_that_is_not_of_the_mtu_and_files_of_other_names_are_findings(folder):
+    imported(folder, "--name", PATTERN)
+    assert findings(folder) == [
+        ("iperf_mtu1500_Z_P10_a.json", "error"),
+        ("iperf_mtu1500_Z_P2_a.json", "mss-differs"),
+        ("summary.csv", "unlisted"),
+    ]
+
+
+def test_columns_of_names_are_columns_of_exp_csv(folder):
+    imported(folder, "--name", PATTERN)
+    found = [[row[name] for name in ("mtu", "zerocopy", "parallel")] for row in rows(folder)]
+    assert found[::2] == [
+        ["1500", "Z", "10"], ["1500", "Z", "2"], ["1500", "noZ", "10"], ["9000", "Z", "4"],
+    ]  # fmt: skip
+
+
+def test_runs_with_what_was_received_alone_count_in_files_and_not_in_trees():
+    value = document(10.0)
+    del value["end"]["sum_sent"]  # type: ignore[attr-defined]
+    data = json.dumps(value).encode()
+    assert iperf3.read(data, received_is_enough=True).sent == iperf3.Sent(10e9, None)
+    assert iperf3.read(data).kind == "no-result"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("nothing{here}", "no file has such a name"),
+        ("a{b", "a brace without its other half"),
+        ("{a}{a}", "invalid or repeated name {a}"),
+    ],
+)
+def test_a_pattern_without_a_file_is_refused(folder, capsys, text, names):
+    assert imported(folder, "--name", text) == 2
+    assert names in capsys.readouterr().err
+    assert not out(folder).exists()
+
+
+def test_a_folder_without_results_is_refused(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes").write_text("hello\n")
+    assert imported(tmp_path / "in") == 2
+    assert "nothing to import" in capsys.readouterr().err
+
+
+def test_files_are_recognised_by_their_content(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.json").write_text(output(1.5))
+    (source / "b.txt").write_text(
+        "Connecting to host h, port 5201\n"
+        "[  5]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec    4             sender\n"
+    )
+    (source / "c.out").write_text(
+        "MIGRATED TCP STREAM TEST from 0.0.0.0 () port 0 AF_INET to h () port 0 AF_INET\n"
+        "Recv   Send    Send\n\n131072  16384  16384    10.00    9411.52\n"
+    )
+    flent = {
+        "metadata": {"SERIES_META": {"TCP download": {"UNITS": "Mbits/s"}}, "LENGTH": 10},
+        "results": {"TCP download": [100.0, None, 300.0], "Ping (ms) ICMP": [2.0, 4.0]},
+    }
+    (source / "d.flent.gz").write_bytes(gzip.compress(json.dumps(flent).encode()))
+    assert imported(source) == 0
+    found = [(row["expName"], row["tool"], row["rate"]) for row in rows(source)[::2]]
+    assert found == [
+        ("a", "iperf3", "1500.000"),
+        ("b", "iperf3", "941.000"),
+        ("c", "netperf", "9411.520"),
+        ("d", "netperf", "200.000"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"end": {"sum_sent": {"bits_per_second": NaN}}}',
+        '{"end": {"sum_sent": {"bits_per_second": 1e999}}}',
+        '{"end": {"sum_sent": {"bits_per_second": -1}}}',
+        '{"end": {"sum_sent": {"bits_per_second": true}}}',
+        '{"end": {"sum_sent": {"bits_per_second": ' + "9" * 5000 + "}}}",
+        '{"end": {"sum_sent": [1]}}',
+        '{"end": ' + '{"a": ' * 100_000,
+        "{" * 100_000,
+        output(5.0)[:-60],
+        "\x00\xff garbage {}",
+        "[SUM] 0.00-1.00 sec 1 GBytes 99999999999999999999 Tbits/sec sender",
+    ],
+)
+def test_impossible_outputs_are_runs_without_a_result(text):
+    found = iperf3.read(text.encode("utf-8", errors="surrogateescape"))
+    assert (found.sent, found.kind) == (None, "no-result")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"sysstat": {"hosts": [{"statistics": [{"cpu-load": [{"cpu": "1", "usr": NaN}]}]}]}}',
+        '{"sysstat": {"hosts": [{"statistics": [{"cpu-load": [{"cpu": "1", "usr": "x"}]}]}]}}',
+        '{"sysstat": {"hosts": [{"statistics": [{"cpu-load": [{"usr": 1}]}]}]}}',
+        "[" * 100_000,
+    ],
+)
+def test_mpstat_files_that_are_none_are_refused(text):
+    with pytest.raises(OutputError):
+        mpstat.read(text.encode())
+
+
+def test_no_link_is_followed(tmp_path):
+    made = Tree(tmp_path / "in")
+    made.run("a", 1, output(1.0))
+    secret = tmp_path / "secret"
+    secret.write_text(output(2.0))
+    (made.section("a") / "src-cmd:10.0.0.1:2").symlink_to(secret)
+    (made.root / "up").symlink_to(tmp_path)
+    os.mkfifo(made.section("a") / "src-cmd:10.0.0.1:3")
+    assert imported(made.root) == 0
+    assert [row["rate"] for row in rows(made.root)[::2]] == ["1000.000"]
+    assert [kind for _, kind in findings(made.root)] == ["unlisted"] * 3
+
+
+def test_a_tree_deeper_than_the_limit_is_cut(tmp_path):
+    deep = tmp_path / "in"
+    for _ in range(tree.DEPTH_MAX + 2):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    (deep / "src-cmd:h:1").write_text(output(1.0))
+    assert imported(tmp_path / "in") == 2
+
+
+def test_a_host_that_is_a_path_is_no_host(tmp_path):
+    made = Tree(tmp_path / "in")
+    made.run("a", 1, output(1.0))
+    made.file("a", "src-cmd:..:1", output(9.0))
+    assert imported(made.root) == 0
+    assert len(rows(made.root)) == 2
+
+
+def test_copies_are_other_files(folder):
+    imported(folder, "--name", PATTERN, "--copy")
+    (raw,) = (out(folder) / "4" / "raw").rglob("*.json")
+    source = folder / raw.name
+    assert raw.read_bytes() == source.read_bytes()
+    assert not raw.samefile(source)
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    """The processes that do its work."""
+    return [each for each in process.children() if "spawn_main" in " ".join(each.cmdline())]
+
+
+def test_an_import_that_was_killed_is_done_again_whole_and_leaves_no_process(folder):
+    for number in range(100):
+        (folder / f"iperf_mtu9000_Z_P1_{number}.json").write_text(output(10.0))
+    words = ["import", "results", str(folder), "--out", str(out(folder)), "--name", PATTERN]
+    process = psutil.Popen([sys.executable, "-m", "netesto", *words])
+    deadline = time.monotonic() + 60
+    while not (out(folder) / ".importing" / "20" / "manifest.json").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    workers = children(process)
+    process.kill()
+    process.wait()
+    assert psutil.wait_procs(workers, timeout=20)[1] == []
+    assert not (out(folder) / "exp.csv").exists()
+    assert imported(folder, "--name", PATTERN) == 1
+    assert len(rows(folder)) == 2 * 104
+    assert not (out(folder) / ".importing").exists()
+    assert imported(folder, "--name", PATTERN) == 0

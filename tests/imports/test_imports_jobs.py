@@ -1,0 +1,215 @@
+"""Job files of the harness as scripts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netesto import cli
+
+HOSTS = """\
+# where the flows go
+hostname,alias,profile,rtt
+
+192.0.2.1,near,dtn,0.2ms   # in the same rack
+192.0.2.2,,,25ms
+"""
+JOBS = """\
+# the final set
+[iperf3_1stream]
+enabled = true
+iterations = 3
+src-cmd = numactl -C 6 /opt/iperf3 -J -t 60 -O 2 -i 1 -c {dst} -C bbr -w 256M -p 5001 -V
+dst-cmd = taskset -c 7,9 iperf3 -s -1 -p 5001
+mpstat = 5-6,8
+
+[iperf3_8streams]
+iterations = 2
+src-cmd = iperf3 -J -t 60 -c {dst} -P 8 --fq-rate 20G --zerocopy=z --skip-rx-copy -A 8-15,2 -S 0x20
+pacing = 25gbit
+
+[reverse]
+src-cmd = iperf3 -c {dst} -t 10 -Z -R -l 128K -M 1400 -b 10G
+lat-sweep = 10,20
+
+[off]
+enabled = false
+src-cmd = iperf3 -c {dst} -u -b 1G
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "hosts.csv").write_text(HOSTS)
+    (tmp_path / "jobs.ini").write_text(JOBS)
+    return tmp_path
+
+
+def made(folder: Path, *words: str) -> str:
+    argv = ["import", "jobs", str(folder / "jobs.ini"), "-o", str(folder / "made.nts"), *words]
+    assert cli.main(argv) == 0
+    return (folder / "made.nts").read_text()
+
+
+def commands(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> list[dict[str, str]]:
+    """The arguments of each command of this name in a dry run of the script."""
+    made(folder, "--hostlist", str(folder / "hosts.csv"))
+    capsys.readouterr()
+    assert cli.main(["run", "--dry-run=json", str(folder / "made.nts")]) == 0
+    found = map(json.loads, capsys.readouterr().out.splitlines())
+    return [
+        {key: str(value) for key, value in each["args"].items()}
+        for each in found
+        if each.get("command") == name
+    ]
+
+
+def flows(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    return commands(folder, capsys, "DO_CLIENT")
+
+
+def some(flow: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: flow[name] for name in names}
+
+
+def test_runs_are_sections_times_hosts_times_iterations_in_this_order(folder, capsys):
+    found = [(flow["expName"], flow["server"]) for flow in flows(folder, capsys)]
+    assert found == [
+        *[("iperf3_1stream", "near")] * 3,
+        *[("iperf3_1stream", "192.0.2.2")] * 3,
+        *[("iperf3_8streams", "near")] * 2,
+        *[("iperf3_8streams", "192.0.2.2")] * 2,
+        *[("reverse", "near")] * 2,
+        *[("reverse", "192.0.2.2")] * 2,
+    ]
+
+
+def test_words_of_iperf3_are_arguments_of_do_client(folder, capsys):
+    one, *_, reverse = flows(folder, capsys)
+    eight = flows(folder, capsys)[6]
+    assert some(
+        one, "host", "test", "tool", "ca", "dur", "omit", "interval", "localBuffer", "remoteBuffer"
+    ) == {
+        "host": "source", "test": "TCP_STREAM", "tool": "iperf3", "ca": "bbr", "dur": "60",
+        "omit": "2", "interval": "1", "localBuffer": "268435456", "remoteBuffer": "268435456",
+    }  # fmt: skip
+    assert some(one, "cpu", "cores") == {"cpu": "6,7+9", "cores": "5-6+8"}
+    assert some(eight, "parallel", "pacing", "zerocopy", "skiprx", "cpu", "dscp", "ca") == {
+        "parallel": "8", "pacing": "20G", "zerocopy": "msg", "skiprx": "1", "cpu": "8-15,2",
+        "dscp": "8", "ca": "cubic",
+    }  # fmt: skip
+    assert some(reverse, "test", "zerocopy", "len", "mss", "bitrate", "dur") == {
+        "test": "TCP_MAERTS", "zerocopy": "sendfile", "len": "131072", "mss": "1400",
+        "bitrate": "10G", "dur": "10",
+    }  # fmt: skip
+
+
+def test_a_client_that_is_bound_alone_binds_the_server_to_the_same_numbers(folder, capsys):
+    (folder / "jobs.ini").write_text("[a]\nsrc-cmd = taskset -c 4,6 iperf3 -c {dst}\n")
+    assert flows(folder, capsys)[0]["cpu"] == "4+6,4+6"
+
+
+def test_a_rate_of_each_stream_is_that_of_the_flow_times_streams(folder, capsys):
+    (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst} -P 4 -b 2.5G\n")
+    assert flows(folder, capsys)[0]["bitrate"] == "10.0G"
+
+
+def test_pacing_is_fq_at_the_source_and_goes_away(folder, capsys):
+    found = [
+        (each["host"], each["qdisc"], each.get("other", ""), each["action"])
+        for each in commands(folder, capsys, "SET_QDISC")
+    ]
+    assert found == [("source", "fq", "maxrate,25gbit", ""), ("source", "fq", "", "delete")]
+
+
+def test_sweeps_of_delay_are_factors(folder, capsys):
+    found = [each["netem_delay"] for each in commands(folder, capsys, "SET_NETEM")]
+    assert found == ["10", "20", "10", "20", "0"]
+
+
+def test_a_section_that_is_not_enabled_is_there_as_a_comment(folder):
+    lines = made(folder).splitlines()
+    assert "# BEGIN off" in lines
+    assert "#     RUN off server=$server" in lines
+
+
+def test_the_script_has_the_usual_form_and_no_error(folder, capsys):
+    made(folder, "--hostlist", str(folder / "hosts.csv"))
+    assert cli.main(["check", str(folder / "made.nts")]) == 0
+    assert cli.main(["fmt", "--check", str(folder / "made.nts")]) == 0
+
+
+def test_what_has_no_counterpart_is_a_comment_and_a_warning(folder, capsys):
+    (folder / "jobs.ini").write_text(
+        "[a]\nsrc-cmd = iperf3 -c {dst} --bidir\nvlan = 7\nmpstat = all of them\n"
+    )
+    text = made(folder)
+    err = capsys.readouterr().err.splitlines()
+    place = f"{folder}/jobs.ini"
+    assert err == [
+        f"warning: {place}: [a]: no counterpart for '--bidir' in src-cmd",
+        f"warning: {place}: [a]: no counterpart for mpstat = all of them",
+        f"warning: {place}: [a]: no counterpart for vlan = 7",
+    ]
+    assert "    # no counterpart for vlan = 7" in text.splitlines()
+
+
+def test_commands_before_and_after_become_settings(folder):
+    (folder / "jobs.ini").write_text(
+        "[a]\nsrc-cmd = iperf3 -c {dst}\n"
+        "pre-src-cmd = sudo ethtool -K ens1 rx-gro-hw on\n"
+        'post-dst-cmd = sysctl -w net.ipv4.tcp_rmem="4096 131072 6291456"; /opt/x/show.sh ens1\n'
+    )
+    lines = [line.strip() for line in made(folder).splitlines()]
+    found = [line for line in lines if line.startswith(("SET_", "DO_COMMAND"))]
+    assert found == [
+        "SET_SYSCTL host=$server net.ipv4.tcp_rmem=4096,131072,6291456",
+        "DO_COMMAND host=$server name=show.sh",
+        "SET_LINK host=$source gro_hw=on",
+    ]
+
+
+def test_nothing_of_a_job_file_gets_out_of_its_word(folder, capsys):
+    (folder / "jobs.ini").write_text(
+        '[a b" $x]\nsrc-cmd = iperf3 -c {dst} -C "b host=near" -l 9\n'
+        "pre-src-cmd = sysctl -w net.ipv4.tcp_ecn=$x#\n"
+    )
+    lines = [line.strip() for line in made(folder).splitlines()]
+    assert [line for line in lines if "expName=" in line] == [
+        'DO_SERVER host=$server exp=COUNTER expName="a b $$x" start=1'
+    ]
+    assert [line for line in lines if "near" in line] == ['ca="b host=near" dur=10 len=9']
+    assert [line for line in lines if "tcp_ecn" in line] == [
+        'SET_SYSCTL host=$source net.ipv4.tcp_ecn="$$x#"'
+    ]
+
+
+WRONG = {
+    "[a]\nsrc-cmd = ping x\n": "[a]: src-cmd: not a command of iperf3: ping x",
+    "src-cmd = iperf3\n": "jobs.ini:1: 'src-cmd = iperf3' stands before the first section",
+    "[a]\nb\n": "jobs.ini:2: 'b\\n' is not KEY = VALUE",
+    "[a]\nb=1\n[a]\n": "jobs.ini:3: section [a] is there twice",
+    "[a]\nsrc-cmd = iperf3 -c x\niterations = many\n": "[a]: iterations = many",
+    "[a]\nsrc-cmd = iperf3 -c x\nenabled = maybe\n": "[a]: enabled = maybe",
+    "": "jobs.ini: no section",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_file_that_is_none_is_refused_with_its_place(folder, capsys, text):
+    (folder / "jobs.ini").write_text(text)
+    assert cli.main(["import", "jobs", str(folder / "jobs.ini")]) == 2
+    assert WRONG[text] in capsys.readouterr().err
+
+
+def test_a_list_of_hosts_is_an_inventory_whose_client_is_this_machine(folder, capsys):
+    assert cli.main(["hosts", "list", str(folder / "hosts.csv")]) == 0
+    found = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in found[1:]] == ["near", "192.0.2.2", "source"]
+    assert found[-1][1] == "unix:/run/netesto/agent.sock"
+
+
+def test_a_list_without_hostnames_is_refused(folder, capsys):
+    (folder / "hosts.csv").write_text("name\nx\n")
+    assert cli.main(["hosts", "list", str(folder / "hosts.csv")]) == 2
+    assert "hosts.csv:1: no column hostname" in capsys.readouterr().err
