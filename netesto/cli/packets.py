@@ -8,8 +8,8 @@ from pathlib import Path
 from netesto.cli import printing
 from netesto.errors import UsageError
 from netesto.packets import capture
-from netesto.packets.capture import Capture
-from netesto.report import packetpage
+from netesto.packets.found import Capture
+from netesto.report import packetflows, packetpage
 from netesto.report.expscript import Report, tables
 from netesto.report.packetpage import Captures
 from netesto.run import status
@@ -52,7 +52,7 @@ def _text(captures: Captures, flow: int | None) -> str:
             if flow is None
             else "\n".join(map(packetpage.details, each.flows))
         )
-        parts.append(f"{name}: {packetpage.headline(each)}\n{shown if each.flows else ''}")
+        parts.append(f"{name}: {packetflows.headline(each)}\n{shown if each.flows else ''}")
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
 from netesto.collectors.clock import instant
-from netesto.errors import OutputError, ResultsError
+from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
     REQUEST_TESTS,
     UDP_TESTS,
@@ -29,9 +29,11 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
+from netesto.packets.found import Capture, Flow
 from netesto.results import flows, queues
 from netesto.results.evidence import (
     OK,
+    CaptureEvidence,
     ExperimentEvidence,
     GroupEvidence,
     InstanceEvidence,
@@ -63,6 +65,7 @@ class _Host:
     tcp: Counted
     links: Mapping[str, LinkSamples]
     clock: ClockOffset
+    captures: tuple[CaptureEvidence, ...] = ()
 
     @property
     def offset_s(self) -> float:
@@ -79,8 +82,8 @@ class _Files:
     damaged: Collection[str]
     faults: dict[str, str] = field(default_factory=dict)
 
-    def find(self, path: str) -> Path | None:
-        """The path of a file; None if it is missing or damaged."""
+    def find(self, path: str, most_bytes: float = READ_BYTES_MAX) -> Path | None:
+        """The path of a file; None if it is missing or damaged, or has more bytes."""
         if path not in self.known or path in self.damaged or path in self.faults:
             return None
         found = self.folder / path
@@ -89,14 +92,21 @@ class _Files:
         except OSError as error:
             self.faults[path] = error.strerror or str(error)
             return None
-        if size is None or size > READ_BYTES_MAX:
+        if size is None or size > most_bytes:
             self.faults[path] = "not a file" if size is None else f"too large: {size} bytes"
             return None
         return found
 
-    def read(self, path: str, read: Callable[[Path], T], otherwise: U) -> T | U:
+    def read(
+        self,
+        path: str,
+        read: Callable[[Path], T],
+        otherwise: U,
+        *,
+        most_bytes: float = READ_BYTES_MAX,
+    ) -> T | U:
         """What `read` finds in a file; `otherwise` if it is missing, damaged or unreadable."""
-        found = self.find(path)
+        found = self.find(path, most_bytes)
         if found is None:
             return otherwise
         try:
@@ -110,6 +120,12 @@ class _Files:
     def sockets(self, host: str) -> list[str]:
         """One file for each sampling interval that groups requested."""
         return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
+
+    def captures(self, host: str) -> list[str]:
+        start = f"raw/{host}/capture."
+        return sorted(
+            path for path in self.known if path.startswith(start) and path.endswith(".pcap")
+        )
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
         bad = {*self.damaged, *self.faults}
@@ -143,6 +159,7 @@ def evidence(
         started_s=manifest.started_s,
         ended_s=manifest.ended_s,
         groups=without_silent(groups),
+        captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
         tcp={name: host.tcp for name, host in hosts.items() if host.tcp.time_s},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
@@ -178,7 +195,30 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         ),
         links=files.read(_links(name), partial(links.read, ahead_s=offset_s), {}),
         clock=clock,
+        captures=tuple(_captures(files, name, offset_s)),
     )
+
+
+def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
+    for path in files.captures(host):
+        # The reader bounds its memory itself.
+        place = files.find(path, math.inf)
+        # tcpdump that could not begin leaves an empty file, and there is a warning of that.
+        if place is None or not place.stat().st_size:
+            continue
+        found = files.read(path, _capture, None, most_bytes=math.inf)
+        if found is not None:
+            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s, found=found)
+
+
+def _capture(path: Path) -> Capture:
+    # Not at the top: numpy takes a tenth of a second, and few experiments have a capture.
+    from netesto.packets import capture  # noqa: PLC0415
+
+    try:
+        return capture.read(path)
+    except UsageError as error:
+        raise OutputError(error.message) from error
 
 
 def _group(
@@ -261,6 +301,37 @@ def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iter
             yield source
 
 
+def _sender(request: GroupRequest) -> str:
+    """The host that sends the data."""
+    return request.server if flows.is_reverse(request.test) else request.client
+
+
+def _captured(
+    host: _Host, record: InstanceRecord, ports: tuple[int, int], *, is_reverse: bool
+) -> list[Flow]:
+    """The data connection between these ports of client and server, where a capture of the sender
+    has it whole."""
+    wanted = ports[::-1] if is_reverse else ports
+    for each in host.captures:
+        found = [
+            flow
+            for flow in each.found.flows
+            if (flow.source_port, flow.destination_port) == wanted
+            and _overlaps(flow, each.ahead_s, record)
+        ]
+        if found and not each.found.damage:
+            return [flow for flow in found if flow.is_whole and not flow.missed_bytes]
+    return []
+
+
+def _overlaps(flow: Flow, ahead_s: float, record: InstanceRecord) -> bool:
+    """Whether a captured flow was at the time of this one: ports are used again."""
+    start_s = flow.start_s - ahead_s
+    return (record.ended_s is None or start_s <= record.ended_s + WINDOW_SLACK_S) and (
+        record.started_s is None or start_s + flow.lasted_s >= record.started_s - WINDOW_SLACK_S
+    )
+
+
 def _output(request: GroupRequest, instance: int) -> str:
     """The file with the output of a flow's tool."""
     return f"raw/{request.client}/flow.{request.group}.{instance}.out"
@@ -297,6 +368,14 @@ def _instance(
             and (end is None or sample.time_s <= end + WINDOW_SLACK_S)
         )
 
+    is_reverse = flows.is_reverse(request.test)
+    captured = [
+        flow
+        for port in client_ports
+        for flow in _captured(
+            server if is_reverse else client, record, (port, data_port), is_reverse=is_reverse
+        )
+    ]
     return InstanceEvidence(
         instance=record.instance,
         status=status,
@@ -307,6 +386,7 @@ def _instance(
         client_samples=samples(client, at_client=True),
         server_samples=samples(server, at_client=False),
         last_lines=record.last_lines,
+        captured=tuple(captured) if len(captured) == len(client_ports) else (),
     )
 
 

@@ -1,21 +1,18 @@
 """A capture as a whole: its flows, what each of them did, and what was wrong with the file."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from netesto.packets import drawn, transfer
 from netesto.packets.connections import Connection, Table
 from netesto.packets.decode import LINKS, TCP, decode
-from netesto.packets.drawn import Drawing
+from netesto.packets.found import DRAWN_MAX, Capture, Flow, Rtt, Side
 from netesto.packets.octets import Integers
 from netesto.packets.reader import Reader
 from netesto.packets.transfer import Transfer
-
-Side: TypeAlias = Literal["sender", "receiver", "between", "unknown"]
 
 # The capture was made at the end that is so much closer than both together (of the RTT); if that is
 # too short, what programs take is more than what paths do.
@@ -25,79 +22,10 @@ RTT_LEAST_NS = 200_000
 # Each flow takes a millisecond of analysis and some memory; further ones are counted.
 FLOWS_MAX = 10_000
 
-# Flows with figures: those with the most data, but none with less than this share of the largest:
-# control connections.
-DRAWN_MAX, DRAWN_SHARE = 8, 0.01
+# No figures of flows with less than this share of the data of the largest: control connections.
+DRAWN_SHARE = 0.01
 
 _SECOND_NS = 1e9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rtt:
-    """RTT samples of a flow, in ms."""
-
-    samples: int
-    min_ms: float
-    median_ms: float
-    mean_ms: float
-    max_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """One direction of a connection that carried data, or its only one; None is not known.
-
-    `number` counts connections of the capture from 1. Times are seconds, `start_s` since 1970.
-    `packets` and `bytes` count all data that were seen, also those that were sent again; `size`
-    distinct bytes. `rate_bps` is of these, from the first to the last packet with data. What is
-    only of TCP is empty for UDP.
-    """
-
-    number: int
-    protocol: Literal["TCP", "UDP"]
-    source: str
-    destination: str
-    source_port: int
-    destination_port: int
-    start_s: float
-    lasted_s: float
-    packets: int
-    bytes: int
-    size: int
-    rate_bps: float | None
-    side: Side = "unknown"
-    is_whole: bool = False
-    mss_bytes: int | None = None
-    handshake_ms: float | None = None
-    completion_ms: float | None = None
-    rtt: Rtt | None = None
-    rtt_by_stamps: Rtt | None = None
-    segments_again: int | None = None
-    bytes_again: int | None = None
-    by_kind: Mapping[str, int] | None = None
-    out_of_order: int | None = None
-    duplicate_acks: int | None = None
-    zero_windows: int | None = None
-    zero_window_s: float | None = None
-    super_packets: int | None = None
-    missed_bytes: int | None = None
-    drawing: Drawing | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
-    """What a file of packets holds. `flows` are those of TCP and UDP, in the order of their first
-    packets; `damage` is what could not be read, and where; `remarks` are what else the reader of
-    the values has to know. Drawings count seconds from `start_s`."""
-
-    form: str
-    packets: int
-    others: int
-    start_s: float | None
-    lasted_s: float
-    flows: tuple[Flow, ...]
-    damage: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
 
 
 def read(path: Path, *, only: int | None = None) -> Capture:

@@ -1,11 +1,10 @@
 """Points of a flow's figures: as many as a figure can show, and none of what is rare left out."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
+from netesto.packets.found import Bar, Drawing, Point
 from netesto.packets.octets import Integers
 from netesto.packets.transfer import Samples, Transfer
 
@@ -20,33 +19,6 @@ _SECOND_NS = 1e9
 
 # 1, 2 and 5 times powers of ten: intervals that people can read.
 _STEPS_NS = tuple(step * 10**power for power in range(3, 13) for step in (1, 2, 5))
-
-Bar: TypeAlias = tuple[float, int, int]
-"""A time (s) and two ends (bytes)."""
-Point: TypeAlias = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """The figures of one transfer. Times are seconds since `origin_ns` of the capture; numbers are
-    bytes from the first of the connection.
-
-    `sent` has columns of data that were sent one after the other; `again` (by kind of
-    retransmission) and `late` (overtaken) have one bar a packet, or one for all that would cover
-    each other. `acked` and `window` are corners of steps. Rates are Mbit/s of intervals.
-    """
-
-    sent: tuple[Bar, ...]
-    again: Mapping[str, tuple[Bar, ...]]
-    late: tuple[Bar, ...]
-    selective: tuple[Bar, ...]
-    acked: tuple[Point, ...]
-    window: tuple[Point, ...]
-    rtt_ms: tuple[Point, ...]
-    interval_s: float
-    rate_time_s: tuple[float, ...]
-    sent_mbit_per_s: tuple[float, ...]
-    acked_mbit_per_s: tuple[float, ...]
 
 
 def draw(transfer: Transfer, origin_ns: int) -> Drawing:

@@ -277,7 +277,7 @@ def _arranged(handles: Sequence[Line2D]) -> tuple[int, list[Line2D]]:
 
 # ---- charts of single flows --------------------------------------------------------------
 
-CHART_IN = (10.4, 4.6)
+CHART_IN = (7.4, 4.0)
 
 
 def draw_charts(charts: Iterable[Chart]) -> list[str]:

@@ -1,104 +1,38 @@
 """Captures for people: their flows as a table, as CSV and JSON, and as a page with figures."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
 
-from netesto.packets.capture import Capture, Flow
-from netesto.report import drawing, looks
+from netesto.packets.found import Capture, Flow
+from netesto.report import drawing, packetflows
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Cell, Row, Table
-from netesto.report.figures import Chart, Layer
-from netesto.report.looks import COLORS, Look
-from netesto.results import numbers
 
 # Captures with their names.
 Captures = Sequence[tuple[str, Capture]]
 
-# Name in CSV and JSON, title for people (only these are in the table), unit, decimals.
-_COLUMNS: tuple[tuple[str, str, int], ...] = (
-    ("flow", "flow", 0), ("protocol", "", 0), ("source", "from", 0), ("destination", "to", 0),
-    ("side", "captured at", 0), ("start_s", "", 9), ("lasted_s", "s", 3), ("packets", "", 0),
-    ("bytes", "", 0), ("size", "bytes", 0), ("rate_bps", "", 3), ("rate_mbps", "Mbit/s", 3),
-    ("handshake_ms", "handshake ms", 3), ("completion_ms", "complete ms", 3),
-    ("rtt_samples", "", 0), ("rtt_min_ms", "RTT min", 3), ("rtt_median_ms", "median ms", 3),
-    ("rtt_mean_ms", "", 3), ("rtt_max_ms", "max", 3),
-    ("stamp_rtt_samples", "", 0), ("stamp_rtt_min_ms", "", 3), ("stamp_rtt_median_ms", "", 3),
-    ("stamp_rtt_mean_ms", "", 3), ("stamp_rtt_max_ms", "", 3),
-    ("retransmitted", "retrans.", 0), ("fast", "fast", 0), ("timeout", "RTO", 0),
-    ("after_timeout", "after RTO", 0), ("probe", "TLP", 0), ("syn", "SYN", 0),
-    ("spurious", "spurious", 0), ("bytes_again", "", 0), ("out_of_order", "out of order", 0),
-    ("duplicate_acks", "dup. ACKs", 0), ("zero_windows", "zero windows", 0),
-    ("zero_window_s", "", 6), ("super_packets", "", 0), ("mss_bytes", "", 0),
-    ("missed_bytes", "missed bytes", 0), ("whole", "", 0),
-)  # fmt: skip
-
-_TEXTS = frozenset({"protocol", "source", "destination", "side", "whole"})
-
-# How retransmissions look, by kind.
-_AGAIN: Mapping[str, Look] = {
-    "fast": Look(COLORS[1]), "timeout": Look(COLORS[3]), "after timeout": Look(COLORS[4]),
-    "probe": Look(COLORS[6]), "spurious": Look(looks.BLACK),
-}  # fmt: skip
-
-
-def values(flow: Flow) -> dict[str, str | float | None]:
-    """Every value of a flow, by the names of CSV; None is not known."""
-    kinds = flow.by_kind or {}
-    found: dict[str, str | float | None] = {
-        "flow": flow.number,
-        "side": None if flow.side == "unknown" else flow.side,
-        "whole": "yes" if flow.is_whole else "no",
-        "rate_mbps": None if flow.rate_bps is None else flow.rate_bps / 1e6,
-        "retransmitted": flow.segments_again,
-        "syn": kinds.get("SYN"),
-        "after_timeout": kinds.get("after timeout"),
-    }
-    for prefix, rtt in (("rtt", flow.rtt), ("stamp_rtt", flow.rtt_by_stamps)):
-        for part, value in (asdict(rtt) if rtt is not None else {}).items():
-            found[f"{prefix}_{part}"] = value
-    for name, _, _ in _COLUMNS:
-        if name not in found:
-            found[name] = kinds.get(name, getattr(flow, name, None))
-    return {name: found[name] for name, _, _ in _COLUMNS}
-
-
-def _texts(flow: Flow) -> dict[str, str]:
-    """The same as texts; "" is not known."""
-    known = values(flow)
-    return {
-        name: str(value)
-        if isinstance(value := known[name], str)
-        else numbers.short(value, decimals)
-        for name, _, decimals in _COLUMNS
-    }
-
 
 def table(capture: Capture) -> Table:
-    """The flows of a capture, with the columns in which something is known."""
-    rows = [_texts(flow) for flow in capture.flows]
-    shown = [
-        (name, title)
-        for name, title, _ in _COLUMNS
-        if title and (name == "flow" or any(row[name] not in {"", "0"} for row in rows))
-    ]
+    """The flows of a capture."""
+    shown = packetflows.headings(capture)
+    rows = map(packetflows.texts, capture.flows)
     return Table(
-        tuple(tables.Heading(name, title, name not in _TEXTS) for name, title in shown),
-        tuple(Row(tuple(Cell(row[name]) for name, _ in shown)) for row in rows),
+        tuple(tables.Heading(each.name, each.title, each.is_numeric) for each in shown),
+        tuple(Row(tuple(Cell(row[each.name]) for each in shown)) for row in rows),
     )
 
 
 def details(flow: Flow) -> str:
     """All that is known of a flow, a line each."""
-    return "".join(f"{name:20} {text}\n" for name, text in _texts(flow).items() if text)
+    return "".join(f"{name:20} {text}\n" for name, text in packetflows.texts(flow).items() if text)
 
 
 def as_csv(captures: Captures) -> str:
     """All flows of all captures, with all columns."""
-    names = ["file", *(name for name, _, _ in _COLUMNS)]
+    names = ["file", *(name for name, _, _ in packetflows.COLUMNS)]
     rows = [
-        Row(tuple(Cell(text) for text in (file, *_texts(flow).values())))
+        Row(tuple(Cell(text) for text in (file, *packetflows.texts(flow).values())))
         for file, capture in captures
         for flow in capture.flows
     ]
@@ -118,17 +52,11 @@ def as_json(captures: Captures) -> str:
             "lasted_s": capture.lasted_s,
             "damage": capture.damage,
             "remarks": capture.remarks,
-            "flows": [values(flow) for flow in capture.flows],
+            "flows": [packetflows.values(flow) for flow in capture.flows],
         }
         for file, capture in captures
     ]
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-
-
-def headline(capture: Capture) -> str:
-    """What the file is, in a sentence."""
-    others = f", {capture.others} of them not of TCP or UDP" if capture.others else ""
-    return f"{capture.form}: {capture.packets} packets in {capture.lasted_s:.6g} s{others}."
 
 
 def render(captures: Captures) -> str:
@@ -137,101 +65,14 @@ def render(captures: Captures) -> str:
     for number, (file, capture) in enumerate(captures, start=1):
         if len(captures) > 1:
             blocks.append(Heading(file, 2, f"file{number}"))
-        blocks.append(Paragraph(headline(capture)))
+        blocks.append(Paragraph(packetflows.headline(capture)))
         blocks += [Note(text) for text in (*capture.damage, *capture.remarks)]
         if capture.flows:
             blocks.append(TableBlock(table(capture), f"flows{number}"))
         for flow in sorted(capture.flows, key=lambda each: -each.bytes):
-            drawn = charts(flow, "seconds since the capture began")
-            for place, (chart, svg) in enumerate(
-                zip(drawn, drawing.draw_charts(drawn), strict=True)
-            ):
-                identity = f"f{number}-{flow.number}-{flow.source_port}-{place}"
+            drawn = packetflows.charts(flow, "seconds since the capture began")
+            pictures = drawing.draw_charts(chart for _, chart in drawn)
+            for (kind, chart), svg in zip(drawn, pictures, strict=True):
+                identity = f"{kind}-{number}-{flow.number}-{flow.source_port}"
                 blocks.append(PlotBlock(chart, svg, identity))
     return page.render(", ".join(file for file, _ in captures), blocks)
-
-
-# ---- figures -----------------------------------------------------------------------------
-
-
-def charts(flow: Flow, x_title: str, shift_s: float = 0.0) -> list[Chart]:
-    """The time-sequence graph of a flow, its RTT and its rates; none if it was not drawn.
-    `shift_s` is added to times."""
-    if flow.drawing is None:
-        return []
-    name = f"{flow.source} → {flow.destination}"
-    found = [_sequence(flow, name, x_title), _rtt(flow, name, x_title), _rates(flow, name, x_title)]
-    return [_shifted(chart, shift_s) for chart in found if chart.layers]
-
-
-def _shifted(chart: Chart, shift_s: float) -> Chart:
-    layers = (replace(each, x=[x + shift_s for x in each.x]) for each in chart.layers)
-    return replace(chart, layers=tuple(layers)) if shift_s else chart
-
-
-def _sequence(flow: Flow, name: str, x_title: str) -> Chart:
-    drawn = flow.drawing
-    assert drawn is not None
-    unit, scale = ("MB", 1e-6) if flow.size >= 1e6 else ("kB", 1e-3)
-
-    def bars(label: str, color: str, kind: str, points: Sequence[tuple[float, int, int]]) -> Layer:
-        x, low, high = zip(*points, strict=True) if points else ((), (), ())
-        lower, upper = [each * scale for each in low], [each * scale for each in high]
-        is_marked = kind == "crosses"
-        return Layer(label, Look(color), "crosses" if is_marked else "bars", x, lower, upper)
-
-    def steps(label: str, look: Look, points: Sequence[tuple[float, float]]) -> Layer:
-        x, y = zip(*points, strict=True) if points else ((), ())
-        return Layer(label, look, "steps", x, [each * scale for each in y])
-
-    layers = [
-        bars("sent", COLORS[0], "bars", drawn.sent),
-        steps("acknowledged", Look(COLORS[2]), drawn.acked),
-        steps("window of the receiver", Look(COLORS[7], looks.DASHES[1]), drawn.window),
-        bars("acknowledged selectively", COLORS[5], "bars", drawn.selective),
-        bars("overtaken", COLORS[7], "crosses", drawn.late),
-    ]
-    for kind, points in drawn.again.items():
-        label = "spurious retransmission" if kind == "spurious" else f"retransmission: {kind}"
-        layers.append(bars(label, _AGAIN[kind].color, "crosses", points))
-    return Chart(
-        f"Time and sequence: {name}",
-        x_title,
-        f"bytes from the first of the connection ({unit})",
-        tuple(layer for layer in layers if len(layer.x)),
-        top=max(flow.size * scale * 1.05, 1e-3),
-        remarks=("Each cross is a retransmission; of several in one place one is drawn.",)
-        if drawn.again
-        else (),
-    )
-
-
-def _rtt(flow: Flow, name: str, x_title: str) -> Chart:
-    assert flow.drawing is not None
-    points = flow.drawing.rtt_ms
-    x, y = zip(*points, strict=True) if points else ((), ())
-    layers = (Layer("sample", Look(COLORS[0]), "dots", x, y),) if points else ()
-    return Chart(
-        f"RTT: {name}",
-        x_title,
-        "ms from data to ACK",
-        layers,
-        top=max(y, default=1.0) * 1.08 or 1.0,
-    )
-
-
-def _rates(flow: Flow, name: str, x_title: str) -> Chart:
-    drawn = flow.drawing
-    assert drawn is not None
-    both = (
-        ("sent", Look(COLORS[0]), drawn.sent_mbit_per_s),
-        ("acknowledged", Look(COLORS[2]), drawn.acked_mbit_per_s),
-    )
-    highest = max((*drawn.sent_mbit_per_s, *drawn.acked_mbit_per_s), default=1.0)
-    return Chart(
-        f"Rates: {name}",
-        x_title,
-        f"Mbit/s over {drawn.interval_s:g} s",
-        tuple(Layer(label, look, "line", drawn.rate_time_s, y) for label, look, y in both),
-        top=highest * 1.08 or 1.0,
-    )

@@ -5,10 +5,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from netesto.report import context, embed, graphs, neighbours, rendering, together, words
-from netesto.report.figures import Graph
+from netesto.report import (
+    context,
+    embed,
+    graphs,
+    neighbours,
+    packetflows,
+    rendering,
+    together,
+    words,
+)  # fmt: skip
+from netesto.report.figures import Chart, Graph
 from netesto.report.neighbours import PAGE
-from netesto.results import derive, durable, keyvalue, manifest, numbers, series, store, table
+from netesto.results import (
+    derive,
+    durable,
+    keyvalue,
+    manifest,
+    numbers,
+    packetfile,
+    series,
+    store,
+    table,
+)  # fmt: skip
 from netesto.results.evidence import OK
 from netesto.results.manifest import Manifest
 
@@ -46,6 +65,8 @@ def write(folder: Path, known: Manifest | None = None) -> None:
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
     drawn = list(graphs.of(found, context.of(known)))
+    captures = packetfile.read(folder)
+    captured = packetflows.of_experiment(captures)
     html = rendering.render(
         "page.html.j2",
         manifest=known,
@@ -56,9 +77,15 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         notes=table.notes(groups),
         groups=groups,
         pictures=_pictures(folder, drawn),
+        captures=[
+            (each, packetflows.headings(each.found), list(map(packetflows.texts, each.found.flows)))
+            for each in captures
+        ],
+        charts=_charts(folder, captured),
+        headline=packetflows.headline,
         entries=entries,
         color=embed.variable,
-        files=_files(folder, known, [graph.name for graph in drawn]),
+        files=_files(folder, known, [*(graph.name for graph in drawn), *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         words=words,
         named=not graphs.is_crowded(entries),
@@ -133,11 +160,27 @@ def _pictures(folder: Path, drawn: Sequence[Graph]) -> list[tuple[Graph, str]]:
     return pictures
 
 
+def _charts(folder: Path, captured: Mapping[str, Chart]) -> list[tuple[str, Chart, str]]:
+    """Draw the charts of captured flows, as the graphs: their names, and their SVG for the page."""
+    if not captured:
+        return []
+    from netesto.report import drawing  # noqa: PLC0415
+
+    found = []
+    for (name, chart), svg in zip(
+        captured.items(), drawing.draw_charts(captured.values()), strict=True
+    ):
+        durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
+        found.append((name, chart, embed.inline(svg, name=name, description=chart.description)))
+    return found
+
+
 def _files(folder: Path, known: Manifest, names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     """Address and name of the experiment's files, by their kind; lost ones are under damage."""
     groups = [derive.group_file(group.request) for group in known.groups]
+    packets = [packetfile.NAME] if (folder / packetfile.NAME).exists() else []
     kinds = {
-        "Results": ["manifest.json", "all.exp.out", *groups, "series.json"],
+        "Results": ["manifest.json", "all.exp.out", *groups, "series.json", *packets],
         "Graphs": [f"plots/{name}.svg" for name in names],
     }
     for path in sorted(path for path in known.files if (folder / path).exists()):

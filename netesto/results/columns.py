@@ -96,6 +96,7 @@ _queue = partial(_measured, sources=("queues",))
 # A script that sets them may say so: a factor `tso` stands where no statistics were taken.
 _offload = partial(Column, sources=("ethtool-k",), holds="text")
 _coalescing = partial(_measured, sources=("ethtool-c",))
+_captured = partial(_measured, sources=("captures",), show=numbers.count)
 _counted = partial(_measured, sources=("counters",), show=numbers.count)
 
 
@@ -324,6 +325,16 @@ _TABLE: tuple[Column, ...] = (
     _socket("retransSegs%", "", lambda g: g.retransmitted_segments_percent,
             overall=formulas.retransmitted_segments_percent, better="less",
             page_unit="% of data segments", show=numbers.figure),
+    # ---- captures at the hosts that send
+    _captured("pktRetrans", "segments", lambda g: numbers.total(
+        flow.segments_again for flow in g.captured), better="less"),
+    _captured("pktTimeouts", "segments", lambda g: numbers.total(
+        (flow.by_kind or {}).get("timeout") for flow in g.captured), better="less"),
+    _captured("pktSpurious", "segments", lambda g: numbers.total(
+        (flow.by_kind or {}).get("spurious") for flow in g.captured), better="less"),
+    _captured("pktRtt", "µs", lambda g: numbers.mean(
+        flow.rtt.mean_ms * 1000 if flow.rtt else None for flow in g.captured), 3, better="less",
+        show=numbers.milliseconds),
     # ---- from OTHER and SWEEP
     Column("testType", holds="name"),
     Column("testNote", holds="name"),

@@ -21,7 +21,7 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
-from netesto.results import flows
+from netesto.results import flows, numbers
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
 
@@ -77,6 +77,9 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                 yield from (f"{name}, flow {flow.instance}: {text}" for text in found)
         alone = not _shares_interface(each, evidence.groups)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
+    for capture in evidence.captures:
+        for text in (*capture.found.damage, *capture.found.remarks):
+            yield f"{capture.file}: {text}"
 
 
 def _durations(group: Group) -> Iterator[str]:
@@ -125,6 +128,7 @@ class _Flow:
         if flows.is_seen_whole(self.request.test):
             yield from self._rate()
             yield from self._retransmissions()
+            yield from self._packets()
 
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
         """What is not the path's doing: datagrams that were not sent, or not taken in."""
@@ -175,6 +179,24 @@ class _Flow:
         if again is not None and found is not None and not found.holds(again, slack=FEW_SEGMENTS):
             yield (
                 f"{again} segments retransmitted as {self.request.tool} reports, "
+                f"{found.nearest(again):.0f} by the sender's socket"
+            )
+
+    def _packets(self) -> Iterator[str]:
+        """Segments retransmitted by captured packets, compared with the sender's socket."""
+        samples = flows.sender_samples(self.request.test, self.flow)
+        again = numbers.total(each.segments_again for each in self.flow.captured)
+
+        def count(sample: SocketSample) -> int | None:
+            return sample.total_retransmits
+
+        last = flows.total(samples, count)
+        if again is None or last is None:
+            return
+        found = Range(last, last + _unseen(samples, count))
+        if not found.holds(again, slack=FEW_SEGMENTS):
+            yield (
+                f"{again:.0f} segments retransmitted by the captured packets, "
                 f"{found.nearest(again):.0f} by the sender's socket"
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto.model import GroupRequest
-from netesto.results import aggregate, groups, keyvalue, series, store
+from netesto.results import aggregate, groups, keyvalue, packetfile, series, store
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
@@ -22,8 +22,8 @@ def derive(
     """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
 
     The files: all.exp.out, one h1-h2-G.exp.out for each group and, unless no page is to be drawn,
-    series.json. `known` are the keys of all.exp.out (None: the columns of exp.csv). ResultsError if
-    they cannot be written.
+    series.json, and packets.json if there are captures. `known` are the keys of all.exp.out (None:
+    the columns of exp.csv). ResultsError if they cannot be written.
     """
     found = _groups(evidence, manifest)
     for group, values in zip(evidence.groups, found, strict=True):
@@ -36,6 +36,7 @@ def derive(
     keyvalue.write(folder / store.DERIVED, whole)
     if with_series:
         series.write(series.build(evidence), folder / "series.json")
+        packetfile.write(folder, evidence.captures, evidence.started_s)
     return list[Mapping[str, str]](rows)
 
 

@@ -15,6 +15,7 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
+from netesto.packets.found import Capture, Flow
 from netesto.results.queues import Queue
 
 # What became of a flow, a group or an experiment; a flow that failed has its reason instead.
@@ -34,7 +35,8 @@ Source: TypeAlias = Literal[
 class InstanceEvidence:
     """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is if the
     tool's output is damaged. Samples are those of the flow's data connections alone, in time order,
-    at its two ends.
+    at its two ends. `captured` are its data connections in a capture at the end that sends; only
+    those that it has whole.
     """
 
     instance: int
@@ -46,6 +48,18 @@ class InstanceEvidence:
     client_samples: tuple[SocketSample, ...] = ()
     server_samples: tuple[SocketSample, ...] = ()
     last_lines: str = ""
+    captured: tuple[Flow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureEvidence:
+    """A capture of a host. `file` is its path in the experiment's folder; the times in it are
+    `ahead_s` of the controller's."""
+
+    host: str
+    file: str
+    ahead_s: float
+    found: Capture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,4 +106,5 @@ class ExperimentEvidence:
     ended_s: float
     groups: tuple[GroupEvidence, ...]
     tcp: Mapping[str, Counted] = field(default_factory=dict)
+    captures: tuple[CaptureEvidence, ...] = ()
     unreadable: tuple[str, ...] = ()

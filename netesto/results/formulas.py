@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from netesto.model import CpuSample, Datagrams, GroupRequest, SocketSample, TransferResult
+from netesto.packets.found import Flow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
     DAMAGED,
@@ -71,6 +72,12 @@ class Group:
     def _steady(self) -> list[tuple[SocketSample, ...]]:
         test, omit_s = self.request.test, self.request.omit_s
         return [flows.steady_samples(test, flow, omit_s=omit_s) for flow in self.good]
+
+    @cached_property
+    def captured(self) -> list[Flow]:
+        """What captures at the senders show; nothing unless they have every flow whole."""
+        each = [flow.captured for flow in self.good]
+        return [flow for found in each for flow in found] if all(each) else []
 
     # ---- outcome ---------------------------------------------------------------------------
 

@@ -181,6 +181,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
         "pingIdle", "ping p50/p95/max", "pingAfter", "pingLost", "rpm",
     ),
     "Queues on the path": ("backlog", "backlogMax", "queueDelay", "queueDrops", "queueMarks"),
+    "Captured packets": ("pktRetrans", "pktTimeouts", "pktSpurious", "pktRtt"),
     "CPU and interface of the client": (
         "localCpu", "remoteCpu", "client-tx-packets", "client-tx-bytes", "client-tx-packet-len",
         "client-rx-packets", "client-rx-bytes", "client-rx-packet-len",
@@ -196,4 +197,5 @@ _ONLY_IF_KNOWN = frozenset(
     | {*_BLOCKS["Latency under load"], *_BLOCKS["Queues on the path"]}
     | {"p99.9/p99.99/p99.999 Latencies", "latencies", "unfinished", "transactionRate"}
     | {"reverseRate"}
+    | {*_BLOCKS["Captured packets"]}
 )

@@ -7,7 +7,7 @@ from typed import nearly
 from wire import ACK, ETHERNET, FIN, RST, SYN, Frame, Wire, ip, mss, pcap, sack, stamps, tcp
 
 from netesto.packets import capture, connections
-from netesto.packets.capture import Flow
+from netesto.packets.found import Flow
 
 
 def flows(tmp_path: Path, wire: Wire) -> tuple[Flow, ...]:

@@ -29,7 +29,7 @@ from wire import (
 
 from netesto.errors import UsageError
 from netesto.packets import capture, reader
-from netesto.packets.capture import Capture
+from netesto.packets.found import Capture
 
 START_NS = 1_700_000_000_123_456_000
 FRAMES = [

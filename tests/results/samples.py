@@ -16,6 +16,7 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
+from netesto.packets.found import Flow, Rtt
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
@@ -83,6 +84,30 @@ def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEv
 
 
 # ---- flows that look real ------------------------------------------------------------------
+
+
+def captured(again: int = 0, **values) -> Flow:
+    """A whole flow as a capture at its sender shows it."""
+    known: dict[str, Any] = {
+        "number": 1,
+        "protocol": "TCP",
+        "source": "10.0.0.1:40000",
+        "destination": "10.0.0.2:5201",
+        "source_port": 40000,
+        "destination_port": 5201,
+        "start_s": BEGIN_S + LEAD_S,
+        "lasted_s": 4.0,
+        "packets": 30_000,
+        "bytes": 40_000_000,
+        "size": 40_000_000,
+        "rate_bps": 80e6,
+        "side": "sender",
+        "is_whole": True,
+        "rtt": Rtt(samples=9, min_ms=40, median_ms=41, mean_ms=42, max_ms=60),
+        "segments_again": again,
+        "by_kind": {"fast": again, "timeout": 0, "spurious": 0},
+    } | values
+    return Flow(**known)
 
 
 def wave(number: int, step: int) -> float:

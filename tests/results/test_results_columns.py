@@ -49,6 +49,7 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "queueDelay": "less",
         "reverseRate": "more", "transactionRate": "more", "p99999Latency": "less",
         "unfinished": "less",
+        "pktRetrans": "less", "pktTimeouts": "less", "pktSpurious": "less", "pktRtt": "less",
     }  # fmt: skip
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from netesto.model import TransferResult
+from netesto.packets.found import Capture
 from netesto.results import crosscheck
+from netesto.results.evidence import CaptureEvidence
 from results import samples
-from results.samples import BEGIN_S, LEAD_S, experiment, group, instance, request, sample
+from results.samples import BEGIN_S, LEAD_S, captured, experiment, group, instance, request, sample
 
 START_S = BEGIN_S + LEAD_S
 RATE_BPS = 80e6
@@ -147,6 +149,29 @@ def test_retransmissions_of_a_reverse_test_are_the_servers():
     assert doubts(flow(reverse), test="TCP_MAERTS") == [
         "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
+
+
+def test_captured_retransmissions_that_the_kernel_did_not_make_are_told():
+    (told_of,) = doubts(flow(captured=(captured(150),)))
+    assert told_of == (
+        "group 1, flow 1: 150 segments retransmitted by the captured packets, 100 by the sender's"
+        " socket"
+    )
+
+
+def test_captured_retransmissions_that_agree_give_no_warning():
+    assert doubts(flow(captured=(captured(110),))) == []
+
+
+def test_what_is_wrong_with_a_capture_is_told():
+    bad = Capture(
+        form="pcap", packets=1, others=0, start_s=0.0, lasted_s=0.0, flows=(),
+        damage=("byte 7: bad",), remarks=("lost",),
+    )  # fmt: skip
+    found = CaptureEvidence(host="a", file="raw/a/capture.1.pcap", ahead_s=0.0, found=bad)
+    assert list(crosscheck.warnings(replace(experiment(), captures=(found,)))) == [
+        "raw/a/capture.1.pcap: byte 7: bad", "raw/a/capture.1.pcap: lost",
+    ]  # fmt: skip
 
 
 def test_a_flow_that_ended_early_is_told():

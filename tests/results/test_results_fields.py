@@ -31,7 +31,8 @@ OURS = (
     "oneWayMax oneWayBound:max pingIdle pingP50 pingP95:avg pingMax:max pingAfter:avg "
     "pingLost:sum rpm:min "
     "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
-    "p99999Latency:avg latencies unfinished transactionRate reverseRate udpMarked:sum"
+    "p99999Latency:avg latencies unfinished transactionRate reverseRate udpMarked:sum "
+    "pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg"
 )
 
 

@@ -1,0 +1,84 @@
+"""Captures of whole runs: packets say what the kernel says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto
+
+from netesto.results import packetfile
+from netesto.results.packetfile import CaptureRecord
+
+pytestmark = pytest.mark.timeout(600)
+
+SCRIPT = """\
+LAB pair {link}
+DO_TCPDUMP host=a server=b packets=1000000 snap=128
+DO_TCPDUMP host=b server=a packets=1000000 snap=128
+DO_SERVER host=b
+DO_CLIENT host=a server=b expName=Captured ca=reno dur=2 test=TCP_STREAM interval=0.1
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+# A short queue drops in the kernel of this machine, which need not have netem.
+LINKS = {"lab": "rate=20mbit limit=20p offload=off", "sim": "rate=20mbit rtt=40 loss=0.5"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    ground: str
+    outcome: Outcome
+    captures: list[CaptureRecord]
+
+    @property
+    def row(self) -> dict[str, str]:
+        return self.outcome.rows[1]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("lab", marks=pytest.mark.lab),
+        pytest.param("sim", marks=pytest.mark.sim),
+    ],
+)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    ground = request.param
+    if ground == "sim":
+        kernel_or_reason("sim")
+    folder = tmp_path_factory.mktemp("packets")
+    (folder / "script.nts").write_text(SCRIPT.format(link=LINKS[ground]))
+    words = ("run", "--plain", "--ground", ground, "--seed", "1", "--out", "out", "script.nts")
+    done = netesto(folder, *words, timeout=400)
+    outcome = Outcome(done.status, done.stdout, done.stderr, folder / "out")
+    assert done.status == 0, done.stderr
+    return Run(ground, outcome, packetfile.read(folder / "out" / "1"))
+
+
+def test_packets_were_retransmitted_as_often_as_the_kernel_says(run: Run):
+    assert float(run.row["pktRetrans"]) == float(run.row["retrans_total"]) > 0
+
+
+def test_nothing_disagrees(run: Run):
+    warnings = run.outcome.manifest(1)["warnings"]
+    assert [text for text in warnings if "captur" in text or "retransmitted" in text] == []
+
+
+def test_the_page_has_the_time_sequence_graph(run: Run):
+    page = Path(run.outcome.out, "1", "exp.html").read_text()
+    assert 'id="graph-sequence-1"' in page
+
+
+def test_the_path_has_its_round_trip_time(run: Run):
+    if run.ground != "sim":
+        pytest.skip("only in simulated time it is exact")
+    flows = {
+        record.host: max(record.found.flows, key=lambda flow: flow.bytes) for record in run.captures
+    }
+    assert {host: flow.side for host, flow in flows.items()} == {"a": "sender", "b": "receiver"}
+    assert [flow.handshake_ms for flow in flows.values()] == [pytest.approx(40, abs=0.2)] * 2
+    rtt = flows["a"].rtt
+    assert rtt is not None
+    assert rtt.min_ms == pytest.approx(40, abs=0.2)
