@@ -116,7 +116,7 @@ def _read(path: Path) -> str:
         return f"{path}: {error.strerror}\n"
 
 
-def contents(path: Path) -> str:
+def contents(path: Path | str) -> str:
     """The text of a kernel's file.
 
     Four system calls instead of the twelve of Path.read_text: a host's facts are hundreds of files,
@@ -138,16 +138,18 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
     Of settings per interface, those of `device`, of lo, and the common ones.
     """
     interfaces = {"all", "default", "lo", device}
-    root = PROC / "sys"
-    paths = [root / name for name in _KERNEL_SYSCTLS]
-    for where, folders, files in os.walk(root / "net"):
-        if Path(where).name in _PER_INTERFACE:
+    root = f"{PROC / 'sys'}"
+    # Hundreds of texts: as many paths would take as long as reading the files.
+    names = [name.split("/") for name in _KERNEL_SYSCTLS]
+    for where, folders, files in os.walk(f"{root}/net"):
+        above = where[len(root) + 1 :].split("/")
+        if above[-1] in _PER_INTERFACE:
             folders[:] = interfaces.intersection(folders)
-        paths += [Path(where, file) for file in files]
-    for path in sorted(paths):
-        name = ".".join(part.replace(".", "/") for part in path.relative_to(root).parts)
+        names += [[*above, file] for file in files]
+    for parts in sorted(names):
+        name = ".".join(part.replace(".", "/") for part in parts)
         try:
-            lines = contents(path).splitlines()
+            lines = contents("/".join((root, *parts))).splitlines()
         except OSError:
             # Some are write-only, some are secret, some are not in this kernel.
             continue

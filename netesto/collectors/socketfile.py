@@ -143,7 +143,7 @@ class Recorder:
     """
 
     def __init__(self, info_bytes: int) -> None:
-        header = {"format": FORMAT, "dtype": _dtype(info_bytes)}
+        header = {"format": FORMAT, "dtype": dtype_of(info_bytes)}
         self._pending = [json.dumps(header).encode() + b"\n"]
         fixed = (sockdiag.MESSAGE_BYTES, _SKMEM_BYTES, len(_NO_MPTCP), len(_NO_CONTROL))
         sizes = "s".join(map(str, (*fixed, 16, info_bytes)))
@@ -207,7 +207,7 @@ def _mptcp(ulp: bytes) -> bytes:
     )
 
 
-def _dtype(info_bytes: int) -> dict[str, list[str]]:
+def dtype_of(info_bytes: int) -> dict[str, list[str]]:
     """Names and formats of a record's fields, as numpy.dtype takes them."""
     fields = [(name, each) for each, names in _FIXED for name in names.split()]
     rest = info_bytes

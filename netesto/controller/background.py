@@ -6,7 +6,7 @@ The script runs in the main thread, where Ctrl-C arrives; all calls of agents ru
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Self, TypeVar
 
 T = TypeVar("T")
@@ -36,15 +36,25 @@ class Background:
         if not self._thread.is_alive():
             self._loop.close()
 
+    def begin(self, work: Coroutine[object, object, T]) -> concurrent.futures.Future[T]:
+        """Run `work` in the loop, behind what was begun before."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def call(self, work: Coroutine[object, object, T]) -> T:
         """Run `work` in the loop and wait for its result; Ctrl-C cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.begin(work)
         try:
             return future.result()
         except BaseException:
-            future.cancel()
-            concurrent.futures.wait([future], timeout=CLOSE_TIMEOUT_S)
+            self.cancel([future])
             raise
+
+    @staticmethod
+    def cancel(futures: Collection[concurrent.futures.Future[T]]) -> None:
+        """Cancel what was begun, and wait until it has ended, but not long."""
+        for future in futures:
+            future.cancel()
+        concurrent.futures.wait(futures, timeout=CLOSE_TIMEOUT_S)
 
     @staticmethod
     async def _cancel_all() -> None:

@@ -1,10 +1,12 @@
 """The controller: has agents do what a script asks for, and turns data into results."""
 
+import contextlib
 import functools
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -82,6 +84,8 @@ class Controller:
         self._inventory = inventory
         self._ground = ground
         self._background = Background()
+        # Commands that are being carried out while the script goes on.
+        self._begun: list[tuple[ports.RemoteCommand, Future[None]]] = []
         self._connect = connect
         self._never = threading.Event()
         self._run = Run(
@@ -100,9 +104,13 @@ class Controller:
 
     def __exit__(self, *error: object) -> None:
         try:
-            self._background.call(self._run.close_all())
+            if error[0] is None:
+                self._settle()
         finally:
-            self._background.__exit__(*error)
+            try:
+                self._background.call(self._run.close_all())
+            finally:
+                self._background.__exit__(*error)
 
     # ---- before the script ---------------------------------------------------------------
 
@@ -141,29 +149,51 @@ class Controller:
     # ---- steps of a script ---------------------------------------------------------------
 
     def remote(self, command: ports.RemoteCommand) -> None:
-        """Have an agent do it. Returns as soon as the agent has accepted it."""
-        try:
+        """Have an agent do it. Returns as soon as the agent has accepted it.
+
+        Commands that only prepare flows return at once, so that many hosts are prepared at the same
+        time. What comes next waits for them, and raises what was wrong with the first of them.
+        """
+        if isinstance(command, ports.DoServer) or (
+            isinstance(command, ports.DoClient) and command.hold
+        ):
+            self._begun.append((command, self._background.begin(self._run.carry_out(command))))
+            return
+        self._settle()
+        with _asked_at(command):
             self._background.call(self._run.carry_out(command))
-        except WorldError as error:
-            error.message = f"{error.message} (asked at {command.place})"
+
+    def _settle(self) -> None:
+        """Wait for the commands that were begun."""
+        begun, self._begun = self._begun, []
+        try:
+            for command, future in begun:
+                with _asked_at(command):
+                    future.result()
+        except BaseException:
+            self._background.cancel([future for _, future in begun])
             raise
 
     def wait(self, seconds: float) -> None:
         """Let time pass, unless all that it could be for has failed."""
+        self._settle()
         if seconds > 0 and not self._run.is_left:
             self._observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
         """Until every flow of the experiment has ended and its files are complete."""
+        self._settle()
         self._background.call(self._run.wait_flows(exp, timeout_s))
 
     def start_flows(self, lead_s: float) -> None:
         """Start all flows held back since the last call, at one instant."""
+        self._settle()
         self._background.call(self._run.start_held(lead_s))
 
     def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed:
         """Finish an experiment: its data become results."""
+        self._settle()
         experiment = self._run.experiments.get(exp)
         if experiment is None:
             raise ScriptError(
@@ -189,6 +219,8 @@ class Controller:
         """End everything now and keep what was measured: each open experiment stays partial. In
         haste, what takes long is left out."""
         latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
+        begun, self._begun = self._begun, []
+        self._background.cancel([future for _, future in begun])
         self._background.call(self._run.abort(in_haste=in_haste))
         experiments = list(self._run.experiments.values())
         for experiment in experiments:
@@ -253,6 +285,16 @@ class Controller:
         if self._claimable.names != self._fields.names:
             columns = derive.aggregate_row(evidence, found, self._claimable)
         return Processed(experiment.exp, found.status, columns)
+
+
+@contextlib.contextmanager
+def _asked_at(command: ports.RemoteCommand) -> Iterator[None]:
+    """Errors of the body name the place of the command."""
+    try:
+        yield
+    except WorldError as error:
+        error.message = f"{error.message} (asked at {command.place})"
+        raise
 
 
 def _columns(notes: ports.ExperimentNotes) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """The asynchronous part of a run: it holds hosts, starts flows, handles events and fetches data."""
 
 import asyncio
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from netesto import traffic, units
@@ -33,6 +35,9 @@ CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 # A flow starts this long after DO_CLIENT is sent: an agent needs the time to accept it and to start
 # its samplers. Without it every flow would start late, each by another amount.
 START_LEAD_S = 0.15
+
+# So many hosts are prepared, and asked for data, at once.
+AT_ONCE = 16
 
 # The time in which an agent must report the end of flows that were aborted.
 ABORT_GRACE_S = 3.0
@@ -83,6 +88,8 @@ class Run:
         self._ground = ground
         self._warnings = 0
         self._changed = asyncio.Event()
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         # After `abort`, the instants until which the end of flows, and data, are waited for.
         self._latest_end_s = self._latest_data_s = math.inf
@@ -258,6 +265,13 @@ class Run:
                 raise
             experiment.spoil(error.message if error.message in experiment.reasons else reason)
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, host: HostConnection) -> AsyncIterator[None]:
+        """Of commands that are carried out at once, those of one host keep their order, and there
+        are not too many of all hosts together: those of a lab share one machine."""
+        async with self._turns[host.name], self._places:
+            yield
+
     async def _carry_out(self, command: ports.RemoteCommand) -> None:
         match command:
             case ports.DoServer():
@@ -285,14 +299,15 @@ class Run:
     async def _do_server(self, command: ports.DoServer) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         host = await self._of(experiment, command.host)
-        if command.start:
-            # The one that is most likely needed; others start with the first flow of theirs.
-            # A newer agent may have tools that this controller does not know.
-            known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
-            lasting = [tool.name for tool in known if tool.lasting_server]
-            await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting[:1]))
-        self._observer.doing(f"host statistics of {host.name}")
-        await host.agent.take_stats(command.exp, command.order)
+        async with self._turn(host):
+            if command.start:
+                # The one that is most likely needed; others start with the first flow of theirs.
+                # A newer agent may have tools that this controller does not know.
+                known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
+                lasting = [tool.name for tool in known if tool.lasting_server]
+                await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting[:1]))
+            self._observer.doing(f"host statistics of {host.name}")
+            await host.agent.take_stats(command.exp, command.order)
 
     async def _do_tcpdump(self, command: ports.DoTcpdump) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
@@ -340,7 +355,8 @@ class Run:
                 experiment.use(host.name)
             for name in (command.host, command.server):
                 await self._of(experiment, name)
-            ports_ = await server.agent.expect(request)
+            async with self._turn(server):
+                ports_ = await server.agent.expect(request)
             if not len(ports_.control) == len(ports_.data) == request.instances:
                 raise AgentError(
                     f"reserved {len(ports_.data)} ports for {request.instances} flows",
@@ -614,8 +630,13 @@ class Run:
 
     async def fetch_rest(self, experiment: Experiment) -> None:
         """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
-        for name in sorted(experiment.pending_data):
-            await self._fetch_in_time(experiment, name)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def fetched(name: str) -> None:
+            async with places:
+                await self._fetch_in_time(experiment, name)
+
+        await asyncio.gather(*map(fetched, sorted(experiment.pending_data)))
 
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments, from all hosts at once: none has to wait for another
