@@ -35,6 +35,10 @@ STATES = {
 # Connected, as ss means it: not LISTEN, CLOSE, TIME-WAIT, SYN-RECV.
 _CONNECTED = sum(1 << number for number, name in STATES.items() if name != "CLOSE")
 
+LISTEN = 10
+
+_EXTENSIONS = 1 << (DIAG_INFO - 1) | 1 << (DIAG_CONG - 1)
+
 # struct inet_diag_msg; attributes follow it.
 MESSAGE_BYTES = 72
 
@@ -61,8 +65,18 @@ class SocketDiagnosis:
     def sockets(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """An inet_diag_msg with its attributes for each connected TCP socket that has a port of
         `ranges` (first and last) at either end."""
+        return self._ask(_request(_CONNECTED, _EXTENSIONS) + _filter(ranges))
+
+    def listeners(self) -> list[bytes]:
+        """An inet_diag_msg for each listening TCP socket."""
+        return self._ask(_request(1 << LISTEN, 0))
+
+    def _ask(self, request: bytes) -> list[bytes]:
         self._sequence += 1
-        self._netlink.send(_request(ranges, self._sequence))
+        length, flags = _HEADER.size + len(request), NLM_F_REQUEST | NLM_F_DUMP
+        self._netlink.send(
+            _HEADER.pack(length, TCPDIAG_GETSOCK, flags, self._sequence, 0) + request
+        )
         return list(self._replies())
 
     def _replies(self) -> Iterator[bytes]:
@@ -103,13 +117,21 @@ def tcp_info_bytes() -> int:
         return len(any_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1024))
 
 
-def _request(ranges: Sequence[tuple[int, int]], sequence: int) -> bytes:
-    request = _REQUEST.pack(0, 0, 0, _EXTENSIONS, bytes(48), _CONNECTED, 0)
+def _request(states: int, extensions: int) -> bytes:
+    return _REQUEST.pack(0, 0, 0, extensions, bytes(48), states, 0)
+
+
+def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:
     code = bytecode(ranges)
-    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(code), REQ_BYTECODE) + code
-    length = _HEADER.size + len(request) + len(attribute)
-    flags = NLM_F_REQUEST | NLM_F_DUMP
-    return _HEADER.pack(length, TCPDIAG_GETSOCK, flags, sequence, 0) + request + attribute
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(code), REQ_BYTECODE) + code
+
+
+def listener(message: bytes) -> tuple[int, int, int]:
+    """Of a listening socket's inet_diag_msg: its port, how many connections wait to be accepted,
+    and its inode."""
+    (port,) = struct.unpack_from(">H", message, 4)
+    waiting, _, _, inode = struct.unpack_from("=IIII", message, 56)
+    return port, waiting, inode
 
 
 def bytecode(ranges: Sequence[tuple[int, int]]) -> bytes:

@@ -25,6 +25,21 @@ def test_sockets_of_ipv6_are_found():
     assert list(listening.parse(TCP6.splitlines())) == [Listener(12900, "9")]
 
 
+def test_the_kernel_tells_the_same_as_proc():
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))),
+        closing(socket.create_server(("::1", 0), family=socket.AF_INET6)) as other,
+        closing(socket.create_connection(("::1", other.getsockname()[1]))),
+    ):
+        port = other.getsockname()[1]
+        found, there = (
+            {each for each in every if each.port == port}
+            for every in (listening.listeners(), listening.from_proc())
+        )
+        assert found == there
+        assert [each.waiting for each in found] == [1]
+
+
 def test_process_listens_on_its_port():
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         assert listening.listens(os.getpid(), server.getsockname()[1])

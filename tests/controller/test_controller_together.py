@@ -1,0 +1,104 @@
+"""Hosts are prepared for flows at the same time, and what follows waits for it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from controller.scripted_agent import ScriptedAgent, Watcher, do_client, do_server
+
+from netesto.controller.controller import Controller, Ground
+from netesto.controller.inventory import Inventory
+from netesto.errors import AgentError
+from netesto.language import ports
+from netesto.model import Endpoint
+from netesto.results import fields, manifest
+from netesto.results.store import Store
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Meeting(ScriptedAgent):
+    """Its statistics are taken when those of all others have begun; one that `refuses` has none."""
+
+    others: list["Meeting"] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def take_stats(self, exp: int, order: int) -> None:
+        self.begun.set()
+        for other in self.others:
+            await asyncio.wait_for(other.begun.wait(), 20)
+        if self.refuses:
+            raise AgentError(self.refuses, host=self.host)
+        await super().take_stats(exp, order)
+
+
+@pytest.fixture
+def agents() -> dict[str, Meeting]:
+    return {name: Meeting(name) for name in "ab"}
+
+
+@pytest.fixture
+def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controller]:
+    async def connect(endpoint: Endpoint) -> contextlib.nullcontext[ScriptedAgent]:
+        return contextlib.nullcontext(agents[endpoint.host])
+
+    columns = fields.load(ROOT / "fields.txt")
+    endpoints = [
+        Endpoint(host=name, agent="", addresses={4: ip_address(f"10.0.0.{number}")})
+        for number, name in enumerate(agents, start=1)
+    ]
+    with Controller(
+        inventory=Inventory(endpoints),
+        store=Store(tmp_path),
+        fields=columns,
+        claimable=columns,
+        connect=connect,
+        observer=Watcher(),
+        render=lambda _: None,
+        index=lambda _: None,
+        name="test",
+        ground=Ground(kind="lab"),
+    ) as made:
+        made.open_hosts([])
+        yield made
+
+
+def test_hosts_are_prepared_at_the_same_time(controller, agents):
+    agents["a"].others, agents["b"].others = [agents["b"]], [agents["a"]]
+    controller.remote(do_server("a"))
+    controller.remote(do_server("b"))
+    controller.wait_flows(1, None)
+    assert [agent.calls[-1] for agent in agents.values()] == ["take_stats 1 0"] * 2
+
+
+def test_commands_of_one_host_keep_their_order(controller, agents):
+    agents["b"].others = [agents["a"]]
+    controller.remote(do_server("b"))
+    controller.remote(do_client(hold=True))
+    controller.remote(do_server("a"))
+    controller.start_flows(0.0)
+    assert [call.split()[0] for call in agents["b"].calls][:3] == [
+        "start_servers", "take_stats", "expect",
+    ]  # fmt: skip
+
+
+def test_what_a_host_refuses_costs_the_experiment(controller, agents, tmp_path):
+    agents["a"].refuses = "no room"
+    controller.remote(do_server("a"))
+    controller.remote(do_client())
+    controller.wait_flows(1, None)
+    controller.process_experiment(1, ports.ExperimentNotes())
+    told = manifest.read(tmp_path / "1" / manifest.NAME)
+    assert "a: no room (asked at a.nts:1:1)" in told.reasons
+
+
+def test_an_interrupted_run_leaves_no_preparation_behind(controller, agents):
+    agents["a"].others = [Meeting("nobody")]
+    controller.remote(do_server("a"))
+    assert list(controller.interrupt("interrupted", {}, in_haste=True)) == []
+    assert "take_stats 1 0" not in agents["a"].calls
