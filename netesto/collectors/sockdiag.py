@@ -37,7 +37,6 @@ _CONNECTED = sum(1 << number for number, name in STATES.items() if name != "CLOS
 
 LISTEN = 10
 
-_EXTENSIONS = 1 << (DIAG_INFO - 1) | 1 << (DIAG_CONG - 1)
 
 # struct inet_diag_msg; attributes follow it.
 MESSAGE_BYTES = 72
