@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 
 REPOSITORY = Path(__file__).parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests" / "controller"))
 
-from controller.scripted_agent import HERE, ScriptedAgent, Watcher  # noqa: E402
+from scripted_agent import HERE, ScriptedAgent, Watcher  # noqa: E402
 
 from netesto import process  # noqa: E402
 from netesto.collectors import socketfile  # noqa: E402

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from controller.scripted_agent import ScriptedAgent, Watcher, do_client, do_server
+from scripted_agent import ScriptedAgent, Watcher, do_client, do_server
 
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
@@ -44,7 +44,7 @@ def agents() -> dict[str, Meeting]:
 
 @pytest.fixture
 def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controller]:
-    async def connect(endpoint: Endpoint) -> contextlib.nullcontext[ScriptedAgent]:
+    async def connect(endpoint: Endpoint):
         return contextlib.nullcontext(agents[endpoint.host])
 
     columns = fields.load(ROOT / "fields.txt")
