@@ -434,10 +434,30 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Agent clock minus controller clock is `offset_s` ± `bound_s`."""
+    """Agent clock minus controller clock is `offset_s` ± `bound_s` at the instant `at_s` of the
+    controller's clock, and grows by `drift_ppm` µs per second, known to ± `drift_bound_ppm`.
+
+    Of an experiment, the bound holds from its begin, `at_s`, to its end.
+    """
 
     offset_s: float
     bound_s: float
+    drift_ppm: float = 0.0
+    drift_bound_ppm: float | None = None
+    at_s: float = 0.0
+
+    def at(self, time_s: float) -> float:
+        """The offset at an instant of the controller's clock."""
+        return self.offset_s + self.drift_ppm * 1e-6 * (time_s - self.at_s)
+
+    def controllers(self, time_s: float) -> float:
+        """An instant of the agent's clock, on the controller's."""
+        there_s = time_s - self.offset_s
+        return there_s - self.drift_ppm * 1e-6 * (there_s - self.at_s)
+
+
+# Of two readers of one clock.
+SAME_CLOCK = ClockOffset(0.0, 0.0)
 
 
 # ---- what was measured -----------------------------------------------------------------------

@@ -1,10 +1,21 @@
-"""The time of an agent, and the offset between the clocks of two hosts."""
+"""The time of an agent, and how far the clocks of two hosts are apart."""
 
+import bisect
+import itertools
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from netesto.model import ClockOffset, ClockReading
+
+# A kernel adjusts the rate of its clock by at most 500 ppm (adjtimex(2)), here and there.
+DRIFT_MAX = 1e-3
+
+# So many readings bound a line as well as more, and take a millisecond to compute with.
+READINGS_MAX = 12
+
+# A float has seconds since 1970 to 0.24 µs.
+ROUNDING_S = 1e-6
 
 # The year 5138: no clock is so far ahead, and what is computed with such an instant is exact.
 LATEST_S = 1e11
@@ -86,14 +97,122 @@ class Exchange:
         return (there_s + back_s) / 2
 
 
-def offset(exchanges: Sequence[Exchange]) -> ClockOffset:
-    """How far the agent's clock is ahead of the controller's.
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The offset at an instant of the controller's clock, within ± `half_s`."""
 
-    Offset and round trip as in RFC 5905, section 8. Of several exchanges the one with the shortest
-    round trip counts (section 10): its error is at most half its round trip, however much its two
-    directions differ. ValueError if there is none.
+    time_s: float
+    offset_s: float
+    half_s: float
+
+
+class ClockTrack:
+    """What bursts of exchanges with one agent say of its clock over time.
+
+    Of the exchanges of a burst the one with the shortest round trip counts (RFC 5905, section 10):
+    its error is at most half its round trip, however much its two directions differ. If the two
+    clocks differ by a constant rate, the true offset is a straight line over time that goes through
+    all readings within their errors. Everything that such a line can be is the answer: its middle,
+    and as the bound what is farthest from that.
     """
-    if not exchanges:
-        raise ValueError("no exchange to compute a clock offset from")
-    best = min(exchanges, key=lambda exchange: exchange.round_trip_s)
-    return ClockOffset(best.offset_s, best.round_trip_s / 2)
+
+    def __init__(self) -> None:
+        self._readings: list[_Reading] = []
+
+    def add(self, burst: Sequence[Exchange]) -> None:
+        """Add the exchanges of a burst. ValueError if there is none."""
+        if not burst:
+            raise ValueError("no exchange to compute a clock offset from")
+        best = min(burst, key=lambda exchange: exchange.round_trip_s)
+        time_s = best.sent_s + (best.returned_s - best.sent_s) / 2
+        self._readings.append(_Reading(time_s, best.offset_s, best.round_trip_s / 2 + ROUNDING_S))
+        self._readings.sort(key=lambda reading: reading.time_s)
+
+    def over(self, begin_s: float, end_s: float) -> ClockOffset:
+        """The offset at `begin_s`, its drift until `end_s`, and the bound for all of that time.
+
+        Of the burst last before it, those in it and the first one after it. ValueError if there is
+        no burst at all.
+        """
+        times = [each.time_s for each in self._readings]
+        first = max(0, bisect.bisect_right(times, begin_s) - 1)
+        last = bisect.bisect_left(times, end_s) + 1
+        every = self._readings[first:last]
+        readings = _thinned(every)
+        more_s = _more_s(readings, begin_s)
+        lines = list(_lines([replace(r, half_s=r.half_s + more_s) for r in readings], begin_s))
+        begins = [at_s for at_s, _ in lines]
+        ends = [at_s + drift * (end_s - begin_s) for at_s, drift in lines]
+        begin, end = _middle(begins), _middle(ends)
+        drifts = _middle([line[1] for line in lines])
+        drift = (end[0] - begin[0]) / (end_s - begin_s) if end_s > begin_s else drifts[0]
+        # As far from the middle of what is possible as that is from either end.
+        drift_bound = drifts[1] + abs(drift - drifts[0])
+        found = ClockOffset(
+            offset_s=begin[0],
+            bound_s=max(begin[1], end[1]) + more_s,
+            drift_ppm=drift * 1e6,
+            drift_bound_ppm=drift_bound * 1e6,
+            at_s=begin_s,
+        )
+        # Readings that were left out agree, unless the rate was adjusted.
+        off = [(abs(found.at(each.time_s) - each.offset_s), each.half_s) for each in every]
+        farther = [at_s + half_s for at_s, half_s in off if at_s > found.bound_s + half_s]
+        return replace(found, bound_s=max(farther, default=found.bound_s))
+
+
+def _thinned(readings: Sequence[_Reading]) -> Sequence[_Reading]:
+    """The best of each of READINGS_MAX stretches of time."""
+    count = len(readings)
+    if count <= READINGS_MAX:
+        return readings
+    borders = [count * number // READINGS_MAX for number in range(READINGS_MAX + 1)]
+    return [
+        min(readings[begin:end], key=lambda reading: reading.half_s)
+        for begin, end in itertools.pairwise(borders)
+    ]
+
+
+def _limits(readings: Sequence[_Reading], zero_s: float, drift: float) -> tuple[float, float]:
+    """The least and the greatest offset at `zero_s` of a line with this drift that goes through all
+    readings; none does if the least is greater."""
+    offsets = [(each.offset_s - drift * (each.time_s - zero_s), each.half_s) for each in readings]
+    return max(at - half for at, half in offsets), min(at + half for at, half in offsets)
+
+
+def _drifts(readings: Sequence[_Reading]) -> Iterator[float]:
+    """The drifts at which the possible lines can have their extremes: through the ends of two
+    readings, and the greatest of all."""
+    yield from (-DRIFT_MAX, DRIFT_MAX)
+    for one, other in itertools.combinations(readings, 2):
+        time_s, offset_s = other.time_s - one.time_s, other.offset_s - one.offset_s
+        if time_s > 0:
+            for each in (one.half_s + other.half_s, one.half_s - other.half_s):
+                yield from (
+                    drift
+                    for drift in ((offset_s - each) / time_s, (offset_s + each) / time_s)
+                    if abs(drift) < DRIFT_MAX
+                )
+
+
+def _lines(readings: Sequence[_Reading], zero_s: float) -> Iterator[tuple[float, float]]:
+    """The corners of all lines that go through all readings: offset at `zero_s`, and drift."""
+    for drift in _drifts(readings):
+        least, most = _limits(readings, zero_s, drift)
+        # Lines through the ends of two readings go through these give or take the last digit.
+        if least <= most + ROUNDING_S / 10:
+            yield from ((least, drift), (most, drift))
+
+
+def _more_s(readings: Sequence[_Reading], zero_s: float) -> float:
+    """How much farther the offset was from a line than the readings allow, because somebody
+    adjusted the rate of one of the clocks; 0 if a line goes through all of them."""
+    limits = (_limits(readings, zero_s, drift) for drift in _drifts(readings))
+    gap_s = min(least - most for least, most in limits)
+    return gap_s / 2 + ROUNDING_S if gap_s > 0 else 0.0
+
+
+def _middle(values: Sequence[float]) -> tuple[float, float]:
+    """The middle of the least and the greatest value, and how far these are from it."""
+    least, most = min(values), max(values)
+    return (least + most) / 2, (most - least) / 2

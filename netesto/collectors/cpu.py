@@ -14,7 +14,7 @@ from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
-from netesto.model import CPU_STATES, CpuSample
+from netesto.model import CPU_STATES, SAME_CLOCK, ClockOffset, CpuSample
 
 INTERVAL_S = 1.0
 
@@ -74,10 +74,10 @@ def format_sample(time_s: float, cores: Mapping[int, Ticks]) -> str:
     return json.dumps({"time_s": round(time_s, 6), "ticks": cores}, separators=(",", ":")) + "\n"
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
     """The samples in a collector's file; a truncated last line is ignored.
 
-    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError names an
+    `offset` is that of the file's clock from the one that the samples use. OutputError names an
     invalid line.
     """
     samples = []
@@ -86,7 +86,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[CpuSample]:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
-            time_s = clock.instant(entry["time_s"]) - ahead_s
+            time_s = offset.controllers(clock.instant(entry["time_s"]))
             if "ticks" not in entry:
                 samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
                 continue

@@ -18,7 +18,7 @@ from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.collectors.socketfile import CONTENT_BYTES_MAX
 from netesto.errors import OutputError
-from netesto.model import Address, Counted, InstalledQdisc, LinkSamples
+from netesto.model import SAME_CLOCK, Address, ClockOffset, Counted, InstalledQdisc, LinkSamples
 
 FORMAT = "netesto link samples 1"
 
@@ -110,17 +110,17 @@ def _all_but_loopback(device: str) -> bool:
     return device != "lo"
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> dict[str, LinkSamples]:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSamples]:
     """The samples in a file by node, in the order of time; an incomplete last line is ignored.
 
-    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError if the file is
-    invalid.
+    `offset` is that of the file's clock from the one that the samples use. OutputError if the file
+    is invalid.
     """
     try:
         content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
         if len(content) > CONTENT_BYTES_MAX:
             raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
-        return _samples(content.rpartition(b"\n")[0].splitlines(), ahead_s)
+        return _samples(content.rpartition(b"\n")[0].splitlines(), offset)
     except (
         *(zlib.error, ValueError, LookupError, TypeError, AttributeError, OverflowError),
         *(RecursionError, MemoryError),
@@ -177,7 +177,7 @@ class _Node:
         )
 
 
-def _samples(lines: Sequence[bytes], ahead_s: float) -> dict[str, LinkSamples]:
+def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSamples]:
     if not lines:
         return {}
     header = json.loads(lines[0])
@@ -185,7 +185,7 @@ def _samples(lines: Sequence[bytes], ahead_s: float) -> dict[str, LinkSamples]:
     for line in lines[1:]:
         entry = json.loads(line)
         if isinstance(entry, list):
-            nodes[str(entry[1])].add(instant(entry[0]) - ahead_s, entry[2:])
+            nodes[str(entry[1])].add(offset.controllers(instant(entry[0])), entry[2:])
         elif "group" in entry:
             nodes[OWN].devices[int(entry["group"])] = str(entry["device"])
         else:

@@ -13,7 +13,7 @@ from netesto import process
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import ProcessError
-from netesto.model import Address, PingSample
+from netesto.model import SAME_CLOCK, Address, ClockOffset, PingSample
 
 # A larger change of the system's time than drift: somebody set it while ping was running.
 STEP_S = 0.005
@@ -87,10 +87,10 @@ def command(destination: Address, interval_s: float) -> list[str]:
     return ["ping", "-D", "-n", "-i", f"{interval_s:g}", str(destination)]
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> list[PingSample]:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
     """The replies, without duplicates; a truncated last line is ignored.
 
-    The agent's clock was `ahead_s` ahead of the one that the samples use.
+    `offset` is that of the agent's clock from the one that the samples use.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     system = _AHEAD.search(text)
@@ -100,5 +100,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[PingSample]:
         last = samples[-1].number if samples else int(sequence)
         # The number in a packet has 16 bits. The next one is the nearest to the last.
         step = (int(sequence) - last + 2**15) % 2**16 - 2**15
-        samples.append(PingSample(float(time) - system_s - ahead_s, float(rtt), last + step))
+        samples.append(
+            PingSample(offset.controllers(float(time) - system_s), float(rtt), last + step)
+        )
     return samples

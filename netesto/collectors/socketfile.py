@@ -16,7 +16,7 @@ from pathlib import Path
 from netesto.collectors import sockdiag, sstext
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SocketSample
+from netesto.model import SAME_CLOCK, ClockOffset, SocketSample
 
 FORMAT = "netesto socket samples 1"
 
@@ -228,15 +228,15 @@ def _bytes(format_: str) -> int:
     return int(format_.lstrip("<>fuSV"))
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     """The samples in a file, in time order; an incomplete last record is ignored.
 
-    The time of a sample is the middle between the two instants. The file's clock was `ahead_s`
-    ahead of the one that the samples use. Files of earlier versions (`.ss`) hold text. OutputError
-    if the file is invalid.
+    The time of a sample is the middle between the two instants. `offset` is that of the file's
+    clock from the one that the samples use. Files of earlier versions (`.ss`) hold text.
+    OutputError if the file is invalid.
     """
     if path.suffix == ".ss":
-        return sstext.read(path, ahead_s=ahead_s)
+        return sstext.read(path, offset=offset)
     try:
         # Unlike gzip.open, this reads all that a killed agent has written.
         content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
@@ -246,13 +246,13 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
         if not begin:
             return []
         dtype = json.loads(content[:begin])["dtype"]
-        return list(_samples(memoryview(content)[begin:], dtype, ahead_s))
+        return list(_samples(memoryview(content)[begin:], dtype, offset))
     except _INVALID as error:
         raise OutputError(f"{path}: not a file of socket samples: {error}") from None
 
 
 def _samples(
-    records: memoryview, dtype: Mapping[str, Sequence[str]], ahead_s: float
+    records: memoryview, dtype: Mapping[str, Sequence[str]], offset: ClockOffset
 ) -> Iterator[SocketSample]:
     names, formats = dtype["names"], dtype["formats"]
     codes = (_READ.get(name, f"{_bytes(each)}x") for name, each in zip(names, formats, strict=True))
@@ -268,7 +268,7 @@ def _samples(
         mss, rtt_us, min_rtt_us, unacked, lost, retrans, total_retrans, *counters = info
         segs_out, data_segs_out, bytes_sent, bytes_acked, bytes_received = counters
         yield SocketSample(
-            time_s=instant(before_s) + (instant(after_s) - before_s) / 2 - ahead_s,
+            time_s=offset.controllers(instant(before_s) + (instant(after_s) - before_s) / 2),
             local_port=int.from_bytes(local),
             peer_port=int.from_bytes(peer),
             state=sockdiag.STATES.get(state, str(state)),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SocketSample
+from netesto.model import SAME_CLOCK, ClockOffset, SocketSample
 
 # State, two queues, two addresses: what precedes tcp_info in a line.
 _COLUMNS = 5
@@ -20,10 +20,10 @@ _MOST, _MOST_MS = 2**64, 2**32 / 1000
 _FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     """The samples in a file, in time order; a truncated last line is ignored.
 
-    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError names an
+    `offset` is that of the file's clock from the one that the samples use. OutputError names an
     invalid line.
     """
     samples: list[SocketSample] = []
@@ -33,7 +33,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> list[SocketSample]:
         try:
             if line.startswith("@"):
                 before_s, after_s = map(instant, line[1:].split())
-                time_s = before_s + (after_s - before_s) / 2 - ahead_s
+                time_s = offset.controllers(before_s + (after_s - before_s) / 2)
             elif line.strip() and time_s is not None:
                 samples.append(parse(line, time_s))
         except (ValueError, OutputError) as error:

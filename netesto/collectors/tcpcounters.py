@@ -12,7 +12,7 @@ from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Sampler, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
-from netesto.model import Counted
+from netesto.model import SAME_CLOCK, ClockOffset, Counted
 
 INTERVAL_S = 1.0
 
@@ -67,10 +67,10 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield from zip(names.split()[1:], map(int, values.split()[1:]), strict=False)
 
 
-def read(path: Path, *, ahead_s: float = 0.0) -> Counted:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
     """The samples in a file; a truncated last line is ignored.
 
-    The file's clock was `ahead_s` ahead of the one that the samples use. OutputError names an
+    `offset` is that of the file's clock from the one that the samples use. OutputError names an
     invalid line.
     """
     times, samples = [], []
@@ -78,7 +78,7 @@ def read(path: Path, *, ahead_s: float = 0.0) -> Counted:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
-            times.append(clock.instant(entry["time_s"]) - ahead_s)
+            times.append(offset.controllers(clock.instant(entry["time_s"])))
             samples.append({str(name): _count(each) for name, each in entry["counters"].items()})
         except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None

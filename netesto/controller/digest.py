@@ -17,6 +17,7 @@ from netesto.collectors.clock import instant
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
     REQUEST_TESTS,
+    SAME_CLOCK,
     UDP_TESTS,
     ClockOffset,
     Counted,
@@ -66,10 +67,6 @@ class _Host:
     links: Mapping[str, LinkSamples]
     clock: ClockOffset
     captures: tuple[CaptureEvidence, ...] = ()
-
-    @property
-    def offset_s(self) -> float:
-        return self.clock.offset_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +174,22 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     clock = manifest.hosts[name].clock
     if manifest.on_one_machine and not clock.offset_s:
         # One clock, by definition: what was measured is how long agents take to answer.
-        clock = ClockOffset(0.0, 0.0)
-    offset_s = clock.offset_s
+        clock = SAME_CLOCK
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
     for path in files.sockets(name):
-        for sample in files.read(path, partial(socketfile.read, ahead_s=offset_s), ()):
+        for sample in files.read(path, partial(socketfile.read, offset=clock), ()):
             for port in {sample.local_port, sample.peer_port}:
                 by_port[port].append(sample)
-    samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, ahead_s=offset_s), ())
+    samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, offset=clock), ())
     return _Host(
         sockets_by_port=by_port,
         cpu=tuple(samples),
         tcp=files.read(
             f"raw/{name}/tcp.jsonl",
-            partial(tcpcounters.read, ahead_s=offset_s),
+            partial(tcpcounters.read, offset=clock),
             Counted((), {}),
         ),
-        links=files.read(_links(name), partial(links.read, ahead_s=offset_s), {}),
+        links=files.read(_links(name), partial(links.read, offset=clock), {}),
         clock=clock,
         captures=tuple(_captures(files, name, offset_s)),
     )
@@ -481,13 +477,13 @@ def _result(
         output = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error
-    started_s = (record.started_s or 0.0) + client.offset_s
+    started_s = (record.started_s or 0.0) + client.clock.at(record.started_s or 0.0)
     result = _tool(request).parse(output, request, started_s=started_s)
     shifted = tuple(
         replace(
             interval,
-            start_s=interval.start_s - client.offset_s,
-            end_s=interval.end_s - client.offset_s,
+            start_s=client.clock.controllers(interval.start_s),
+            end_s=client.clock.controllers(interval.end_s),
         )
         for interval in result.intervals
     )
@@ -514,7 +510,7 @@ def _on_one_clock(
     if zero_s is None or record.started_s is None:
         bound_s = math.inf
         zero_s = 0.0
-    ahead_s = zero_s - server.offset_s - (record.started_s or 0.0)
+    ahead_s = zero_s - server.clock.at(record.started_s or 0.0) - (record.started_s or 0.0)
 
     def moved(interval: DatagramInterval) -> DatagramInterval:
         delays = None
@@ -524,8 +520,8 @@ def _on_one_clock(
                 delays = (least * 1000, mean * 1000, most * 1000)
         return replace(
             interval,
-            start_s=interval.start_s - client.offset_s,
-            end_s=interval.end_s - client.offset_s,
+            start_s=client.clock.controllers(interval.start_s),
+            end_s=client.clock.controllers(interval.end_s),
             delays_ms=delays,
         )
 
@@ -547,7 +543,7 @@ def _monotonic_zero_s(path: Path) -> float | None:
 
 def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
     path = f"raw/{request.client}/ping.{request.group}.out"
-    return tuple(files.read(path, partial(ping.read, ahead_s=client.offset_s), ()))
+    return tuple(files.read(path, partial(ping.read, offset=client.clock), ()))
 
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:

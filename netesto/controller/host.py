@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TypeAlias
 
-from netesto.collectors.clock import Clock, Exchange, offset
+from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
     AgentError,
     ConnectionLostError,
@@ -28,7 +28,16 @@ from netesto.errors import (
     NetestoError,
 )
 from netesto.language import ports
-from netesto.model import AgentStatus, Applied, ClockOffset, Endpoint, Event, HostInfo, Setting
+from netesto.model import (
+    SAME_CLOCK,
+    AgentStatus,
+    Applied,
+    ClockOffset,
+    Endpoint,
+    Event,
+    HostInfo,
+    Setting,
+)
 from netesto.transport.base import Agent, Connection
 
 log = logging.getLogger(__name__)
@@ -38,6 +47,9 @@ Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[
 
 # The fastest of a few probes bounds the offset; on an idle path more add little.
 CLOCK_PROBES = 5
+
+# Between two bursts: clocks that are adjusted at most differ by 5 ms more then.
+CLOCK_INTERVAL_S = 5.0
 
 # An agent that was lost is waited for so long: a service that starts again takes seconds.
 RETURN_S = 60.0
@@ -69,7 +81,7 @@ class HostConnection:
     ) -> None:
         self.endpoint = endpoint
         self.name = endpoint.host
-        self.offset = ClockOffset(0.0, 0.0)
+        self.offset = SAME_CLOCK
         self.settings: list[Applied] = []
         self.lost: str | None = None
         # When a cut was over last, on the controller's clock.
@@ -86,6 +98,8 @@ class HostConnection:
         self._info: HostInfo | None = None
         self._run = ""
         self._reader: asyncio.Task[None] | None = None
+        self._track = ClockTrack()
+        self._tracker: asyncio.Task[None] | None = None
         # What the run has set, by what it is that is set.
         self._wanted: dict[tuple[str, ...], list[Setting]] = {}
         self._lost_at_s = 0.0
@@ -124,7 +138,9 @@ class HostConnection:
         self._run = run
         events = await self._take()
         self._reader = asyncio.create_task(self._live(events))
-        await self.measure_clock()
+        await self._first_burst(self.agent)
+        if not self._shares_clock:
+            self._tracker = asyncio.create_task(self._follow_clock())
 
     async def ready(self) -> None:
         """Wait for the end of a cut, or for a lost agent's return. AgentError if it is not back
@@ -165,25 +181,50 @@ class HostConnection:
             self._agent.give_up()
 
     async def measure_clock(self) -> None:
-        """Measure the offset of the agent's clock from the controller's."""
-        self.offset = await self._measured(self.agent)
+        """Measure the offset of the agent's clock from the controller's once more, unless it is the
+        same clock."""
+        if not self._shares_clock:
+            self._track.add(await burst(self.agent, self._clock))
+            now_s = self._clock.now()
+            self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
 
-    async def _measured(self, agent: Connection) -> ClockOffset:
-        measured = await clock_offset(agent, self._clock)
-        return of_one_clock(measured) if self._shares_clock else measured
+    def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
+        """The offset of the agent's clock during an experiment, as far as it was measured."""
+        return self.offset if self._shares_clock else self._track.over(begin_s, end_s)
+
+    async def _first_burst(self, agent: Connection) -> None:
+        """Measure the clock of an agent that has just begun; earlier ones had another."""
+        self._track = ClockTrack()
+        self._track.add(await burst(agent, self._clock))
+        now_s = self._clock.now()
+        self.offset = self._track.over(now_s, now_s)
+        if self._shares_clock:
+            self.offset = of_one_clock(self.offset)
+
+    async def _follow_clock(self) -> None:
+        """Measure the clock for as long as the agent is held."""
+        while True:
+            await asyncio.sleep(CLOCK_INTERVAL_S)
+            if self.lost is None and not self.is_cut:
+                with contextlib.suppress(AgentError):
+                    await self.measure_clock()
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""
-        return time_s + self.offset.offset_s
+        return time_s + self.offset.at(time_s)
 
     def from_agent_clock(self, time_s: float) -> float:
         """An instant of the agent's clock, on the controller's."""
-        return time_s - self.offset.offset_s
+        return self.offset.controllers(time_s)
 
     async def close(self) -> None:
         """Release the agent; it puts its settings back. One that is cut off does so when its lease
         ends."""
         self.give_up()
+        if self._tracker is not None:
+            self._tracker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._tracker
         if self._reader is not None:
             await self._put_back()
             self._reader.cancel()
@@ -233,7 +274,7 @@ class HostConnection:
         try:
             events = await self._take()
             assert self._agent is not None, "it was just taken"
-            self.offset = await self._measured(self._agent)
+            await self._first_burst(self._agent)
             for settings in self._wanted.values():
                 for setting in settings:
                     self.settings.append(await self._agent.configure(setting))
@@ -291,18 +332,26 @@ async def status_of(agent: Agent) -> AgentStatus | None:
         return None
 
 
-async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:
-    """The offset of an agent's clock from `clock`. AgentError if the agent does not answer."""
+async def burst(agent: Agent, clock: Clock) -> list[Exchange]:
+    """Exchanges of `clock` with an agent's. AgentError if the agent does not answer."""
     exchanges = []
     for _ in range(CLOCK_PROBES):
         sent_s = clock.now()
         reading = await agent.probe_clock()
         exchanges.append(Exchange(sent_s, reading, clock.now()))
-    return offset(exchanges)
+    return exchanges
+
+
+async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:
+    """The offset of an agent's clock from `clock` now. AgentError if the agent does not answer."""
+    track = ClockTrack()
+    track.add(await burst(agent, clock))
+    now_s = clock.now()
+    return track.over(now_s, now_s)
 
 
 def of_one_clock(measured: ClockOffset) -> ClockOffset:
     """The offset between two readers of the same clock: 0, unless the measurement disagrees,
     because the clock was set between their starts."""
     agrees = abs(measured.offset_s) <= measured.bound_s
-    return ClockOffset(0.0, measured.bound_s) if agrees else measured
+    return SAME_CLOCK if agrees else measured

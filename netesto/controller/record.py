@@ -60,7 +60,7 @@ def manifest(
         hosts={
             name: HostRecord(
                 info=hosts[name].info,
-                clock=hosts[name].offset,
+                clock=hosts[name].clock_over(experiment.started_s, ended_s),
                 settings=tuple(hosts[name].settings),
             )
             for name in sorted(experiment.hosts)
@@ -132,6 +132,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     status = overall_status(statuses, reasons)
     found = replace(asked, groups=groups, status=status, reasons=reasons)
     warnings = (*asked.warnings, *_flow_warnings(found), *_interval_warnings(evidence))
+    warnings = (*warnings, *_clock_warnings(found))
     warnings = (*warnings, *doubts(evidence))
     warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
@@ -178,6 +179,22 @@ def _interval_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                     f"{gaps.mean_ms:.4g} ms, 99 % within {gaps.p99_ms:.4g} ms, at worst "
                     f"{gaps.worst_ms:.4g} ms; requested {requested_ms:.4g} ms"
                 )
+
+
+def _clock_warnings(manifest: Manifest) -> Iterator[str]:
+    """Of clocks that are known less exactly than the samples of a flow are apart."""
+    for name, host in manifest.hosts.items():
+        intervals_s = [
+            group.request.interval_s
+            for group in manifest.groups
+            if name in {group.request.client, group.request.server}
+        ]
+        if intervals_s and host.clock.bound_s > min(intervals_s):
+            yield (
+                f"{name}: its clock is known to ± {host.clock.bound_s * 1000:.3g} ms, and sockets "
+                f"are sampled every {min(intervals_s) * 1000:.4g} ms: series of several hosts may "
+                "be shifted against each other"
+            )
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

@@ -194,11 +194,12 @@ def control(flow: InstanceRecord, request: GroupRequest) -> str:
 
 
 def clock(host: HostRecord) -> str:
-    """The offset of a host's clock from the controller's: "+12 ± 80 µs"."""
+    """The offset of a host's clock from the controller's: "+12 ± 80 µs, -3.1 ppm"."""
     offset, bound = host.clock.offset_s, host.clock.bound_s
     largest = max(abs(offset), bound)
     factor, unit = (1e6, "µs") if largest < 1e-3 else (1e3, "ms") if largest < 1 else (1.0, "s")
-    return f"{offset * factor:+.3g} ± {bound * factor:.3g} {unit}"
+    drift = f", {host.clock.drift_ppm:+.3g} ppm" if host.clock.drift_ppm else ""
+    return f"{offset * factor:+.3g} ± {bound * factor:.3g} {unit}{drift}"
 
 
 def memory(size_bytes: int) -> str:

@@ -18,7 +18,7 @@ from netesto.collectors.clock import Clock
 from netesto.collectors.links import LinkCollector
 from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
-from netesto.model import Counted, InstalledQdisc, LinkSamples
+from netesto.model import ClockOffset, Counted, InstalledQdisc, LinkSamples
 
 # So slow that the queue stays full: the bucket lets two frames through, and then one each second.
 RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 8000, 20000, 1042
@@ -188,7 +188,7 @@ def test_samples_are_read_also_of_a_collector_that_was_killed(tmp_path, end):
         [2.0, "", [[7]], [[20]]],
         end=end,
     )  # fmt: skip
-    assert links.read(path, ahead_s=0.5)[links.OWN] == LinkSamples(
+    assert links.read(path, offset=ClockOffset(0.5, 0.0))[links.OWN] == LinkSamples(
         qdiscs={TBF: Counted((0.5, 1.5), {"drops": (5, 7)})},
         interfaces={"a": Counted((0.5, 1.5), {"rx_bytes": (10, 20)})},
         devices={1: "a"},

@@ -20,7 +20,7 @@ from netesto.collectors.sockdiag import (
     DIAG_VEGASINFO,
 )
 from netesto.errors import OutputError
-from netesto.model import SocketSample
+from netesto.model import ClockOffset, SocketSample
 
 # Three ticks of both ends of a connection over loopback, and what the kernel reported at their end.
 STORED = "sockets-linux-6.18.bin.gz"
@@ -104,7 +104,9 @@ def test_final_counts_of_a_socket_have_the_state_close(fixtures):
 
 
 def test_samples_move_to_the_clock_that_the_files_was_ahead_of(fixtures):
-    times_s = [each.time_s for each in socketfile.read(fixtures / STORED, ahead_s=1000)]
+    times_s = [
+        each.time_s for each in socketfile.read(fixtures / STORED, offset=ClockOffset(1000, 0.0))
+    ]
     assert times_s == pytest.approx([0.0001, 0.0001, 0.2001, 0.2001, 0.4001, 0.4001, 0.7, 0.7])
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netesto.collectors import sstext
 from netesto.errors import OutputError
-from netesto.model import SocketSample
+from netesto.model import ClockOffset, SocketSample
 
 SENDERS = "ss-6.1.0-senders-reno-cubic-bbr-lossy.txt"
 RECEIVERS = "ss-6.1.0-receivers.txt"
@@ -163,7 +163,7 @@ def test_samples_of_a_clock_that_was_ahead_are_put_back(tmp_path, fixtures):
     path = tmp_path / "sockets.ss"
     text = (fixtures / SENDERS).read_text()
     path.write_text(f"@10.0 10.5\n{text}")
-    assert sstext.read(path, ahead_s=3.0) == parsed(text, 7.25)
+    assert sstext.read(path, offset=ClockOffset(3.0, 0.0)) == parsed(text, 7.25)
 
 
 @given(st.data())

@@ -7,7 +7,7 @@ from netesto.collectors import tcpcounters
 from netesto.collectors.clock import Clock
 from netesto.collectors.tcpcounters import TcpCounters
 from netesto.errors import OutputError
-from netesto.model import Counted
+from netesto.model import ClockOffset, Counted
 
 # The two files, each shortened to a few counters.
 TEXT = """\
@@ -43,7 +43,7 @@ def test_samples_are_columns_and_missing_counters_unknown(tmp_path):
         '{"time_s": 2.5, "counters": {"OutSegs": 7, "InSegs": 1}}\n'
         '{"time_s": 3.5, "coun'
     )
-    assert tcpcounters.read(path, ahead_s=0.5) == Counted(
+    assert tcpcounters.read(path, offset=ClockOffset(0.5, 0.0)) == Counted(
         (1.0, 2.0), {"OutSegs": (5, 7), "InSegs": (None, 1)}
     )
 
