@@ -191,7 +191,7 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         ),
         links=files.read(_links(name), partial(links.read, offset=clock), {}),
         clock=clock,
-        captures=tuple(_captures(files, name, offset_s)),
+        captures=tuple(_captures(files, name, clock.offset_s)),
     )
 
 
