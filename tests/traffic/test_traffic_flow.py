@@ -1,10 +1,13 @@
 """The program netesto-flow, over the loopback interface: one short flow each."""
 
+import contextlib
 import csv
+import itertools
 import json
 import re
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 from needs import unmet
 
 from netesto import process
+from netesto.results import completions
 from netesto.traffic.native import PROGRAM, Native
 
 
@@ -275,6 +279,10 @@ class Client:
         return socket.create_connection(("127.0.0.1", port), timeout=5)
 
     def close(self) -> None:
+        """When the server has closed its end, its ports are free."""
+        self._control.shutdown(socket.SHUT_WR)
+        while self._control.recv(1000):
+            pass
         self._control.close()
 
 
@@ -323,3 +331,35 @@ def test_each_end_of_both_directions_has_its_congestion_control(server):
 def test_processors_are_a_list(cpus, is_valid, server):
     status, _, _ = flow(server, "test=TCP_RR", "duration=0.05", f"client_cpu={cpus}")
     assert (status == 0) == is_valid
+
+
+def stall(listener: socket.socket, port: int, stall_s: float) -> None:
+    """A server of TCP_RR that lets its fiftieth request wait."""
+    control, _ = listener.accept()
+    control.recv(1000)
+    with control, socket.create_server(("127.0.0.1", port)) as data:
+        control.sendall(b"ready\n")
+        connection, _ = data.accept()
+        # A client drops its connection at the end.
+        with connection, contextlib.suppress(ConnectionResetError):
+            for number in itertools.count(1):
+                if not connection.recv(1):
+                    break
+                if number == 50:
+                    time.sleep(stall_s)
+                connection.sendall(b"x")
+        assert control.recv(100) == b"end\n"
+        control.sendall(b"{}")
+
+
+def test_every_request_that_a_stall_delays_has_the_delay_in_its_latency(tmp_path):
+    path = tmp_path / "times.1.1"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=stall, args=(listener, 12881, 0.4))
+        server.start()
+        words = ("test=TCP_RR", "duration=1", "rate=500", f"times={path}")
+        told = flow(listener.getsockname()[1], *words, port=12881)
+        server.join()
+    assert told[0] == 0, told
+    # In 0.4 s 200 of them are due; the half of these waits for longer than 0.2 s.
+    assert (completions.read(path) > 200_000).sum() >= 100

@@ -45,6 +45,8 @@ PROGRAM = Path(__file__).parent / "netesto-flow"
 
 # To connect and to fetch results over a slow path with full buffers, and to drain datagrams.
 END_SLACK_S = 15.0
+# How long the program waits for the last transfers: COMPLETION_TIMEOUT in source/completions.c.
+COMPLETION_S = 30.0
 
 # Tests of which every single time is kept.
 TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
@@ -146,7 +148,8 @@ class Native:
         return traffic_ports.client_port(request, ports, instance)
 
     def deadline_s(self, request: GroupRequest) -> float:
-        return request.omit_s + request.duration_s + END_SLACK_S
+        waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
+        return request.omit_s + request.duration_s + waiting_s + END_SLACK_S
 
     def begun_ns(self, line: str) -> int | None:
         if not line.startswith('{"event":"begun"'):

@@ -1,0 +1,84 @@
+"""Completion times in simulated time, where what is right is known to the microsecond."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from needs import kernel_or_reason
+from whole_runs import Outcome, netesto
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
+
+# In the third experiment the path is cut between the tenth and the eleventh flow, and mended when
+# all that began later have been given up.
+SCRIPT = """\
+LAB pair rate=10mbit delay=5
+FOR test IN TCP_FLOWS,TCP_MESSAGES DO
+    DO_SERVER exp=COUNTER host=b expName=$test start=1
+    DO_CLIENT host=a server=b test=$test tool=native size=1000 count=5 gap=50ms dur=5
+    DO_CLIENT host=a server=b test=$test tool=native size=14480 count=1 dur=5 delay=1
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+DO_SERVER exp=COUNTER host=b expName=Cut start=1
+DO_CLIENT host=a server=b test=TCP_FLOWS tool=native size=1000 count=20 gap=1 dur=30 hold=1
+START_FLOWS lead=1
+WAIT 10.5
+SET_NETEM host=a netem_delay=0 loss=100
+WAIT 42
+SET_NETEM host=a netem_delay=0
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+RTT_US = 10_000
+RATE_BPS = 10e6
+# A full segment, and an acknowledgement: Ethernet, IPv4 and TCP with time stamps.
+FRAME_BYTES, ACK_BYTES = 1514, 66
+# What the shaper lets through at once, two frames of 1514, less the end of the handshake.
+AT_ONCE_BYTES = 2 * FRAME_BYTES - ACK_BYTES
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    kernel_or_reason("sim")
+    folder = tmp_path_factory.mktemp("completions")
+    (folder / "script.nts").write_text(SCRIPT)
+    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
+    done = netesto(folder, *words, timeout=400)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+def lines(run: Outcome, exp: int, group: int) -> list[dict[str, str]]:
+    path = Path(run.out, str(exp), "raw", "a", f"completions.{group}.1.csv")
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("exp", [1, 2])
+def test_what_fits_into_the_burst_takes_a_round_trip(exp, run):
+    times = [float(line["us"]) for line in lines(run, exp, 1)]
+    assert times == [pytest.approx(RTT_US, abs=0.01)] * 5
+
+
+def test_a_longer_transfer_takes_the_time_of_its_frames_too(run):
+    (line,) = lines(run, 1, 2)
+    waiting_us = (10 * FRAME_BYTES - AT_ONCE_BYTES) * 8 / RATE_BPS * 1e6
+    assert float(line["us"]) == pytest.approx(RTT_US + waiting_us, abs=0.05)
+
+
+def test_what_was_not_completed_is_counted_and_in_no_percentile(run):
+    (row,) = (row for row in run.rows if row["exp"] == "3.1")
+    assert (row["latencies"], row["unfinished"], float(row["maxLatency"])) == (
+        "10.0", "10.0", pytest.approx(RTT_US, abs=0.1),
+    )  # fmt: skip
+
+
+def test_what_was_not_completed_has_no_time(run):
+    found = lines(run, 3, 1)
+    assert [line["status"] == "ok" for line in found] == [True] * 10 + [False] * 10
+    assert {line["us"] for line in found[10:]} == {""}
+
+
+def test_the_run_warns_of_what_was_not_completed(run):
+    assert "10 of 20 transfers were not completed: no percentile has them" in run.stderr
