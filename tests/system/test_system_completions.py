@@ -69,9 +69,8 @@ def test_a_longer_transfer_takes_the_time_of_its_frames_too(run):
 
 def test_what_was_not_completed_is_counted_and_in_no_percentile(run):
     (row,) = (row for row in run.rows if row["exp"] == "3.1")
-    assert (row["latencies"], row["unfinished"], float(row["maxLatency"])) == (
-        "10.0", "10.0", pytest.approx(RTT_US, abs=0.1),
-    )  # fmt: skip
+    found = [float(row[name]) for name in ("latencies", "unfinished", "maxLatency")]
+    assert found == pytest.approx([10, 10, RTT_US], abs=0.1)
 
 
 def test_what_was_not_completed_has_no_time(run):
