@@ -15,6 +15,7 @@ import psutil
 
 import netesto
 from netesto import process
+from netesto.collectors import hardware
 from netesto.errors import ProcessError
 
 # These commands take milliseconds; a driver that hangs must not hang the experiment.
@@ -79,6 +80,8 @@ def commands(device: str, links: str = "") -> dict[str, list[str]]:
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
     for option in ("-k", "-S", "-c", "-a"):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
+    if Path(f"/sys/class/net/{device}/device").exists():
+        wanted["ethtool-g"] = ["ethtool", "-g", device]
     if links:
         wanted["links"] = ["tc", "-netns", links, "-s", "-d", "qdisc"]
     return wanted
@@ -97,6 +100,8 @@ async def _output(argv: list[str]) -> str:
 def _kernel_texts(host: str, device: str) -> dict[str, str]:
     texts = {name: _read(PROC / source) for name, source in _NET_FILES.items()}
     texts["sysctl"] = "".join(f"{name} = {value}\n" for name, value in sysctls(device))
+    tuning = hardware.facts(device)
+    texts["hardware"] = "".join(f"{name}: {value}\n" for name, value in tuning.items())
     texts["info"] = "".join(f"{name}: {value}\n" for name, value in _info(host).items())
     return texts
 
@@ -208,6 +213,44 @@ def features(facts: Mapping[str, str]) -> dict[str, str]:
     found = offloads(facts.get("ethtool-k", ""))
     found |= coalescing(facts.get("ethtool-c", ""))
     return found | buffers(facts.get("sysctl", ""))
+
+
+# The sources of `notable`, by the suffixes of their files.
+NOTABLE = ("info", "hardware", "ethtool-k", "ethtool-g", "ethtool-c", "ethtool-a", "sysctl")
+
+_INFO = frozenset(
+    {"kernel", "distribution", "cpus", "cpus usable", "cpu model", "clock source", "memory"}
+)
+
+# What decides how TCP behaves, without keys.
+_TCP_SYSCTLS = re.compile(
+    r"(net\.ipv4\.tcp_(?!fastopen_key|available)\w+|net\.core\.(?:[rw]mem_\w+|default_qdisc|"
+    r"netdev_(?!rss_key)\w+|busy_\w+|optmem_max|somaxconn|gro_\w+|dev_weight\w*|rps_\w+)|"
+    r"net\.ipv4\.(?:udp_\w*mem\w*|ip_no_pmtu_disc|ip_local_port_range)|kernel\.\w+) = (.*)"
+)
+
+# A host is not trusted, and all that it says here is kept in the manifest.
+_NOTABLE_MAX, _VALUE_CHARACTERS_MAX = 500, 300
+
+
+def notable(facts: Mapping[str, str]) -> dict[str, str]:
+    """What may make this host faster or slower than another, and does not change by itself.
+
+    `facts`: the texts of the files that `take` wrote, by suffix.
+    """
+    found = {name: text for name, text in _fields(facts.get("info", "")).items() if name in _INFO}
+    found |= _fields(facts.get("hardware", ""))
+    for kind in ("k", "g", "c", "a"):
+        text = facts.get(f"ethtool-{kind}", "").rpartition("Current hardware settings:")[2]
+        for name, value in _fields(text).items():
+            state = value.removesuffix("[fixed]").removesuffix("[not requested]").strip()
+            if state and state != "n/a" and "error" not in name and "exit status" not in value:
+                found[f"ethtool -{kind} {name}"] = state
+    for line in facts.get("sysctl", "").splitlines():
+        if match := _TCP_SYSCTLS.fullmatch(line):
+            found[match[1]] = " ".join(match[2].split())
+    known = {name: value[:_VALUE_CHARACTERS_MAX] for name, value in found.items() if name and value}
+    return dict(sorted(known.items())[:_NOTABLE_MAX])
 
 
 def offloads(text: str) -> dict[str, str]:

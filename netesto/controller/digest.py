@@ -582,6 +582,15 @@ def _counters(told: Mapping[str, Any]) -> dict[str, int] | None:
     return found if are_counts else None
 
 
+def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:
+    """The facts of a host that are in the manifest, from the files that are known of it."""
+    files = _Files(folder, known, ())
+    place = _statistics_folder(files, host)
+    return hostfacts.notable(
+        {kind: files.read(f"{place}/{host}.{kind}", _text, "") for kind in hostfacts.NOTABLE}
+    )
+
+
 def _features(files: _Files, host: str) -> dict[str, str]:
     folder = _statistics_folder(files, host)
     kinds = ("ethtool-k", "ethtool-c", "sysctl")

@@ -11,7 +11,7 @@ from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.model import REQUEST_TESTS, GroupRequest
-from netesto.results import crosscheck, flows, runs
+from netesto.results import crosscheck, flows, hostdiffs, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 from netesto.units import format_size
@@ -35,6 +35,9 @@ def manifest(
 ) -> Manifest:
     """What was requested and what the controller has seen, without what only samples show."""
     speed = experiment.stopwatch.speed()
+    folder, files = experiment.folder, experiment.files
+    facts = {name: digest.facts(folder, files, name) for name in sorted(experiment.hosts)}
+    shared = hostdiffs.shared(facts)
     return Manifest(
         exp=experiment.exp,
         exp_name=experiment.exp_name,
@@ -62,11 +65,13 @@ def manifest(
                 info=hosts[name].info,
                 clock=hosts[name].clock_over(experiment.started_s, ended_s),
                 settings=tuple(hosts[name].settings),
+                facts={key: text for key, text in facts[name].items() if key not in shared},
             )
             for name in sorted(experiment.hosts)
         },
         files=dict(sorted(experiment.files.items())),
         columns=dict(columns),
+        facts=shared,
         reasons=tuple(experiment.reasons),
         warnings=tuple(experiment.warnings),
     )

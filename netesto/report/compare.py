@@ -9,8 +9,9 @@ additional one makes every other one harder to decide. Shares of failed runs are
 failed. Other measures are reported, and decide nothing.
 """
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -22,7 +23,7 @@ from netesto.errors import UsageError
 from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, numbers, store
+from netesto.results import csvfile, hostdiffs, manifest, numbers, store
 from netesto.results.columns import COLUMNS, column
 from netesto.results.evidence import DAMAGED, OK
 
@@ -188,7 +189,26 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
     file.
     """
     found = compare_rows(_experiments(base), _experiments(new), request or Request())
-    return replace(found, base=str(base), new=str(new))
+    differences = hostdiffs.sentences(_facts(base), _facts(new))
+    remarks = (*found.remarks, *differences)
+    return replace(found, base=str(base), new=str(new), remarks=remarks)
+
+
+def _facts(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
+    """The facts of the hosts of each experiment; without those that cannot be read."""
+    for exp in store.experiments(folder):
+        try:
+            text = (folder / str(exp) / manifest.NAME).read_text(encoding="utf-8")
+            found = json.loads(text)
+            yield {
+                str(name): {
+                    str(key): str(value)
+                    for key, value in (found.get("facts", {}) | host.get("facts", {})).items()
+                }
+                for name, host in found["hosts"].items()
+            }
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            continue
 
 
 def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:

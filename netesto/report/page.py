@@ -20,6 +20,7 @@ from netesto.report.neighbours import PAGE
 from netesto.results import (
     derive,
     durable,
+    hostdiffs,
     keyvalue,
     manifest,
     numbers,
@@ -87,6 +88,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         color=embed.variable,
         files=_files(folder, known, [*(graph.name for graph in drawn), *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
+        differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
         words=words,
         named=not graphs.is_crowded(entries),
         offset=_offset,

@@ -68,11 +68,13 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
-    """One host: what it is, its clock against the controller's, the settings made so far."""
+    """One host: what it is, its clock against the controller's, the settings made so far. `facts`
+    are those of Manifest.facts that are its own."""
 
     info: HostInfo
     clock: ClockOffset
     settings: tuple[Applied, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,8 @@ class Manifest:
     `*_monotonic_s` the controller's monotonic clock. In `simulated_time` all of them are, as every
     time of the experiment; it took `wall_s` (to the second) of real time, and `speed_up` is how
     many simulated seconds each of those had (None: real time, or not known). `columns` are OTHER
-    and SWEEP. `files` maps each raw file (path within the experiment) to its SHA-256.
+    and SWEEP. `facts` of hosts may make them faster or slower than others; those that all share are
+    here. `files` maps each raw file (path within the experiment) to its SHA-256.
     """
 
     exp: int
@@ -120,6 +123,7 @@ class Manifest:
     hosts: Mapping[str, HostRecord]
     files: Mapping[str, str]
     columns: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     paths: tuple[PathRecord, ...] = ()
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

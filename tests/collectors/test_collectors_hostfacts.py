@@ -5,8 +5,8 @@ import pytest
 from netesto.collectors import hostfacts
 
 FILES = {
-    "h1.ethtool-S", "h1.ethtool-a", "h1.ethtool-c", "h1.ethtool-k", "h1.info", "h1.ip-link",
-    "h1.netstat", "h1.snmp", "h1.snmp6", "h1.sysctl", "h1.tc",
+    "h1.ethtool-S", "h1.ethtool-a", "h1.ethtool-c", "h1.ethtool-k", "h1.hardware", "h1.info",
+    "h1.ip-link", "h1.netstat", "h1.snmp", "h1.snmp6", "h1.sysctl", "h1.tc",
 }  # fmt: skip
 
 
