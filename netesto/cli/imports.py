@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 from netesto import atomic
 from netesto.cli import folders, printing
-from netesto.controller import hostlist
+from netesto.controller import hostlist, watched
 from netesto.imports import folder as importing
 from netesto.imports import ini
 from netesto.imports import jobs as job_files
-from netesto.report import index
+from netesto.report import index, summarypage
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -73,7 +73,7 @@ def _warn(text: str) -> None:
 def summary(options: argparse.Namespace) -> int:
     """The table of a results folder, as text or as data."""
     folders.must_be_results(options.folder)
-    data = summaries.read(options.folder)
+    data = summaries.read(options.folder, watched.of)
     kind = options.kind
     if kind is None:
         kind, reason = summaries.fitting(data)
@@ -101,6 +101,8 @@ def _harness(data: summaries.Data, options: argparse.Namespace) -> str:
             return summaries.as_csv(summaries.harness_rows(cells))
         case "json":
             return summaries.harness_json(cells)
+        case "html":
+            return summarypage.harness(data, options.pool, _title(options))
         case _:
             return summaries.harness_text(cells)
 
@@ -112,8 +114,14 @@ def _lab(data: summaries.Data, options: argparse.Namespace) -> str:
             return summaries.as_csv(rows)
         case "json":
             return summaries.as_json(rows)
+        case "html":
+            return summarypage.lab(data, _title(options))
         case _:
             return summaries.as_text(rows)
+
+
+def _title(options: argparse.Namespace) -> str:
+    return f"Summary of {options.folder.resolve().name}"
 
 
 _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {

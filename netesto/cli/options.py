@@ -542,7 +542,11 @@ def _summary(commands: _Commands) -> None:
         " the harness's own summaries (default: ok)",
     )
     summary.add_argument(
-        "-f", "--format", choices=["text", "csv", "json"], default="text", help="(default: text)"
+        "-f",
+        "--format",
+        choices=["text", "csv", "json", "html"],
+        default="text",
+        help="html: a page with figures (default: text)",
     )
     out = summary.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help="(default: standard output)"

@@ -1,13 +1,20 @@
 """From the raw files of an imported run to evidence, as of an experiment of our own."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from netesto.errors import OutputError
 from netesto.imports import formats, iperf3, mpstat
 from netesto.imports.iperf3 import ClientOutput, Document
 from netesto.imports.mpstat import CpuLoad
-from netesto.model import CpuSample, GroupRequest, Interval, SocketSample, TransferResult
+from netesto.model import (
+    CPU_STATES,
+    CpuSample,
+    GroupRequest,
+    Interval,
+    SocketSample,
+    TransferResult,
+)
 from netesto.results.evidence import (
     OK,
     ExperimentEvidence,
@@ -15,10 +22,10 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
-from netesto.results.imported import CPU_FIELDS, ImportedRun
+from netesto.results.imported import ImportedRun
 from netesto.results.manifest import Manifest
 
-_IDLE = (CPU_FIELDS.index("idle"), CPU_FIELDS.index("iowait"))
+_IDLE = (CPU_STATES.index("idle"), CPU_STATES.index("iowait"))
 # The sum of all cores, which mpstat prints beside them.
 _ALL = "all"
 _PORT_MAX = 65_535
@@ -204,14 +211,22 @@ def _cpu(loads: Iterable[CpuLoad], started_s: float) -> tuple[CpuSample, ...]:
     found = []
     for load in loads:
         for sample in load.kept:
-            cores: Sequence[tuple[float, ...]] = [
-                values
+            cores = {
+                cpu: values
                 for cpu, values in sample.cores.items()
                 if cpu != _ALL or len(sample.cores) == 1
-            ]
-            busy = tuple(
+            }
+            busy = (
                 min(100.0, max(0.0, 100.0 - sum(values[place] for place in _IDLE)))
-                for values in cores
+                for values in cores.values()
             )
-            found.append(CpuSample(started_s + 1 + sample.after_s, busy))
+            numbers = tuple(int(cpu) for cpu in cores if cpu.isdecimal())
+            found.append(
+                CpuSample(
+                    started_s + 1 + sample.after_s,
+                    tuple(busy),
+                    tuple(cores.values()),
+                    numbers if len(numbers) == len(cores) else (),
+                )
+            )
     return tuple(found)

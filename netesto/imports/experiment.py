@@ -202,7 +202,10 @@ def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: s
         files=dict(sorted(hashes.items())),
         columns=dict(found.columns),
         reasons=(f"{found.run.output.path.name}: {reason}",) if reason else (),
-        warnings=(f"imported from {found.run.output.name}: what no file of it tells is unknown",),
+        warnings=(
+            f"imported from {found.run.output.name}: what no file of it tells is unknown",
+            *(f"{each.file}: {each.kind}: {each.detail}" for each in findings.of(found)),
+        ),
     )
 
 

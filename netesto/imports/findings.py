@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from netesto.errors import OutputError
 from netesto.imports import commands, evidence, iperf3
 from netesto.imports.source import RunSource
-from netesto.results.imported import CPU_FIELDS, CpuFile, Finding, ImportedRun
+from netesto.model import CPU_STATES
+from netesto.results.imported import CpuFile, Finding, ImportedRun
 
 # A run that failed left its cores so.
 _IDLE_PERCENT = 99.0
@@ -56,7 +57,7 @@ def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator
 
 def _idle_percent(file: CpuFile) -> float | None:
     """The least mean idle share of a core; None if a core was not idle."""
-    idle = CPU_FIELDS.index("idle")
+    idle = CPU_STATES.index("idle")
     means = [core.sums[idle] / core.samples for core in file.cores]
     return min(means) if means and min(means) > _IDLE_PERCENT else None
 

@@ -9,10 +9,8 @@ from typing import NoReturn
 
 from netesto.errors import OutputError
 from netesto.imports import iperf3
-from netesto.results.imported import CPU_FIELDS, Core
-
-# While a flow starts and ends.
-FIRST_DROPPED, LAST_DROPPED = 4, 1
+from netesto.model import CPU_STATES
+from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core
 
 _CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2}):(\d\d):(\d\d)")
 
@@ -83,7 +81,7 @@ def _core(load: object) -> tuple[str, tuple[float, ...]]:
     if not isinstance(cpu, str | int) or not isinstance(load, dict):
         raise OutputError("a cpu-load without cpu")
     values = []
-    for name in CPU_FIELDS:
+    for name in CPU_STATES:
         # Older versions have fewer fields.
         value = load.get(name, 0.0)
         if isinstance(value, bool) or not isinstance(value, int | float):

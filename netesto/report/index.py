@@ -1,5 +1,6 @@
 """The index of a results folder: all rows of exp.csv, sortable and filterable in the browser."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
-from netesto.results import csvfile, durable, numbers, runs, store
+from netesto.results import csvfile, durable, imported, numbers, runs, store
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 
@@ -81,6 +82,7 @@ def write(folder: Path) -> None:
         has_status=any(each.name == "status" for each in found),
         experiments=found_experiments,
         left=runs.left(folder),
+        findings=Counter(each.kind for each in imported.read_findings(folder)),
         cells=cells.of,
         line=_one_line,
         is_large=len(rows) > rendering.ROWS_MAX,

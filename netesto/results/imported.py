@@ -20,10 +20,8 @@ LOOSE = "unmatched.json"
 LOOSE_FILES = "unmatched"
 FINDINGS = "findings.csv"
 
-# Fields of mpstat, in the order in which summaries show them.
-CPU_FIELDS = (
-    "usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle",
-)  # fmt: skip
+# Samples of mpstat while a flow starts and ends.
+FIRST_DROPPED, LAST_DROPPED = 4, 1
 
 Form: TypeAlias = Literal["harness", "iperf3", "flent", "netperf"]
 Side: TypeAlias = Literal["sender", "receiver"]
@@ -45,7 +43,7 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Core:
     """The samples of one core in an mpstat file, without those at its start and end that do not
-    count: how many, and the sum of each of CPU_FIELDS, in percent."""
+    count: how many, and the sum of each of CPU_STATES, in percent."""
 
     cpu: str
     samples: int
@@ -160,6 +158,12 @@ def write_findings(folder: Path, findings: Iterable[Finding]) -> None:
         for each in sorted(set(findings))
     ]
     csvfile.rewrite(folder / FINDINGS, ("file", "kind", "detail"), rows)
+
+
+def read_findings(folder: Path) -> list[Finding]:
+    """The findings of a results folder; none if nothing was imported into it."""
+    rows = csvfile.read(folder / FINDINGS)
+    return [Finding(*(row.get(name, "") for name in ("file", "kind", "detail"))) for row in rows]
 
 
 def _write(path: Path, value: ImportedRun | Loose) -> None:

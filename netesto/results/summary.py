@@ -6,15 +6,16 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from netesto.model import CPU_STATES
 from netesto.results import csvfile, imported, numbers, store
 from netesto.results.evidence import DAMAGED, OK
-from netesto.results.imported import CPU_FIELDS, Core, CpuFile, ImportedRun, Side
+from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
 
 Kind: TypeAlias = Literal["harness", "iperf-lab"]
 Pool: TypeAlias = Literal["ok", "all"]
@@ -48,18 +49,31 @@ class Data:
     runs: Sequence[Run]
     loose: Sequence[CpuFile]
     has_pattern: bool
+    is_harness: bool
+    findings: Sequence[Finding] = ()
 
 
-def read(folder: Path) -> Data:
+OwnLoads: TypeAlias = Callable[[Path], Mapping[int, tuple[CpuFile, ...]]]
+"""The load of CPUs beside each group of an experiment, from its folder."""
+
+
+def read(folder: Path, own_loads: OwnLoads) -> Data:
     """The runs of a results folder, imported ones or ours. ResultsError if it cannot be read."""
     brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
     known = {run.exp for run in brought}
     rows = store.by_experiment(csvfile.read(folder / store.TABLE))
-    own = [run for exp, there in rows.items() if exp not in known for run in _own(there)]
+    own = [
+        run
+        for exp, there in rows.items()
+        if exp not in known
+        for run in _own(there, own_loads(folder / str(exp)))
+    ]
     return Data(
         runs=[*map(_imported, brought), *own],
         loose=orphans,
         has_pattern=any(run.form != "harness" and run.columns.keys() & _MATRIX for run in brought),
+        is_harness=any(run.form == "harness" for run in brought),
+        findings=imported.read_findings(folder),
     )
 
 
@@ -78,7 +92,9 @@ def _imported(run: ImportedRun) -> Run:
     )
 
 
-def _own(rows: Sequence[Mapping[str, str]]) -> Iterator[Run]:
+def _own(
+    rows: Sequence[Mapping[str, str]], loads: Mapping[int, tuple[CpuFile, ...]]
+) -> Iterator[Run]:
     """The groups of an experiment of ours: the goodput of each."""
     for row in rows:
         if row["exp"].endswith(".0") or row.get("status") == DAMAGED:
@@ -101,8 +117,9 @@ def _own(rows: Sequence[Mapping[str, str]]) -> Iterator[Run]:
             bps=None if rate is None else rate * 1e6,
             retransmits=again,
             congestion_control=row.get("effCa", ""),
-            mss=row.get("effMss", ""),
+            mss=numbers.short(numbers.parse(row.get("effMss", "")), 0),
             columns=row,
+            cpu=loads.get(int(row["exp"].partition(".")[2] or 0), ()),
         )
 
 
@@ -110,8 +127,8 @@ def fitting(data: Data) -> tuple[Kind, str]:
     """The kind of table that fits, and why."""
     if data.has_pattern:
         return "iperf-lab", "the names of the imported files say mtu, zerocopy or parallel"
-    if any(run.cpu for run in data.runs) or data.loose:
-        return "harness", "there are mpstat files beside the runs"
+    if data.is_harness:
+        return "harness", "they were imported from a tree of the testing harness"
     for name in sorted(_MATRIX):
         if len({run.columns.get(name, "") for run in data.runs} - {""}) > 1:
             return "iperf-lab", f"runs differ in {name}"
@@ -173,7 +190,7 @@ class Cell:
 def _fields(cores: Sequence[Core]) -> dict[str, float]:
     samples = sum(core.samples for core in cores)
     sums = [math.fsum(values) for values in zip(*(core.sums for core in cores), strict=True)]
-    named = zip(CPU_FIELDS, sums, strict=True)
+    named = zip(CPU_STATES, sums, strict=True)
     return {name: float(f"{total / samples:.1f}") for name, total in named if total}
 
 
@@ -204,14 +221,19 @@ def harness_text(found: Sequence[Cell]) -> str:
     lines: list[str] = []
     for cell in found:
         lines += _part_one(cell)
-    by_host: dict[str, list[Cell]] = defaultdict(list)
+    for host, there in by_host(found).items():
+        lines.append(f"IP Address: {host}")
+        lines += map(_part_two, there)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def by_host(found: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """The cells with a result of each host, by their means, the highest first."""
+    hosts: dict[str, list[Cell]] = defaultdict(list)
     for cell in found:
         if cell.good:
-            by_host[cell.host].append(cell)
-    for host, there in by_host.items():
-        lines.append(f"IP Address: {host}")
-        lines += map(_part_two, sorted(there, key=lambda cell: -cell.mean))
-    return "".join(f"{line}\n" for line in lines)
+            hosts[cell.host].append(cell)
+    return {host: sorted(there, key=lambda cell: -cell.mean) for host, there in hosts.items()}
 
 
 def _part_one(cell: Cell) -> Iterator[str]:
@@ -270,7 +292,7 @@ def harness_rows(found: Sequence[Cell]) -> list[dict[str, str]]:
 
 
 def _empty() -> dict[str, str]:
-    return dict.fromkeys(CPU_FIELDS, "")
+    return dict.fromkeys(CPU_STATES, "")
 
 
 def _values(cell: Cell) -> dict[str, float | int | None]:

@@ -282,7 +282,7 @@ def test_report_rebuilds_the_same_rows_and_draws_a_page(results, tmp_path):
 
 def test_what_fits_is_said(results, capsys):
     cli.main(["summary", str(results)])
-    assert "as harness, because there are mpstat files" in capsys.readouterr().err
+    assert "as harness, because they were imported from a tree" in capsys.readouterr().err
 
 
 def test_two_kernels_are_compared(tree, results, tmp_path, capsys):

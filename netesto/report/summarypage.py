@@ -1,0 +1,149 @@
+"""A summary as a page: its table, and the figures that its users draw of it."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from netesto.report import drawing, ticks
+from netesto.report.expscript import page, tables
+from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.report.figures import Axis, Kind, Mark, Panel, Plot, Style, Trace
+from netesto.report.ticks import Scale, Tick
+from netesto.results import summary
+from netesto.results.summary import Data, Pool
+
+_STYLE = Style(
+    width_px=1100, height_px=520, axis_in=7.5, palette="safe", legend="right", background=None
+)
+# Names of tests are long: with more of them, each gets more room.
+_PX_FOR_TEST = 26
+_BAR = 0.7
+_TEXTS = frozenset({"test", "host", "side", "file", "zerocopy", "status", "ca"})
+
+
+def harness(data: Data, pool: Pool, title: str) -> str:
+    """The page of the table of tests and hosts: for each host its throughputs as bars."""
+    cells = summary.cells(data, pool)
+    plots = [_of_host(host, there) for host, there in summary.by_host(cells).items()]
+    return _render(title, plots, summary.harness_rows(cells), data)
+
+
+def lab(data: Data, title: str) -> str:
+    """The page of the table of runs: throughput and retransmits over the number of streams."""
+    rows = summary.lab_rows(data)
+    plots = [
+        plot
+        for name, unit in (("gbps", "Throughput (Gbit/s)"), ("retrans", "Retransmits (segments)"))
+        if (plot := _over_streams(rows, name, unit)) is not None
+    ]
+    return _render(title, plots, rows, data)
+
+
+def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
+    marks = tuple(
+        Mark(
+            float(place),
+            cell.mean,
+            low=max(0.0, cell.mean - cell.deviation),
+            high=cell.mean + cell.deviation,
+        )
+        for place, cell in enumerate(cells)
+    )
+    labels = tuple(Tick(float(place), cell.test) for place, cell in enumerate(cells))
+    most = max(mark.high or mark.y for mark in marks)
+    width_px = max(_STYLE.width_px, _PX_FOR_TEST * len(cells))
+    return _plot(
+        "bars",
+        f"Throughput of each test to {host}",
+        (
+            Axis("", Scale(-0.6, len(cells) - 0.4, labels)),
+            Axis("Throughput (Gbit/s)", ticks.linear(0.0, most)),
+        ),
+        [Trace("mean", 0, marks)],
+        Style(width_px, _STYLE.height_px, _STYLE.axis_in, "safe", "none", None),
+    )
+
+
+def _over_streams(rows: Sequence[Mapping[str, str]], name: str, unit: str) -> Plot | None:
+    """A line for each MTU and zerocopy; None if no run has both numbers."""
+    values: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row[name] and row["P"].isdecimal():
+            label = ", ".join(filter(None, (f"MTU {row['mtu']}" if row["mtu"] else "", _zero(row))))
+            values[label or "all runs"][float(row["P"])].append(float(row[name]))
+    if not values:
+        return None
+    traces = [
+        Trace(label, place, tuple(_marks(points)))
+        for place, (label, points) in enumerate(values.items())
+    ]
+    every = [mark for trace in traces for mark in trace.marks]
+    streams = sorted({mark.x for mark in every})
+    labels = tuple(Tick(each, f"{each:g}") for each in streams)
+    margin = (streams[-1] - streams[0]) * 0.05 or 0.5
+    return _plot(
+        "line",
+        f"{unit.partition(' (')[0]} over parallel streams",
+        (
+            Axis("Parallel streams", Scale(streams[0] - margin, streams[-1] + margin, labels)),
+            Axis(unit, ticks.linear(0.0, max(mark.high or mark.y for mark in every) or 1.0)),
+        ),
+        traces,
+    )
+
+
+def _zero(row: Mapping[str, str]) -> str:
+    return f"zerocopy {row['zerocopy']}" if row["zerocopy"] else ""
+
+
+def _marks(points: Mapping[float, Sequence[float]]) -> Iterator[Mark]:
+    for x, values in sorted(points.items()):
+        mean = statistics.fmean(values)
+        if len(values) > 1:
+            spread = statistics.stdev(values)
+            yield Mark(x, mean, low=max(0.0, mean - spread), high=mean + spread)
+        else:
+            yield Mark(x, mean)
+
+
+def _plot(
+    kind: Kind, title: str, axes: tuple[Axis, Axis], traces: Sequence[Trace], style: Style = _STYLE
+) -> Plot:
+    return Plot(
+        kind=kind,
+        titles=(title,),
+        x=axes[0],
+        left=axes[1],
+        panels=(Panel("", tuple(traces)),),
+        style=style,
+        bar_width=_BAR,
+        remarks=("Error bars are the mean ± the standard deviation of the runs.",),
+    )
+
+
+def _render(
+    title: str, plots: Sequence[Plot], rows: Sequence[Mapping[str, str]], data: Data
+) -> str:
+    failures = list(summary.failures(data))
+    count = f"{len(data.runs)} runs"
+    blocks: list[Block] = [
+        Paragraph(f"{count}, {len(failures)} of them failed." if failures else f"{count}.")
+    ]
+    for number, plot in enumerate(plots, start=1):
+        svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
+        blocks.append(PlotBlock(plot, svg, f"figure{number}"))
+    names = list(rows[0]) if rows else []
+    headings = (tables.Heading(name, name, is_numeric=name not in _TEXTS) for name in names)
+    body = (Row(tuple(Cell(row[name]) for name in names)) for row in rows)
+    blocks.append(TableBlock(Table(tuple(headings), tuple(body)), "table"))
+    if failures:
+        blocks.append(Heading("Runs that failed", 2, "failed"))
+        blocks += [Paragraph(text) for text in failures]
+    if data.findings:
+        blocks.append(Heading("Findings", 2, "findings"))
+        columns = ("file", "kind", "detail")
+        lines = (Row((Cell(f.file), Cell(f.kind), Cell(f.detail))) for f in data.findings)
+        shown = tuple(tables.Heading(name, name, is_numeric=False) for name in columns)
+        blocks.append(TableBlock(Table(shown, tuple(lines)), "table-findings"))
+    return page.render(title, blocks)

@@ -1,0 +1,111 @@
+"""Summaries of our own runs, and as pages."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from imports_trees import Tree, failed, output
+
+from netesto import cli
+from netesto.collectors import cpu
+from netesto.controller import watched
+from netesto.results import manifest, store
+
+MEASURED = Path(__file__).parents[1] / "cli" / "fixtures" / "measured"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two experiments that were measured, with the accounts of two CPUs beside the first one."""
+    folder = tmp_path_factory.mktemp("own") / "results"
+    shutil.copytree(MEASURED, folder)
+    place = folder / "1" / "manifest.json"
+    value = json.loads(place.read_text())
+    (group,) = value["groups"][:1]
+    flow = group["instances"][0]
+    host = group["request"]["client"]
+    lines = []
+    for second in range(12):
+        ticks = {0: (30 * second, 0, 0, 70 * second, *[0] * 6), 1: (0, 0, 0, 9 * second, *[0] * 6)}
+        lines.append(cpu.format_sample(flow["started_s"] + second * 0.01 + 0.001, ticks))
+    content = "".join(lines).encode()
+    (folder / "1" / "raw" / host / "cpu.jsonl").write_bytes(content)
+    value["files"][f"raw/{host}/cpu.jsonl"] = hashlib.sha256(content).hexdigest()
+    place.write_text(json.dumps(value))
+    assert cli.main(["report", str(folder), "1"]) in {0, 1}
+    return folder
+
+
+def test_summary_of_our_own_runs_has_their_goodput(own, capsys):
+    assert cli.main(["summary", str(own), "--as", "harness", "-f", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    runs = [cell["runs"] for tests in found.values() for cell in tests.values()]
+    assert sum(runs) == sum(
+        len(manifest.read(own / str(exp) / manifest.NAME).groups) for exp in store.experiments(own)
+    )
+
+
+def test_cpus_of_our_own_runs_count_as_those_of_mpstat(own):
+    (file, *_) = watched.of(own / "1")[1]
+    # Of eleven intervals the first four and the last do not count.
+    sums = [(core.cpu, core.samples, core.sums[0], core.sums[-1]) for core in file.cores]
+    assert sums == [("0", 6, pytest.approx(180.0), pytest.approx(420.0)), ("1", 6, 0.0, 600.0)]
+
+
+def test_damaged_accounts_of_cpus_are_not_summed(own, tmp_path):
+    copy = Path(shutil.copytree(own / "1", tmp_path / "1"))
+    for path in copy.rglob("cpu.jsonl"):
+        path.write_text(path.read_text() + "\n")
+    assert all(not file.cores for files in watched.of(copy).values() for file in files)
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = Tree(tmp_path_factory.mktemp("tree") / "in")
+    for number, rate in enumerate((10.0, 12.0), start=1):
+        made.run("fast <b>", number, output(rate))
+    made.run("slow", 1, output(1.0))
+    made.run("slow", 2, failed("the server is busy running a test"))
+    out = made.root.parent / "out"
+    assert cli.main(["import", "results", str(made.root), "--out", str(out)]) == 1
+    return out
+
+
+def test_page_of_tests_has_bars_the_table_failures_and_findings(harness, tmp_path):
+    page = tmp_path / "page.html"
+    assert cli.main(["summary", str(harness), "-f", "html", "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "Throughput of each test to 10.3.54.2" in text
+    assert "slow to 10.3.54.2, src-cmd:10.3.54.2:2: the server is busy running a test" in text
+    assert "findings" in text
+    assert "<b>" not in text
+
+
+def test_index_says_what_was_found(harness):
+    assert (
+        '<a href="findings.csv">Findings</a> of the import: error 1'
+        in (harness / "exp.html").read_text()
+    )
+
+
+def test_page_of_a_run_that_failed_says_so(harness):
+    cli.main(["report", str(harness), "4"])
+    assert "the server is busy running a test" in (harness / "4" / "exp.html").read_text()
+
+
+def test_page_of_runs_has_lines_over_streams(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for streams in (1, 4):
+        for mtu in (1500, 9000):
+            name = f"iperf_mtu{mtu}_Z_P{streams}_.json"
+            (folder / name).write_text(output(mtu / 100 * streams, streams=streams))
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    pattern = "iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json"
+    cli.main(["import", "results", str(folder), "--out", str(out), "--name", pattern])
+    assert cli.main(["summary", str(out), "-f", "html", "-o", str(page)]) == 0
+    text = page.read_text()
+    for wanted in ("Throughput over parallel", "Retransmits over parallel", "MTU 9000, zerocopy Z"):
+        assert wanted in text
