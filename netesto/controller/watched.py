@@ -32,7 +32,7 @@ def _samples(folder: Path, known: Manifest, host: str) -> list[CpuSample]:
     content = (folder / path).read_bytes()
     if hashlib.sha256(content).hexdigest() != known.files[path]:
         return []
-    return cpu.read(folder / path, ahead_s=known.hosts[host].clock.offset_s)
+    return cpu.read(folder / path, offset=known.hosts[host].clock)
 
 
 def _ends(
