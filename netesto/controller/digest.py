@@ -303,21 +303,34 @@ def _sender(request: GroupRequest) -> str:
 
 
 def _captured(
-    host: _Host, record: InstanceRecord, ports: tuple[int, int], *, is_reverse: bool
-) -> list[Flow]:
-    """The data connection between these ports of client and server, where a capture of the sender
-    has it whole."""
-    wanted = ports[::-1] if is_reverse else ports
+    host: _Host,
+    record: InstanceRecord,
+    ports: Ports,
+    client_ports: tuple[int, ...],
+    *,
+    is_reverse: bool,
+) -> tuple[Flow, ...]:
+    """The data connections of a flow, if a capture of the sender has all of them whole.
+
+    If the client's ports are not known, these are all to the flow's port of the server, unless
+    this is that of a control connection, too.
+    """
+    data_port = ports.data[record.instance - 1]
+    if not client_ports and data_port in ports.control:
+        return ()
     for each in host.captures:
-        found = [
-            flow
-            for flow in each.found.flows
-            if (flow.source_port, flow.destination_port) == wanted
-            and _overlaps(flow, each.ahead_s, record)
-        ]
-        if found and not each.found.damage:
-            return [flow for flow in found if flow.is_whole and not flow.missed_bytes]
-    return []
+        found = []
+        for flow in each.found.flows:
+            own = flow.source_port, flow.destination_port
+            client, server = own[::-1] if is_reverse else own
+            is_one = server == data_port and (not client_ports or client in client_ports)
+            if is_one and flow.protocol == "TCP" and _overlaps(flow, each.ahead_s, record):
+                found.append(flow)
+        is_whole = all(flow.is_whole and not flow.missed_bytes for flow in found)
+        count = len(client_ports) or len(found)
+        if found and is_whole and len(found) == count and each.found.is_complete:
+            return tuple(found)
+    return ()
 
 
 def _overlaps(flow: Flow, ahead_s: float, record: InstanceRecord) -> bool:
@@ -365,13 +378,6 @@ def _instance(
         )
 
     is_reverse = flows.is_reverse(request.test)
-    captured = [
-        flow
-        for port in client_ports
-        for flow in _captured(
-            server if is_reverse else client, record, (port, data_port), is_reverse=is_reverse
-        )
-    ]
     return InstanceEvidence(
         instance=record.instance,
         status=status,
@@ -382,7 +388,9 @@ def _instance(
         client_samples=samples(client, at_client=True),
         server_samples=samples(server, at_client=False),
         last_lines=record.last_lines,
-        captured=tuple(captured) if len(captured) == len(client_ports) else (),
+        captured=_captured(
+            server if is_reverse else client, record, ports, client_ports, is_reverse=is_reverse
+        ),
     )
 
 

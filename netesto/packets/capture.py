@@ -49,7 +49,7 @@ def read(path: Path, *, only: int | None = None) -> Capture:
         least, most = int(records.time_ns.min()), int(records.time_ns.max())
         first_ns = least if first_ns is None else min(first_ns, least)
         last_ns = max(last_ns, most)
-    flows, remarks = _flows(table, first_ns or 0, only)
+    flows, further, remarks = _flows(table, first_ns or 0, only)
     return Capture(
         form=reader.form,
         packets=count,
@@ -57,6 +57,7 @@ def read(path: Path, *, only: int | None = None) -> Capture:
         start_s=None if first_ns is None else first_ns / _SECOND_NS,
         lasted_s=0.0 if first_ns is None else max(0, last_ns - first_ns) / _SECOND_NS,
         flows=flows,
+        is_complete=not (reader.damage or table.left_out or further or fragments or cut),
         damage=tuple(reader.damage),
         remarks=(
             *_counted(fragments, cut, table.left_out, reader.untimed),
@@ -79,8 +80,11 @@ def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]
     return [f"{number} {text}" for number, text in told if number]
 
 
-def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, ...], list[str]]:
-    """Every flow, the largest with figures; and what is to say about the capture."""
+def _flows(
+    table: Table, origin_ns: int, only: int | None
+) -> tuple[tuple[Flow, ...], int, list[str]]:
+    """Every flow, the largest with figures; how many further connections there are; and what is to
+    say about the capture."""
     found: list[Flow] = []
     # Bytes and place of flows with figures; the fewest bytes first.
     largest: list[tuple[int, int]] = []
@@ -104,7 +108,7 @@ def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, 
     for size, place in largest:
         if size < DRAWN_SHARE * largest[-1][0]:
             found[place] = replace(found[place], drawing=None)
-    return tuple(found), [*_told_of(found), *_told_of_further(further)]
+    return tuple(found), further, [*_told_of(found), *_told_of_further(further)]
 
 
 def _told_of_further(further: int) -> Iterator[str]:

@@ -93,7 +93,8 @@ class Flow:
 class Capture:
     """What a file of packets holds. `flows` are those of TCP and UDP, in the order of their first
     packets; `damage` is what could not be read, and where; `remarks` are what else the reader of
-    the values has to know. Drawings count seconds from `start_s`."""
+    the values has to know. `is_complete`: no packet of TCP or UDP is missing in `flows`, as far as
+    the file has it. Drawings count seconds from `start_s`."""
 
     form: str
     packets: int
@@ -101,5 +102,6 @@ class Capture:
     start_s: float | None
     lasted_s: float
     flows: tuple[Flow, ...]
+    is_complete: bool = True
     damage: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """packets.json: what the captures of an experiment show, for its page."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import cattrs
@@ -14,15 +14,20 @@ from netesto.results.evidence import CaptureEvidence
 
 NAME = "packets.json"
 
+# More flows are on no page: those with the most data are kept.
+FLOWS_MAX = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRecord:
-    """A capture: its host, its file, and where its begin is on the experiment's time axis."""
+    """A capture: its host, its file, where its begin is on the experiment's time axis, and how many
+    flows it has that are not in `found`."""
 
     host: str
     file: str
     begin_s: float
     found: Capture
+    further: int = 0
 
 
 def write(folder: Path, captures: tuple[CaptureEvidence, ...], started_s: float) -> None:
@@ -31,18 +36,23 @@ def write(folder: Path, captures: tuple[CaptureEvidence, ...], started_s: float)
     if not captures:
         (folder / NAME).unlink(missing_ok=True)
         return
-    records = [
-        CaptureRecord(
-            host=each.host,
-            file=each.file,
-            begin_s=(each.found.start_s or 0.0) - each.ahead_s - started_s,
-            found=each.found,
-        )
-        for each in captures
-    ]
+    records = [_record(each, started_s) for each in captures]
     text = json.dumps([asdict(each) for each in records], separators=(",", ":"))
     # A line for each flow, so that the file can be read and compared.
     durable.replace(folder / NAME, text.replace('{"number":', '\n{"number":') + "\n", lasting=False)
+
+
+def _record(capture: CaptureEvidence, started_s: float) -> CaptureRecord:
+    found = capture.found
+    largest = sorted(found.flows, key=lambda flow: -flow.bytes)[:FLOWS_MAX]
+    kept = {id(flow) for flow in largest}
+    return CaptureRecord(
+        host=capture.host,
+        file=capture.file,
+        begin_s=(found.start_s or 0.0) - capture.ahead_s - started_s,
+        found=replace(found, flows=tuple(flow for flow in found.flows if id(flow) in kept)),
+        further=len(found.flows) - len(largest),
+    )
 
 
 def read(folder: Path) -> list[CaptureRecord]:

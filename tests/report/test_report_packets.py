@@ -64,6 +64,14 @@ def test_times_are_on_the_experiments_axis(folder: Path):
     assert (record.host, record.begin_s, record.found.flows) == ("client1", 2.0, (SENDER,))
 
 
+def test_of_many_flows_the_largest_are_kept(tmp_path: Path):
+    flows = [samples.captured(number=i, bytes=i) for i in range(1, 151)]
+    packetfile.write(tmp_path, (capture("client1", *flows),), 0.0)
+    (record,) = packetfile.read(tmp_path)
+    assert [flow.number for flow in record.found.flows] == list(range(51, 151))
+    assert record.further == 50
+
+
 def test_an_experiment_without_captures_has_no_such_section(publish: Callable[..., Path], read):
     folder = publish(samples.two_flows(), files={})
     assert "From packets" not in read(folder).text
