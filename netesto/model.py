@@ -241,8 +241,18 @@ class RouteMetrics:
     keep: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that the owner of the host allows by name, with the values of its parameters,
+    `name=value` each. What it does is not put back."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    keep: bool = False
+
+
 Setting: TypeAlias = (
-    Sysctl | Qdisc | Netem | ModuleParameter | LinkAttribute | LinkLimits | RouteMetrics
+    Sysctl | Qdisc | Netem | ModuleParameter | LinkAttribute | LinkLimits | RouteMetrics | Command
 )
 
 
@@ -263,11 +273,11 @@ class HostInfo:
     """What a host is and can do.
 
     `tools`: name -> version of the tools found; `tool_options`: what only some versions of a tool
-    can do and these can, as `iperf3 skiprx`. `device` is its test interface. `processors` are
-    the numbers of those that its agent may use, as many as `cpus`; empty: unknown. `holder` names
-    the controller that holds it; "" without one. `identity` is the agent's own, from one start to
-    the next; "": unknown. `allowed_congestion_controls` are those that its agent may use, if it may
-    not use all.
+    can do and these can, as `iperf3 skiprx`. `commands` are those that scripts may run. `device` is
+    its test interface. `processors` are the numbers of those that its agent may use, as many as
+    `cpus`; empty: unknown. `holder` names the controller that holds it; "" without one. `identity`
+    is the agent's own, from one start to the next; "": unknown. `allowed_congestion_controls` are
+    those that its agent may use, if it may not use all.
     """
 
     host: str
@@ -285,6 +295,7 @@ class HostInfo:
     identity: str = ""
     allowed_congestion_controls: tuple[str, ...] = ()
     tool_options: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
     @property
     def usable_congestion_controls(self) -> tuple[str, ...]:

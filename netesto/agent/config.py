@@ -1,9 +1,12 @@
 """An agent's settings: the command line, then agent.toml, then what the host itself suggests."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from netesto.agent import commands
+from netesto.agent.commands import Allowed
 from netesto.agent.limits import Limits
 from netesto.agent.limits import read as read_limits
 from netesto.errors import UsageError
@@ -19,7 +22,8 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 class Config:
     """`host` is the agent's name, `device` the interface it tests through ("": the host's
     defaults). Members of `group` may use its Unix sockets ("": nobody else). `clients` is a
-    clients.txt, `tls` for addresses of TLS. `limits` is the table [limits]."""
+    clients.txt, `tls` for addresses of TLS. `limits` is the table [limits], `commands` are
+    those of [commands]."""
 
     listen: tuple[str, ...] = (f"unix:{AGENT_SOCKET}",)
     group: str = ""
@@ -29,6 +33,7 @@ class Config:
     clients: Path | None = None
     tls: TlsFiles | None = None
     limits: Limits = field(default_factory=Limits)
+    commands: Mapping[str, Allowed] = field(default_factory=dict)
 
 
 def read(path: Path) -> Config:
@@ -60,6 +65,7 @@ def read(path: Path) -> Config:
         raise UsageError(f"{path}: {error.message}", remedy=error.remedy) from None
     try:
         limits = read_limits(table.get("limits", {}))
+        allowed_commands = commands.read(table.get("commands", {}))
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path}: {error}") from None
     return Config(
@@ -71,4 +77,5 @@ def read(path: Path) -> Config:
         clients=Path(texts["clients"]) if texts["clients"] else None,
         tls=files,
         limits=limits,
+        commands=allowed_commands,
     )

@@ -142,6 +142,7 @@ async def _run(
             log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
             limits=limits,
+            commands=settings.commands,
             is_device_named=bool(settings.device),
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
@@ -278,6 +279,7 @@ def _config(arguments: argparse.Namespace) -> Config:
         clients=arguments.clients or found.clients,
         tls=found.tls,
         limits=found.limits,
+        commands=found.commands,
     )
 
 

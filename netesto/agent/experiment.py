@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from netesto.agent import routes, spool
+from netesto.agent.commands import Allowed
 from netesto.agent.group import PREPARATION_S, Group
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
@@ -43,6 +44,7 @@ class Premises:
     tools: Tools
     ports: PortRange
     links: str = ""
+    commands: Mapping[str, Allowed] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = OF_LAB
     is_device_named: bool = False

@@ -69,6 +69,7 @@ class Service:
             identity=self._identity,
             allowed_congestion_controls=congestion.allowed(),
             tool_options=await premises.tools.extras(),
+            commands=tuple(premises.commands),
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

@@ -49,6 +49,7 @@ class Session:
             premises.journal,
             device=premises.device,
             links=premises.links,
+            allowed_commands=premises.commands,
             check_device=self._check_device,
             on_warning=lambda text: self.emit(
                 Event(time_s=premises.clock.now(), kind="warning", text=text)

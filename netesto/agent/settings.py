@@ -11,19 +11,21 @@ import logging
 import os
 import platform
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
 from netesto import allowed, process
-from netesto.agent import interfaces, metrics, middles, qdiscs, routes
+from netesto.agent import commands, interfaces, metrics, middles, qdiscs, routes
+from netesto.agent.commands import Allowed
 from netesto.agent.journal import Change, Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 from netesto.model import (
     Applied,
+    Command,
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -148,6 +150,7 @@ class Settings:
         *,
         device: str,
         links: str = "",
+        allowed_commands: Mapping[str, Allowed] | None = None,
         check_device: Callable[[str], Awaitable[None]],
         on_warning: Callable[[str], None],
     ) -> None:
@@ -155,6 +158,7 @@ class Settings:
         self._check_device = check_device
         self._device = device
         self._links = links
+        self._commands = allowed_commands or {}
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
 
@@ -162,6 +166,13 @@ class Settings:
         """Make one setting; if that fails, leave everything as it was and raise the reason."""
         async with self._turn:
             match setting:
+                case Command(name, values):
+                    what = " ".join(("command", name, *values))
+                    said = await commands.run(self._commands, name, values)
+                    if not said.startswith("exit status 0"):
+                        self._on_warning(f"{what}: {said}")
+                    log.info("command run", extra={"setting": what, "result": said[:100]})
+                    return Applied(what, "", said)
                 case LinkAttribute():
                     return await self._apply_attribute(setting)
                 case LinkLimits():

@@ -240,6 +240,12 @@ def _run(commands: _Commands) -> None:
         "--force", action="store_true", help="go on though the lab is not as it was asked for"
     )
     run.add_argument(
+        "--commands",
+        type=Path,
+        metavar="FILE",
+        help="in a lab: an agent.toml whose [commands] DO_COMMAND may run",
+    )
+    run.add_argument(
         "--max-wall",
         type=_seconds,
         metavar="S",

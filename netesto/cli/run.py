@@ -138,6 +138,7 @@ def _request(options: argparse.Namespace) -> Request:
         force=options.force,
         wait_s=options.wait,
         max_wall_s=options.max_wall,
+        commands=options.commands,
         max_stall_s=options.max_stall,
         shown=tuple(_shown(options)),
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),

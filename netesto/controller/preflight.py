@@ -10,7 +10,8 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import ports
 from netesto.language.finding import Finding
-from netesto.model import ALWAYS_THERE, RECEIVERS, Endpoint, HostInfo, Sysctl
+from netesto.model import ALWAYS_THERE, RECEIVERS, Command, Endpoint, HostInfo, Sysctl
+from netesto.nearest import hint
 
 
 def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
@@ -106,6 +107,10 @@ def missing(
     if isinstance(command, ports.Configure):
         for what in _missing_names(command, info):
             yield finding(_not_in_kernel(info, what))
+        for setting in command.settings:
+            if isinstance(setting, Command) and setting.name not in info.commands:
+                said = f"{info.host}: its agent.toml allows no command {setting.name}"
+                yield finding(said, hint(setting.name, info.commands, otherwise=""))
     if not isinstance(command, ports.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]

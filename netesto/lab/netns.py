@@ -110,10 +110,12 @@ def up(
     state: Path = records.STATE_FOLDER,
     agents: bool = True,
     nursery: Starter | None = None,
+    allowed: Path | None = None,
 ) -> Iterator[Lab]:
     """A lab while the body runs; it is taken down after an error and after Ctrl-C, too.
 
-    `nursery` starts its agents (default: a new one). MissingError if the kernel lacks what the plan
+    `nursery` starts its agents (default: a new one), which allow the commands of an agent.toml
+    `allowed`. MissingError if the kernel lacks what the plan
     needs (nothing was built then), LabError if it cannot be built.
     """
     check(plan)
@@ -127,7 +129,7 @@ def up(
                 is_recorded = True
             _build(plan)
             if agents:
-                _start_agents(lab, nursery, plan)
+                _start_agents(lab, nursery, plan, allowed)
             yield lab
         finally:
             if is_recorded and not records.is_to_stay(state, lab.id):
@@ -336,13 +338,20 @@ def start_again(lab: Lab, host: str, nursery: Starter, plan: Plan) -> bool:
     return True
 
 
-def _start_agents(lab: Lab, nursery: Starter | None, plan: Plan) -> None:
+def _start_agents(
+    lab: Lab, nursery: Starter | None, plan: Plan, allowed: Path | None = None
+) -> None:
     """Start all agents, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
             folder.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise LabError(f"{folder}: {error.strerror}") from error
+    if allowed is not None:
+        try:
+            shutil.copyfile(allowed, _config(lab))
+        except OSError as error:
+            raise LabError(f"{allowed}: {error.strerror}") from error
     with contextlib.ExitStack() as stack:
         if nursery is None:
             log = Path(lab.record.files) / "nursery.log"
@@ -368,6 +377,7 @@ def _start_agent(lab: Lab, host: str, nursery: Starter, plan: Plan) -> int:
                 *("--state", str(folder)),
                 *("--host", host),
                 *("--device", record.device),
+                *(("--config", str(_config(lab))) if _config(lab).exists() else ()),
                 *("--links", plan.links),
                 *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
             ],
@@ -381,6 +391,11 @@ def _start_agent(lab: Lab, host: str, nursery: Starter, plan: Plan) -> int:
     finally:
         os.close(writer)
     return reader
+
+
+def _config(lab: Lab) -> Path:
+    """An agent.toml for all agents of the lab, if there is one."""
+    return Path(lab.record.files) / "agent.toml"
 
 
 def _log(lab: Lab, host: str) -> Path:

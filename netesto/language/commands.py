@@ -199,6 +199,11 @@ REMOTE: Mapping[str, Specification] = {
             KEEP,
         ),
     ),
+    "DO_COMMAND": Specification(
+        name="DO_COMMAND",
+        arguments=(*COMMON, Argument("name", Kind.WORD, required=True)),
+        open_names="a parameter of the command",
+    ),
     "SET_MODULE_PARAMS": Specification(
         name="SET_MODULE_PARAMS",
         arguments=(*COMMON, Argument("module", Kind.WORD, required=True), KEEP),

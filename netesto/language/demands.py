@@ -7,6 +7,7 @@ from operator import attrgetter
 from netesto.allowed import NAMING_SYSCTLS
 from netesto.language import ports
 from netesto.model import (
+    Command,
     FlowSpec,
     LinkAttribute,
     LinkLimits,
@@ -50,6 +51,8 @@ def _demand(setting: Setting) -> Hashable:
             return setting.name, setting.to, setting.device, setting.keep
         case LinkLimits():
             return "limits", setting.to, setting.keep
+        case Command():
+            return "command", setting.name
         case RouteMetrics():
             return "route", setting.to, setting.keep
         case Sysctl():

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
 from netesto.model import (
+    Command,
     FlowSpec,
     LinkAttribute,
     LinkLimits,
@@ -87,7 +88,8 @@ class GetData(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure(RemoteCommand):
-    """A SET_ command; only SET_SYSCTL, SET_MODULE_PARAMS and SET_LINK can have several settings."""
+    """A SET_ command, or DO_COMMAND; only SET_SYSCTL, SET_MODULE_PARAMS and SET_LINK can have
+    several settings."""
 
     settings: tuple[Setting, ...]
 
@@ -129,6 +131,8 @@ def _target(setting: Setting) -> str:
             return f"{name} of {to}" if to else name
         case LinkLimits(to=to):
             return f"limits of {to}" if to else "limits"
+        case Command(name=name, values=values):
+            return " ".join(("command", name, *values))
         case RouteMetrics(to=to):
             return f"route to {to}"
         case Qdisc() | Netem():

@@ -11,6 +11,7 @@ from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
 from netesto.model import (
+    Command,
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -357,7 +358,7 @@ class Remote:
 
 
 def setting(given: Given, common: Common) -> ports.Configure:
-    """A SET_ command."""
+    """A SET_ command, or DO_COMMAND."""
     texts = common["arguments"]
     keep = bool(given.values.get("keep"))
     settings: tuple[Setting, ...]
@@ -372,6 +373,10 @@ def setting(given: Given, common: Common) -> ports.Configure:
             settings = (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
         case "SET_LINK":
             settings = _link(given, keep=keep)
+        case "DO_COMMAND":
+            texts |= given.others
+            words = tuple(f"{name}={text}" for name, text in given.others.items())
+            settings = (Command(texts["name"], words),)
         case "SET_ROUTE":
             settings = (_route(given, keep=keep),)
         case "SET_SYSCTL":

@@ -12,6 +12,7 @@ from cattrs.gen import make_dict_unstructure_fn, override
 from netesto import typed
 from netesto.language import ports
 from netesto.model import (
+    Command,
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -39,7 +40,7 @@ _OF_FIELD: Mapping[str, type[Setting]] = {
     "value": Sysctl,
 }
 _OF_NAME: Mapping[str, type[Setting]] = {
-    kind.__name__: kind for kind in (LinkAttribute, LinkLimits, RouteMetrics)
+    kind.__name__: kind for kind in (Command, LinkAttribute, LinkLimits, RouteMetrics)
 }
 _SETTING = "setting"
 

@@ -23,7 +23,7 @@ class Fault(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., remedy: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
 
 class HostInfo(_message.Message):
-    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity", "allowed_congestion_controls", "tool_options")
+    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity", "allowed_congestion_controls", "tool_options", "commands")
     class ToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class HostInfo(_message.Message):
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_CONGESTION_CONTROLS_FIELD_NUMBER: _ClassVar[int]
     TOOL_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
     host: str
     version: str
     kernel: str
@@ -63,7 +64,8 @@ class HostInfo(_message.Message):
     identity: str
     allowed_congestion_controls: _containers.RepeatedScalarFieldContainer[str]
     tool_options: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ..., allowed_congestion_controls: _Optional[_Iterable[str]] = ..., tool_options: _Optional[_Iterable[str]] = ...) -> None: ...
+    commands: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ..., allowed_congestion_controls: _Optional[_Iterable[str]] = ..., tool_options: _Optional[_Iterable[str]] = ..., commands: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClockReading(_message.Message):
     __slots__ = ("received_s", "sent_s")
@@ -208,7 +210,7 @@ class Event(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., time_s: _Optional[float] = ..., kind: _Optional[str] = ..., exp: _Optional[int] = ..., group: _Optional[int] = ..., instance: _Optional[int] = ..., rate_bps: _Optional[float] = ..., text: _Optional[str] = ..., last_lines: _Optional[str] = ...) -> None: ...
 
 class Setting(_message.Message):
-    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter", "link_attribute", "link_limits", "route_metrics")
+    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter", "link_attribute", "link_limits", "route_metrics", "command")
     SYSCTL_FIELD_NUMBER: _ClassVar[int]
     QDISC_FIELD_NUMBER: _ClassVar[int]
     NETEM_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +218,7 @@ class Setting(_message.Message):
     LINK_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
     LINK_LIMITS_FIELD_NUMBER: _ClassVar[int]
     ROUTE_METRICS_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
     sysctl: Sysctl
     qdisc: Qdisc
     netem: Netem
@@ -223,7 +226,8 @@ class Setting(_message.Message):
     link_attribute: LinkAttribute
     link_limits: LinkLimits
     route_metrics: RouteMetrics
-    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ..., link_attribute: _Optional[_Union[LinkAttribute, _Mapping]] = ..., link_limits: _Optional[_Union[LinkLimits, _Mapping]] = ..., route_metrics: _Optional[_Union[RouteMetrics, _Mapping]] = ...) -> None: ...
+    command: Command
+    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ..., link_attribute: _Optional[_Union[LinkAttribute, _Mapping]] = ..., link_limits: _Optional[_Union[LinkLimits, _Mapping]] = ..., route_metrics: _Optional[_Union[RouteMetrics, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ...) -> None: ...
 
 class Sysctl(_message.Message):
     __slots__ = ("name", "value", "keep")
@@ -290,6 +294,16 @@ class LinkAttribute(_message.Message):
     device: str
     keep: bool
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., to: _Optional[str] = ..., address: _Optional[str] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("name", "values", "keep")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    keep: bool
+    def __init__(self, name: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class LinkLimits(_message.Message):
     __slots__ = ("rate_bps", "delay_ms", "loss_percent", "limit", "to", "both", "keep")

@@ -154,6 +154,8 @@ class _Guests:
             own["--max-wall"] = str(request.max_wall_s)
         if request.max_stall_s is not None:
             own["--max-stall"] = str(request.max_stall_s)
+        if request.commands is not None:
+            own["--commands"] = str(request.commands.absolute())
         words = [word for pair in own.items() for word in pair]
         return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
 

@@ -43,6 +43,7 @@ class Request:
     force: bool = False
     wait_s: float | None = None
     max_wall_s: float | None = None
+    commands: Path | None = None
     max_stall_s: float | None = None
     shown: tuple[str, ...] = ()
     pages: bool = True

@@ -115,7 +115,7 @@ class _Whole:
         self._tidy_up()
         assert self._starter is not None, "a lab is built only where there is one"
         built = labs.plan_of(network)
-        with netns.up(built, nursery=self._starter) as lab:
+        with netns.up(built, nursery=self._starter, allowed=self._request.commands) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
             text = drawing.draw(network)

@@ -18,6 +18,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from netesto.errors import AgentError
 from netesto.model import (
     Address,
+    Command,
     Event,
     EventKind,
     GroupRequest,
@@ -45,6 +46,7 @@ TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 _SETTINGS: Mapping[str, type[Setting]] = {
     "sysctl": Sysctl, "qdisc": Qdisc, "netem": Netem, "module_parameter": ModuleParameter,
     "link_attribute": LinkAttribute, "link_limits": LinkLimits, "route_metrics": RouteMetrics,
+    "command": Command,
 }  # fmt: skip
 
 

@@ -54,7 +54,10 @@ def test_one_address_needs_no_list(tmp_path: Path):
     [
         (
             "port = 9",
-            "unknown key 'port'\nKeys: clients, device, group, host, limits, listen, state, tls",
+            (
+                "unknown key 'port'\nKeys: "
+                "clients, commands, device, group, host, limits, listen, state, tls"
+            ),
         ),
         ("listen = 9", "listen: an address or a list of addresses is required"),
         ("tls = true", f"tls: {NO_TABLE}"),

@@ -24,6 +24,7 @@ SET_QDISC host=b qdisc=tbf rate=1mbit burst=9K limit=9K
 SET_MODULE_PARAMS host=a module=tcp_cubic hystart=0
 SET_LINK host=a to=b mtu=9000 tso=off rate=5mbit keep=1
 SET_ROUTE host=a to=b rto_min=9
+DO_COMMAND host=a name=tell rx=9
 DESC "what \\" is ü"
 OTHER bw=5
 DO_TCPDUMP host=a server=X packets=9
@@ -62,7 +63,7 @@ def test_places_and_chains_are_kept(path: Path):
     write(planned(EVERYTHING), path)
     commands = [step for step in plan.read(path).steps() if isinstance(step, ports.DoClient)]
     place = Place("test.nts", 6, 5, 9, "    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur")
-    chain = ("test.nts:28: SWEEP (ca=reno, rep=1)", "test.nts:29: RUN one")
+    chain = ("test.nts:29: SWEEP (ca=reno, rep=1)", "test.nts:30: RUN one")
     assert (commands[1].place, commands[1].chain) == (place, chain)
 
 

@@ -1,0 +1,138 @@
+"""Commands that the owner of a host allows scripts to run: the table [commands] of agent.toml.
+
+    [commands.rings]
+    run = ["ethtool", "-G", "eth1", "rx", "{rx}"]
+    parameters = { rx = "1-8192" }     whole numbers; or a list of words: ["on", "off"]
+    timeout = "5s"
+    output = "64K"
+
+The argument list is fixed but for its `{parameters}`, and no shell reads it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from netesto import process, units
+from netesto.errors import AgentError, NotAllowedError, ProcessError
+from netesto.nearest import hint
+from netesto.printable import printable
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}")
+_PARAMETER = re.compile(r"\{([A-Za-z_]\w{0,39})\}", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,:/+-]{0,99}")
+_RANGE = re.compile(r"(\d{1,15})-(\d{1,15})")
+
+# A controller waits no longer for a setting.
+LONGEST_S = 25.0
+# What a reply holds, after its status.
+LARGEST_OUTPUT = 3_800
+
+Values: TypeAlias = range | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """A command that scripts may run. `output` is how many of its last characters are kept."""
+
+    run: tuple[str, ...]
+    parameters: Mapping[str, Values]
+    timeout_s: float = 10.0
+    output: int = LARGEST_OUTPUT
+
+    def argv(self, values: Sequence[str]) -> list[str]:
+        """The argument list with these values, "name=value" each. NotAllowedError for others than
+        its parameters take."""
+        given = dict(value.split("=", 1) for value in values if "=" in value)
+        if len(given) < len(values) or given.keys() != self.parameters.keys():
+            names = " ".join(f"{name}=" for name in self.parameters) or "none"
+            raise NotAllowedError("wrong parameters", remedy=f"it takes {names}")
+        for name, text in given.items():
+            takes = self.parameters[name]
+            is_number = isinstance(takes, range) and text.isascii() and text.isdecimal()
+            if (int(text) if is_number and len(text) < 16 else text) not in takes:
+                words = (
+                    f"{takes.start} to {takes.stop - 1}"
+                    if isinstance(takes, range)
+                    else ", ".join(takes)
+                )
+                raise NotAllowedError(f"{name}={text}: not allowed", remedy=f"it takes {words}")
+        return [_PARAMETER.sub(lambda match: given[match[1]], word) for word in self.run]
+
+
+def read(table: object) -> dict[str, Allowed]:
+    """The commands of a table [commands]. ValueError says what is wrong with it."""
+    if not isinstance(table, dict):
+        raise ValueError("commands: a table for each is required: [commands.NAME]")  # noqa: TRY004 - as the others
+    found = {}
+    for name, entry in table.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"commands: invalid name {name!r}")
+        try:
+            found[name] = _allowed(entry)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"commands.{name}: {error}") from None
+    return found
+
+
+def _allowed(entry: object) -> Allowed:
+    known = {"run", "parameters", "timeout", "output"}
+    if not isinstance(entry, dict) or not entry.keys() <= known:
+        raise ValueError(f"a table with {', '.join(sorted(known))} is required")
+    argv = entry.get("run")
+    if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
+        raise ValueError("run: a list of texts is required")
+    parameters = {name: _values(name, text) for name, text in entry.get("parameters", {}).items()}
+    used = {name for word in argv for name in _PARAMETER.findall(word)}
+    if used != parameters.keys():
+        raise ValueError(f"parameters: run has {', '.join(sorted(used)) or 'none'}")
+    if _PARAMETER.search(argv[0]):
+        raise ValueError("run: the program is no parameter")
+    timeout_s = units.parse_time(str(entry.get("timeout", "10s")))
+    output = units.parse_size(str(entry.get("output", LARGEST_OUTPUT)))
+    if not 0 < timeout_s <= LONGEST_S:
+        raise ValueError(f"timeout: more than 0 s, and at most {LONGEST_S:g} s")
+    return Allowed(
+        run=tuple(argv),
+        parameters=parameters,
+        timeout_s=timeout_s,
+        output=min(output, LARGEST_OUTPUT),
+    )
+
+
+def _values(name: str, text: object) -> Values:
+    if isinstance(text, str) and (match := _RANGE.fullmatch(text)):
+        return range(int(match[1]), int(match[2]) + 1)
+    if isinstance(text, list) and all(isinstance(e, str) and _WORD.fullmatch(e) for e in text):
+        return tuple(text)
+    raise ValueError(f'parameters.{name}: a range, such as "1-8192", or a list of words')
+
+
+def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
+    """NotAllowedError if there is no such command here."""
+    found = commands.get(name)
+    if found is None:
+        listed = f"Here there are: {', '.join(commands)}." if commands else ""
+        remedy = hint(name, commands, otherwise=listed)
+        raise NotAllowedError(
+            f"command {name} is not allowed",
+            remedy=remedy or f"To allow it, write in agent.toml: [commands.{name}]",
+        )
+    return found
+
+
+async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> str:
+    """Run a command that is allowed; its exit status, and the end of its output. AgentError if it
+    cannot be run or takes too long."""
+    allowed = find(commands, name)
+    try:
+        argv = allowed.argv(values)
+    except NotAllowedError as error:
+        raise NotAllowedError(f"command {name}: {error.message}", remedy=error.remedy) from None
+    try:
+        finished = await process.run_async(argv, timeout=allowed.timeout_s, check=False)
+    except ProcessError as error:
+        raise AgentError(f"command {name}: {error}") from None
+    text = printable((finished.stdout + finished.stderr).strip())[-allowed.output :]
+    return f"exit status {finished.status}" + (f": {text}" if text else "")

@@ -1,0 +1,106 @@
+"""Commands that scripts may run: those that the owner of a host names, as he wrote them."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from agent_daemons import StartDaemon
+
+from netesto.agent import commands
+from netesto.errors import AgentError, NotAllowedError
+from netesto.model import Applied, Command
+
+TABLE = tomllib.loads("""
+[tell]
+run = ["echo", "rx {rx} of {what}"]
+parameters = { rx = "1-8192", what = ["eth0", "veth"] }
+[fail]
+run = ["sh", "-c", "echo no >&2; exit 3"]
+[slow]
+run = ["sleep", "60"]
+timeout = "200ms"
+[long]
+run = ["seq", "100000"]
+output = "12"
+[quoted]
+run = ["echo", "$(id); `id` > x"]
+""")
+ALLOWED = commands.read(TABLE)
+
+
+async def test_a_command_runs_with_its_values():
+    said = await commands.run(ALLOWED, "tell", ["rx=64", "what=veth"])
+    assert said == "exit status 0: rx 64 of veth"
+
+
+async def test_exit_status_and_errors_are_told():
+    assert await commands.run(ALLOWED, "fail", []) == "exit status 3: no"
+
+
+async def test_the_end_of_a_long_output_is_kept():
+    assert await commands.run(ALLOWED, "long", []) == "exit status 0: 99999\n100000"
+
+
+async def test_a_command_that_takes_too_long_is_ended():
+    with pytest.raises(AgentError, match=r"command slow: sleep: still running after 0\.2 s, ended"):
+        await commands.run(ALLOWED, "slow", [])
+
+
+async def test_no_shell_reads_what_is_run():
+    assert await commands.run(ALLOWED, "quoted", []) == "exit status 0: $(id); `id` > x"
+
+
+async def test_another_command_is_refused():
+    with pytest.raises(NotAllowedError, match="command reboot is not allowed"):
+        await commands.run(ALLOWED, "reboot", [])
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["rx=0", "what=veth"], "command tell: rx=0: not allowed"),
+        (["rx=8193", "what=veth"], "command tell: rx=8193: not allowed"),
+        (["rx=1;id", "what=veth"], "command tell: rx=1;id: not allowed"),
+        (["rx=64", "what=eth1"], "command tell: what=eth1: not allowed"),
+        (["rx=64"], "command tell: wrong parameters"),
+        (["rx=64", "what=veth", "x=1"], "command tell: wrong parameters"),
+        (["rx=64", "what"], "command tell: wrong parameters"),
+    ],
+)
+async def test_other_values_are_refused(values, said):
+    with pytest.raises(NotAllowedError) as caught:
+        await commands.run(ALLOWED, "tell", values)
+    assert caught.value.message == said
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("", "run: a list of texts is required"),
+        ('run = "reboot"', "run: a list of texts is required"),
+        ('run = ["x", "{a}"]', "parameters: run has a"),
+        ('run = ["{a}"]\nparameters = { a = "1-2" }', "the program is no parameter"),
+        ('run = ["x", "{a}"]\nparameters = { a = ".*" }', "parameters.a: a range"),
+        ('run = ["x", "{a}"]\nparameters = { a = ["-rf"] }', "parameters.a: a range"),
+        ('run = ["x"]\ntimeout = "1m"', "timeout: more than 0 s, and at most 25 s"),
+        ('run = ["x"]\nshell = true', "a table with output, parameters, run, timeout"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(entry, said):
+    with pytest.raises(ValueError, match=f"commands.x: .*{said}|commands.x: {said}"):
+        commands.read(tomllib.loads(f"[x]\n{entry}\n"))
+
+
+async def test_an_agent_runs_what_its_file_allows_and_tells_which(
+    start_daemon: StartDaemon, tmp_path: Path
+):
+    config = tmp_path / "agent.toml"
+    config.write_text('[commands.tell]\nrun = ["echo", "hello"]\n')
+    agent = start_daemon("a", "--config", str(config))
+    async with agent.held() as a:
+        known = (await a.info()).commands
+        applied = await a.configure(Command("tell"))
+    assert (known, applied) == (
+        ("tell",),
+        Applied("command tell", "", "exit status 0: hello"),
+    )
