@@ -295,8 +295,14 @@ def _draw_chart(chart: Chart) -> str:
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x_title)
     axes.set_ylabel(chart.y_title)
-    axes.set_ylim(0, chart.top)
-    axes.legend(loc="upper left", ncols=2)
+    if chart.scale == "log":
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(top=chart.top)
+        axes.legend(loc="lower left")
+    else:
+        axes.set_ylim(0, chart.top)
+        axes.legend(loc="upper left", ncols=2)
     return _save(figure, "svg").decode()
 
 

@@ -226,7 +226,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What one flow did over time. The y axis ends at `top`: what is above is not of interest."""
+    """What one flow did over time, or how often something happened. The y axis ends at `top`: what
+    is above is not of interest. `scale` is that of both axes."""
 
     title: str
     x_title: str
@@ -234,11 +235,12 @@ class Chart:
     layers: tuple[Layer, ...]
     top: float
     remarks: tuple[str, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
 
     @property
     def description(self) -> str:
         """For those who cannot see it."""
-        return f"{self.title}: {self.y_title} over time"
+        return f"{self.title}: {self.y_title} by {self.x_title}"
 
     @property
     def width_px(self) -> int:

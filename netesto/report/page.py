@@ -12,6 +12,7 @@ from netesto.report import (
     neighbours,
     packetflows,
     rendering,
+    spread,
     together,
     words,
 )  # fmt: skip
@@ -68,6 +69,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
     drawn = list(graphs.of(found, context.of(known)))
     captures = packetfile.read(folder)
     captured = packetflows.of_experiment(captures)
+    spreads = spread.of_experiment(folder, known)
     html = rendering.render(
         "page.html.j2",
         manifest=known,
@@ -83,10 +85,11 @@ def write(folder: Path, known: Manifest | None = None) -> None:
             for each in captures
         ],
         charts=_charts(folder, captured),
+        spreads=_charts(folder, spreads),
         headline=packetflows.headline,
         entries=entries,
         color=embed.variable,
-        files=_files(folder, known, [*(graph.name for graph in drawn), *captured]),
+        files=_files(folder, known, [*(graph.name for graph in drawn), *spreads, *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
         words=words,
@@ -163,7 +166,7 @@ def _pictures(folder: Path, drawn: Sequence[Graph]) -> list[tuple[Graph, str]]:
 
 
 def _charts(folder: Path, captured: Mapping[str, Chart]) -> list[tuple[str, Chart, str]]:
-    """Draw the charts of captured flows, as the graphs: their names, and their SVG for the page."""
+    """Draw charts, as the graphs: their names, and their SVG for the page."""
     if not captured:
         return []
     from netesto.report import drawing  # noqa: PLC0415

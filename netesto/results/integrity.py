@@ -40,6 +40,11 @@ def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
     return (*found, *(Damage(path, "was not there when the experiment ended") for path in new))
 
 
+def is_unchanged(folder: Path, manifest: Manifest, path: str) -> bool:
+    """Whether a file of the manifest is there as it was when the experiment ended."""
+    return path in manifest.files and not _fault(folder / path, manifest.files[path])
+
+
 def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] = ()) -> Manifest:
     """The manifest for the experiment's page; the file is not changed.
 

@@ -1,0 +1,49 @@
+"""The figure of how long transactions and transfers took."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from netesto.report import drawing, spread
+from results import samples
+
+PATH = "raw/client1/completions.1.1.csv"
+LINES = "number,start_s,us,bytes,retransmits,status\n" + "".join(
+    f"{n},1.0,{n * 1000},10,0,ok\n" for n in (3, 1, 2, 4)
+)
+
+
+@pytest.fixture
+def known(tmp_path):
+    """The manifest of an experiment with four transfers, and its folder."""
+    path = tmp_path / PATH
+    path.parent.mkdir(parents=True)
+    path.write_text(LINES)
+    asked = samples.request(test="TCP_FLOWS", tool="native", size_bytes=10)
+    evidence = samples.experiment(samples.group(samples.instance(), asked=asked))
+    files = {PATH: hashlib.sha256(LINES.encode()).hexdigest()}
+    return tmp_path, samples.manifest(evidence, files=files)
+
+
+def test_the_line_of_a_group_is_the_share_that_took_longer(known):
+    (layer,) = spread.of_experiment(*known)["latencies"].layers
+    assert (layer.label, layer.x, layer.y) == (
+        "TCP_FLOWS client1→server1 #1", [1.0, 2.0, 3.0, 4.0], [1.0, 0.75, 0.5, 0.25],
+    )  # fmt: skip
+
+
+def test_it_can_be_drawn(known):
+    (svg,) = drawing.draw_charts(spread.of_experiment(*known).values())
+    assert "milliseconds" in svg
+
+
+def test_times_that_were_changed_are_not_drawn(known):
+    (known[0] / PATH).write_text(LINES.replace("4000", "4001"))
+    assert spread.of_experiment(*known) == {}
+
+
+def test_of_many_the_slowest_are_all_there():
+    x, y = spread.exceeding(np.arange(1.0, 100_001.0))
+    assert len(x) <= spread.POINTS
+    assert (x[0], x[-3:], y[0], y[-1]) == (1.0, [99_998.0, 99_999.0, 100_000.0], 1.0, 1e-5)
