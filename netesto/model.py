@@ -631,6 +631,12 @@ class CpuSample:
     states: tuple[tuple[float, ...], ...] = ()
     cores: tuple[int, ...] = ()
 
+    @property
+    def by_core(self) -> dict[int, float]:
+        """The busy share of each core by its number."""
+        numbers = self.cores or range(len(self.busy_percent))
+        return dict(zip(numbers, self.busy_percent, strict=True))
+
 
 # The fields of mpstat(1), in its order. Guest time is not part of usr and nice here.
 CPU_STATES = (

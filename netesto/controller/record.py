@@ -14,6 +14,7 @@ from netesto.model import REQUEST_TESTS, GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
+from netesto.results.queues import Queue
 from netesto.units import format_size
 
 # What a page warns of (spec of results, section 4).
@@ -139,6 +140,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     warnings = (*asked.warnings, *_flow_warnings(found), *_interval_warnings(evidence))
     warnings = (*warnings, *_clock_warnings(found))
     warnings = (*warnings, *doubts(evidence))
+    warnings = (*warnings, *_queue_warnings(evidence))
     warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
 
@@ -180,9 +182,8 @@ def _interval_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             gaps = flows.gaps(flows.sender_samples(group.request.test, each))
             if gaps is not None and gaps.misses(requested_ms):
                 yield (
-                    f"group {group.request.group}, flow {each.instance}: sampled every "
-                    f"{gaps.mean_ms:.4g} ms, 99 % within {gaps.p99_ms:.4g} ms, at worst "
-                    f"{gaps.worst_ms:.4g} ms; requested {requested_ms:.4g} ms"
+                    f"group {group.request.group}, flow {each.instance}: sampled {gaps}; "
+                    f"requested {requested_ms:.4g} ms"
                 )
 
 
@@ -200,6 +201,19 @@ def _clock_warnings(manifest: Manifest) -> Iterator[str]:
                 f"are sampled every {min(intervals_s) * 1000:.4g} ms: series of several hosts may "
                 "be shifted against each other"
             )
+
+
+def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+    """Of queues that were not sampled as often as the groups that pass them requested."""
+    requested_ms: dict[Queue, float] = {}
+    for group in evidence.groups:
+        for queue in group.queues:
+            asked_ms = group.request.interval_s * 1000
+            requested_ms[queue] = min(asked_ms, requested_ms.get(queue, asked_ms))
+    for queue, asked_ms in requested_ms.items():
+        gaps = flows.summary(queue.gaps_s)
+        if gaps is not None and gaps.misses(asked_ms):
+            yield f"queue {queue.place}: sampled {gaps}; requested {asked_ms:.4g} ms"
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

@@ -156,7 +156,7 @@ def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     """Two lines for each host. Hosts that are one machine have the same CPUs: the one that was
     watched longest shows them."""
     found = []
-    for place, each in enumerate(_machines(series, context)):
+    for place, each in enumerate(machines(series, context)):
         look = looks.of_line(place % len(looks.COLORS))
         label = "this machine, all hosts of the lab" if context.one_machine else each.host
         mean = Line(f"cpu-{place}", label, look, "line", (each.time_s, each.mean_percent))
@@ -171,12 +171,12 @@ def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
 
 def _cores(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     """A line for each core; the cores of a machine with one are in the other graph."""
-    machines = [each for each in _machines(series, context) if len(each.cores) > 1]
+    several = [each for each in machines(series, context) if len(each.cores) > 1]
     found: list[tuple[Entry, Line]] = []
-    for host in machines:
+    for host in several:
         for each in host.cores:
             look = looks.of_line(len(found))
-            label = f"{host.host} {each.core}" if len(machines) > 1 else str(each.core)
+            label = f"{host.host} {each.core}" if len(several) > 1 else str(each.core)
             points = (host.time_s, each.busy_percent)
             found.append(
                 (Entry(label, look), Line(f"core-{len(found)}", label, look, "line", points))
@@ -184,7 +184,7 @@ def _cores(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     return found
 
 
-def _machines(series: Series, context: Context) -> Sequence[CpuSeries]:
+def machines(series: Series, context: Context) -> Sequence[CpuSeries]:
     """The hosts with CPUs of their own."""
     if context.simulated or not series.cpu:
         return []
@@ -283,7 +283,7 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
         if len(labels) > MAX_LINES_WITH_NAMES:
             yield f"The {MAX_LINES_WITH_NAMES} with most are shown."
     if quantity is CORES and any(each.cores_count > len(each.cores) for each in series.cpu):
-        yield "Of many cores the busiest are shown."
+        yield "Of more cores, those of `cores=` are shown, else the busiest."
     if quantity in {CPU, CORES} and context.one_machine:
         yield "The hosts of a lab share the CPUs of one machine."
     if quantity is RATE:

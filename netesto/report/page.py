@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from netesto.model import CPU_STATES
 from netesto.report import (
     context,
     embed,
@@ -92,6 +93,8 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         files=_files(folder, known, [*(graph.name for graph in drawn), *spreads, *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
+        cpus=[each for each in graphs.machines(found, context.of(known)) if each.cores],
+        cpu_states=CPU_STATES,
         words=words,
         named=not graphs.is_crowded(entries),
         offset=_offset,

@@ -98,12 +98,18 @@ def is_seen_whole(test: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """The sampling interval that was achieved, in ms: the mean of all, the value that 99 % do not
-    exceed (nearest rank), the worst."""
+    exceed (nearest rank), the worst. As text, without "sampled"."""
 
     count: int
     mean_ms: float
     p99_ms: float
     worst_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"every {self.mean_ms:.4g} ms, 99 % within {self.p99_ms:.4g} ms, at worst "
+            f"{self.worst_ms:.4g} ms"
+        )
 
     def misses(self, requested_ms: float) -> bool:
         """Whether it is other than requested, by more than the tolerance: on average, or, where
@@ -115,7 +121,12 @@ class Gaps:
 
 def gaps(samples: Iterable[SocketSample]) -> Gaps | None:
     """The achieved sampling interval of a flow; None if no connection has two samples."""
-    found = sorted(gap_s * 1000 for gap_s in gaps_s(samples))
+    return summary(gaps_s(samples))
+
+
+def summary(gaps_s: Iterable[float]) -> Gaps | None:
+    """The achieved interval of samples that are so far apart; None if there are none."""
+    found = sorted(gap_s * 1000 for gap_s in gaps_s)
     if not found:
         return None
     rank = math.ceil(len(found) * 0.99)

@@ -298,9 +298,9 @@ def _cores_percent(samples: Iterable[CpuSample], cores: Sequence[int]) -> float 
     """Of these cores, if there are samples of all of them."""
     if not cores:
         return None
-    shares = [sample.busy_percent for sample in samples]
+    shares = [sample.by_core for sample in samples]
     return numbers.mean(
-        numbers.mean(each[core] for core in cores) for each in shares if max(cores) < len(each)
+        numbers.mean(each[core] for core in cores) for each in shares if each.keys() >= set(cores)
     )
 
 

@@ -1,5 +1,6 @@
 """The queues on the paths of flows, one for each interface, from samples of its qdiscs. Pure."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,11 @@ class Queue:
     backlog_packets: Column
     drops: Column
     marks: Column
+
+    @property
+    def gaps_s(self) -> list[float]:
+        """Seconds between consecutive samples. The last one is not of a tick, but of the end."""
+        return [after - before for before, after in itertools.pairwise(self.time_s[:-1])]
 
     def during(self, start_s: float, end_s: float, column: Column) -> list[float]:
         """The known values of a column between two instants."""

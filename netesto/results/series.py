@@ -6,7 +6,7 @@ Times are seconds since the experiment began. A series is columns of equal lengt
 import itertools
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -120,7 +120,7 @@ class CoreSeries:
 class CpuSeries:
     """A host's CPUs, %: the mean of all cores, and the busiest one.
 
-    `cores` are those that were busiest, of `cores_count`.
+    `cores` are those that `cores=` names, else the busiest, of `cores_count`.
     """
 
     host: str
@@ -354,9 +354,15 @@ def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
 def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
     """Each host once: groups that share a host have its samples in common."""
     by_host: dict[str, dict[float, CpuSample]] = {}
+    watched: dict[str, set[int]] = {}
     for group in evidence.groups:
         request = group.request
         sides = (request.client, group.client_cpu), (request.server, group.server_cpu)
+        for host, cores in (
+            (request.client, request.client_cores),
+            (request.server, request.server_cores),
+        ):
+            watched.setdefault(host, set()).update(cores)
         for host, each in ((host, each) for host, samples in sides for each in samples):
             if each.busy_percent:
                 by_host.setdefault(host, {})[each.time_s] = each
@@ -367,13 +373,14 @@ def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
             time_s=tuple(round(each.time_s - evidence.started_s, 3) for each in samples),
             mean_percent=tuple(round(statistics.fmean(each.busy_percent), 1) for each in samples),
             busiest_percent=tuple(round(max(each.busy_percent), 1) for each in samples),
-            cores=_cores(samples),
+            cores=_cores(samples, watched[host]),
             cores_count=len(samples[0].busy_percent),
         )
 
 
-def _cores(samples: Sequence[CpuSample]) -> tuple[CoreSeries, ...]:
-    """The busiest cores, in the order of their numbers; none if they came or went."""
+def _cores(samples: Sequence[CpuSample], watched: Collection[int]) -> tuple[CoreSeries, ...]:
+    """The watched cores, else the busiest, in the order of their numbers; none if cores came or
+    went."""
     numbers = {each.cores for each in samples}
     if len(numbers) != 1 or not all(each.states for each in samples):
         return ()
@@ -388,6 +395,8 @@ def _cores(samples: Sequence[CpuSample]) -> tuple[CoreSeries, ...]:
         )
         for place, core in enumerate(numbers.pop())
     ]
+    if shown := tuple(each for each in found if each.core in watched):
+        return shown
     busiest = sorted(found, key=lambda each: -sum(each.busy_percent))[:MAX_CORES]
     return tuple(sorted(busiest, key=lambda each: each.core))
 

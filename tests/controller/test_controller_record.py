@@ -5,6 +5,7 @@ from dataclasses import replace
 from netesto.controller import record
 from netesto.model import CpuSample, TransferResult
 from netesto.results.manifest import PathRecord
+from netesto.results.queues import Queue
 from results import samples
 
 
@@ -114,3 +115,19 @@ def test_an_experiment_with_a_failed_flow_is_partial():
 
 def test_an_experiment_whose_flows_all_failed_is_failed():
     assert found(samples.all_failed()).status == "failed"
+
+
+def test_a_queue_that_was_not_sampled_as_requested_is_a_warning():
+    evidence = samples.two_flows()
+    times = tuple(evidence.started_s + 0.4 * tick for tick in range(10))
+    zeros = (0,) * len(times)
+    queue = Queue(
+        place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
+        backlog_packets=zeros, drops=zeros, marks=zeros,
+    )  # fmt: skip
+    groups = tuple(replace(group, queues=(queue,)) for group in evidence.groups)
+    [said] = record._queue_warnings(replace(evidence, groups=groups))
+    assert said == (
+        "queue links/r-b: sampled every 400 ms, 99 % within 400 ms, at worst 400 ms; "
+        "requested 200 ms"
+    )

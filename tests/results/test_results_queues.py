@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.model import Counted, InstalledQdisc, LinkSamples
+from netesto.model import Counted, CpuSample, InstalledQdisc, LinkSamples
 from netesto.results import groups, queues, series
 from netesto.results.queues import Queue
 from results import samples
@@ -140,3 +140,23 @@ def test_cores_have_their_numbers_and_their_mean_states(cores):
     assert [(each.core, each.states_percent) for each in found.cores] == list(
         zip(cores, states, strict=True)
     )
+
+
+def test_cores_that_are_watched_are_those_that_are_shown():
+    evidence = samples.two_flows()
+    group = evidence.groups[0]
+    states = ((0.0,) * 10,) * 2
+    cpu = tuple(replace(each, states=states, cores=(3, 9)) for each in group.client_cpu)
+    request = replace(group.request, client_cores=(9,))
+    built = series.build(
+        replace(evidence, groups=(replace(group, request=request, client_cpu=cpu),))
+    )
+    found = next(each for each in built.cpu if each.host == request.client)
+    assert ([each.core for each in found.cores], found.cores_count) == ([9], 2)
+
+
+def test_the_load_of_cores_is_that_of_cores_with_these_numbers():
+    evidence = samples.group(samples.instance())
+    cpu = (CpuSample(BEGIN_S + 1, (10.0, 90.0), cores=(2, 7)),)
+    request = replace(evidence.request, client_cores=(7,))
+    assert groups.values(replace(evidence, request=request, client_cpu=cpu))["localCores"] == "90"
