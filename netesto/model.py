@@ -65,9 +65,10 @@ class FlowSpec:
     `server_cores` are watched.
 
     `tool` may be "auto". 0 for a buffer is the kernel's own default, None for anything else the
-    tool's; no processors are all of them. `delay_s` counts from the instant at which the group
-    starts. `reverse_congestion_control` is that of the receiver of the data, or of the server if
-    both ends send.
+    tool's; no processors are all of them. `idle_s` is how long pings show the path without the
+    flows, before and after them. `delay_s` counts from the instant at which the group starts.
+    `reverse_congestion_control` is that of the receiver of the data, or of the server if both ends
+    send.
     """
 
     test: str = "TCP_RR"
@@ -102,6 +103,7 @@ class FlowSpec:
     gap_s: float = 0.0
     arrivals: str = "constant"
     requests_per_s: int | None = None
+    idle_s: float = 0.0
     get_percent: float = 90.0
 
     @property

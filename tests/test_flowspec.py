@@ -20,7 +20,7 @@ DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=
     stats=1 localBuffer=1Ki remoteBuffer=2K tool=netperf interval=10ms parallel=4 omit=2 \\
     zerocopy=msg bitrate=10mbit pacing=9mbit rate=7 size=1K count=3 gap=1ms get=50 \\
     arrivals=poisson skiprx=1 \\
-    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3
+    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3 idle=3
 """
 
 

@@ -125,7 +125,9 @@ class Experiment:
         device = await self._device_to(request.server_address)
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
-        base_s = self._clock.now() + PREPARATION_S if start_at_s is None else start_at_s
+        base_s = start_at_s
+        if base_s is None:
+            base_s = self._clock.now() + PREPARATION_S + request.idle_s
         start = Start(
             request=request,
             ports=ports,

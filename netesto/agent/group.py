@@ -37,11 +37,11 @@ class Group:
     async def run(self, why_ended: Callable[[], str]) -> None:
         """Run all flows to their ends. Cancelled, it ends them for the reason `why_ended()`."""
         try:
-            ahead_s = PREPARATION_S + (CONNECTION_S if self._start.tool.waits else 0.0)
-            await self._until(self._start.asked_start_s - ahead_s)
+            ahead_s = CONNECTION_S if self._start.tool.waits else 0.0
+            idle_s = max(ahead_s, self.request.idle_s)
+            await self._until(self._start.asked_start_s - PREPARATION_S - idle_s)
             async with self._observed():
-                if not self._start.tool.waits:
-                    await self._until(self._start.asked_start_s)
+                await self._until(self._start.asked_start_s - ahead_s)
                 async with asyncio.TaskGroup() as tasks:
                     for flow in self._flows:
                         tasks.create_task(flow.run())
@@ -80,9 +80,11 @@ class Group:
             self._mtu_bytes = hostfacts.mtu_bytes(self._device)
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)
-            # Pushed last, called first: the counters are read when the flows end.
-            stack.callback(self._write_after, before)
-            yield
+            # The counters are read when the flows end.
+            with contextlib.ExitStack() as counted:
+                counted.callback(self._write_after, before)
+                yield
+            await asyncio.sleep(self.request.idle_s)
 
     async def _flush_metrics(self) -> None:
         """Have the kernel forget what earlier flows taught it of the path."""

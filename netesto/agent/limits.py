@@ -96,7 +96,7 @@ class Limits:
 
     def check_group(self, request: GroupRequest, peer: Address, *, running: int) -> None:
         """Whether a group of flows with `peer` may start beside the `running` flows of the hold."""
-        duration_s = request.delay_s + request.duration_s
+        duration_s = request.delay_s + request.duration_s + 2 * request.idle_s
         if duration_s > self.duration:
             said = f"a flow of {duration_s:g} s, with its delay; the longest is {self.duration:g} s"
             raise _refusal(said, "duration", f"{math.ceil(duration_s)}s")

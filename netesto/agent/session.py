@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -214,5 +215,7 @@ def check(request: GroupRequest) -> None:
         raise AgentError(f"experiment {request.exp}, group {request.group}: both count from 1")
     if not request.duration_s > 0 or not request.delay_s >= 0:
         raise AgentError("a duration must be more than 0 s, a delay not less than 0 s")
+    if not 0 <= request.idle_s < math.inf:
+        raise AgentError("an idle time must not be less than 0 s")
     if not request.interval_s >= _INTERVAL_MIN_S:
         raise AgentError(f"an interval of {request.interval_s:g} s; the minimum is 0.01 s")

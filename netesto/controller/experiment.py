@@ -130,9 +130,9 @@ class Experiment:
 
     @property
     def expected_end_s(self) -> float:
-        """When the last flow is due to end."""
+        """When the last flow is due to end, and the pings after it."""
         ends = [
-            (flow.asked_start_s or self.started_s) + group.request.duration_s
+            (flow.asked_start_s or self.started_s) + group.request.duration_s + group.request.idle_s
             for group in self.groups.values()
             for flow in group.flows
         ]

@@ -367,7 +367,8 @@ class Run:
             self._end(experiment, group, error.message)
             raise
         if not group.held:
-            await self._start(experiment, group, self.clock.now() + START_LEAD_S)
+            start_s = self.clock.now() + START_LEAD_S + request.idle_s
+            await self._start(experiment, group, start_s)
 
     async def start_held(self, lead_s: float) -> None:
         """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
@@ -378,7 +379,9 @@ class Run:
             *(client.measure_clock() for client in clients), return_exceptions=True
         )
         await_moment(self._ground)
-        start_s = self.clock.now() + lead_s
+        # All start together, when the last of the pings that precede some has shown an idle path.
+        idle_s = max((group.request.idle_s for _, group in held), default=0.0)
+        start_s = self.clock.now() + lead_s + idle_s
         await asyncio.gather(*(self._start_or_spoil(*pair, start_s) for pair in held))
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group, start_s: float) -> None:

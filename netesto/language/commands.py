@@ -125,6 +125,7 @@ DO_CLIENT_ARGUMENTS = (
     Argument("ecn", Kind.FLAG, "ecn"),
     Argument("cpu", Kind.PROCESSORS, "client_cpus server_cpus"),
     Argument("cores", Kind.CORES, "client_cores server_cores"),
+    Argument("idle", Kind.TIME, "idle_s", low=0, high=MAX_SECONDS),
 )
 
 REMOTE: Mapping[str, Specification] = {

@@ -20,7 +20,7 @@ from netesto.model import (
 )
 
 # What is the same to every host and tool, whatever its value.
-_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats"}
+_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats", "idle_s"}
 _demands_of_flow = attrgetter(
     *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
 )

@@ -152,5 +152,6 @@ class Timeline:
     def _run(self, command: ports.DoClient, start_s: float) -> None:
         experiment = self._open.setdefault(command.exp, _Open())
         late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
-        end_s = start_s + command.flow.delay_s + command.flow.duration_s + late_s
+        start_s += command.flow.delay_s + command.flow.idle_s
+        end_s = start_s + command.flow.duration_s + late_s + command.flow.idle_s
         experiment.end_s = max(experiment.end_s, end_s)

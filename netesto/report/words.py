@@ -144,6 +144,7 @@ def _options(request: GroupRequest) -> list[str]:
         request.pacing_bps is not None
         and f"paced by the kernel at {format_rate(request.pacing_bps)} a connection",
         request.skip_receive and "received data is discarded without copying it",
+        request.idle_s > 0 and f"pings {format_time(request.idle_s)} before and after",
         request.omit_s > 0 and f"without the first {format_time(request.omit_s)}",
     )
     return [text for text in options if isinstance(text, str) and text]

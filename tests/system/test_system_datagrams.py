@@ -17,7 +17,7 @@ LAB pair rate=1mbit delay=5
 FOR rate IN _,500kbit DO
     DO_SERVER exp=COUNTER host=b expName=Datagrams start=1
     IF $rate == _: DO_CLIENT host=a server=b test=UDP_STREAM len=1400 dur=2
-    IF $rate != _: DO_CLIENT host=a server=b test=UDP_STREAM len=1400 dur=2 bitrate=$rate
+    IF $rate != _: DO_CLIENT host=a server=b test=UDP_STREAM len=1400 dur=2 bitrate=$rate idle=1
     WAIT_FLOWS
     PROCESS_EXP
 DONE
@@ -83,12 +83,28 @@ def test_every_datagram_is_sent_at_its_instant(run: Outcome):
 def row(run: Outcome, exp: int) -> dict[str, float]:
     """The measurements of an experiment's datagrams."""
     (found,) = (row for row in run.rows if row["exp"] == f"{exp}.1")
-    return {key: float(text) for key, text in found.items() if key.startswith(("udp", "oneWay"))}
+    return {
+        key: float(text)
+        for key, text in found.items()
+        if text and key.startswith(("udp", "oneWay"))
+    }
 
 
 def test_delays_of_one_way_are_those_of_the_link(run: Outcome):
     delays = [row(run, 2)[f"oneWay{which}"] for which in ("Min", "Mean", "Max", "Bound")]
     assert delays == [pytest.approx(5000, abs=1)] * 3 + [0]
+
+
+def test_before_and_after_the_flows_the_path_is_idle(run: Outcome):
+    (found,) = (row for row in run.rows if row["exp"] == "2.1")
+    # 5 ms each way; under load an echo may meet a datagram.
+    idle, median, after = (float(found[f"ping{when}"]) for when in ("Idle", "P50", "After"))
+    assert (idle, after) == (10_000, 10_000)
+    assert 10_000 <= median <= 10_000 + 2 * 11_536
+
+
+def test_without_idle_nobody_waits_for_pings(run: Outcome):
+    assert [row["pingAfter"] for row in run.rows if row["exp"] == "1.1"] == [""]
 
 
 def test_datagrams_of_one_gap_have_no_jitter(run: Outcome):
