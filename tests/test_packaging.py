@@ -65,3 +65,11 @@ def test_installed_into_a_folder_it_finds_its_libraries_and_runs_a_script(target
     env = os.environ | {"PYTHONPATH": str(target)}
     told = python("-P", "-m", "netesto", "run", "-n", str(script), env=env, cwd=tmp_path)
     assert "1 experiment, 1 flow" in told.stdout
+
+
+def test_without_a_compiler_the_build_says_what_is_missing_and_goes_on():
+    env = {"PATH": os.devnull}
+    built = process.run(
+        [sys.executable, "setup.py", "-q", "build_flow"], timeout=60, cwd=ROOT, env=env
+    )
+    assert built.stderr == "netesto-flow is not built: no C compiler (cc, gcc)\n"

@@ -22,7 +22,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from netesto.report import looks, rendering
 from netesto.report.context import Reference
@@ -298,6 +298,11 @@ def _draw_chart(chart: Chart) -> str:
     if chart.scale == "log":
         axes.set_xscale("log")
         axes.set_yscale("log")
+        # A range of less than a decade has ticks, too.
+        for axis, steps in ((axes.xaxis, (1, 2, 5)), (axes.yaxis, (1,))):
+            axis.set_major_locator(LogLocator(subs=steps))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
         axes.set_ylim(top=chart.top)
         axes.legend(loc="lower left")
     else:

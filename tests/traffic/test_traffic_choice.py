@@ -113,3 +113,10 @@ def test_tools_are_registered_under_their_names():
 
 def test_the_language_knows_the_tools_that_there_are_drivers_for():
     assert tuple(traffic.TOOLS) == TRAFFIC_TOOLS
+
+
+def test_where_it_was_not_compiled_native_is_missing_with_what_to_do():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(FlowSpec(test="TCP_FLOWS", size_bytes=1, count=1), ["netperf", "iperf3"])
+    assert "native is not installed at both hosts" in caught.value.message
+    assert "install a C compiler" in caught.value.remedy
