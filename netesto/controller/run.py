@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 from netesto import traffic, units
@@ -16,7 +16,7 @@ from netesto.controller.host import Connect, HostConnection, status_of
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Peers, Visited
-from netesto.controller.wallclock import Stopwatch, await_moment
+from netesto.controller.wallclock import SIMULATED, Stopwatch, await_moment
 from netesto.errors import (
     AgentBusyError,
     AgentError,
@@ -35,6 +35,9 @@ CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 # A flow starts this long after DO_CLIENT is sent: an agent needs the time to accept it and to start
 # its samplers. Without it every flow would start late, each by another amount.
 START_LEAD_S = 0.15
+
+# The processor time for a group's tool, ping and statistics before its instant, with some room.
+PREPARATION_EACH_S = 0.05
 
 # So many hosts are prepared, and asked for data, at once.
 AT_ONCE = 16
@@ -58,6 +61,15 @@ OVERDUE_GRACE_S = 30.0
 # a run that has given so many warnings has said enough.
 ABSURD_S = 3600.0
 WARNINGS_MAX = 10_000
+
+
+def preparation_s(clients: Sequence[str], ground: str) -> float:
+    """How long it may take until the flows of groups with these clients are ready to start. It
+    takes no simulated time."""
+    if ground == SIMULATED or not clients:
+        return 0.0
+    most = max(Counter(clients).values()) if ground == "hosts" else len(clients)
+    return most * PREPARATION_EACH_S
 
 
 class Run:
@@ -371,7 +383,8 @@ class Run:
             await self._start(experiment, group, start_s)
 
     async def start_held(self, lead_s: float) -> None:
-        """START_FLOWS: all held groups start from one instant, `lead_s` from now."""
+        """START_FLOWS: all held groups start from one instant, `lead_s` from now, or as much later
+        as their machines need to prepare them."""
         held = [(experiment, group) for experiment, group in self._groups() if group.held]
         clients = {self.hosts[group.request.client] for _, group in held}
         # One that is lost now does not start its flows either.
@@ -379,9 +392,11 @@ class Run:
             *(client.measure_clock() for client in clients), return_exceptions=True
         )
         await_moment(self._ground)
+        on = [group.request.client for _, group in held]
+        ready_s = max(lead_s, preparation_s(on, self._ground))
         # All start together, when the last of the pings that precede some has shown an idle path.
         idle_s = max((group.request.idle_s for _, group in held), default=0.0)
-        start_s = self.clock.now() + lead_s + idle_s
+        start_s = self.clock.now() + ready_s + idle_s
         await asyncio.gather(*(self._start_or_spoil(*pair, start_s) for pair in held))
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group, start_s: float) -> None:

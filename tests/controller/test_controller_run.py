@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
 
-from netesto.controller.run import WARNINGS_MAX
+from netesto.controller.run import WARNINGS_MAX, preparation_s
 from netesto.model import Event
 
 
@@ -411,3 +412,11 @@ def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
         return here.watcher.left
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
+
+
+@pytest.mark.parametrize(
+    ("ground", "expected_s"), [("lab", 0.15), ("uml", 0.15), ("hosts", 0.1), ("sim", 0.0)]
+)
+def test_flows_start_together_when_their_machines_have_prepared_them(ground, expected_s):
+    clients = ["client1", "client2", "client1"]
+    assert preparation_s(clients, ground) == pytest.approx(expected_s)
