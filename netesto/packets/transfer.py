@@ -185,8 +185,11 @@ def analyse(connection: Connection, *, by_client: bool) -> Transfer:
     again = np.flatnonzero(order.again)
     samples = _rtt_samples(segments, order, acks)
     own_payload = payload[data]
-    known_ns = _handshake_ns(connection)
-    trigger = _trigger(segments, again, acks, samples, known_ns)
+    duplicates = _duplicate_acks(acks, segments)
+    trigger = _trigger(
+        segments, again, acks, samples=samples, duplicates=duplicates,
+        path_ns=_path_ns(connection),
+    )  # fmt: skip
     last_data = int((begin + own_payload).max()) if len(begin) else 0
     highest_ack = int(acks.highest[-1]) if len(acks.highest) else _NEVER
     highest = int(end.max()) if len(end) else start
@@ -195,7 +198,6 @@ def analyse(connection: Connection, *, by_client: bool) -> Transfer:
         # A FIN that was not captured is one number more, and no byte.
         unseen.append((highest, highest_ack - 1))
     missed = sum(max(0, right - left) for left, right in unseen)
-    duplicates = _duplicate_acks(acks, segments)
     return Transfer(
         segments=segments,
         payload=own_payload,
@@ -375,19 +377,24 @@ def _trigger(
     segments: Segments,
     again: Integers,
     acks: Acknowledgements,
+    *,
     samples: Samples,
-    handshake_ns: int | None,
+    duplicates: Flags,
+    path_ns: int | None,
 ) -> Trigger:
     at, time_ns = segments.place[again], segments.time_ns[again]
-    last_ack = _before(acks.place, acks.time_ns, at)
+    # A FIN that is sent again, say, has an ACK that tells nothing new.
+    before = np.concatenate([[_NEVER], acks.highest[:-1]])[: len(acks.number)]
+    telling = np.flatnonzero((acks.number > before) | acks.has_block | duplicates)
+    last_ack = _before(acks.place[telling], acks.time_ns[telling], at)
     last_data = np.concatenate([[_NEVER], segments.time_ns])[again]
-    least = int(samples.rtt_ns.min()) if len(samples.rtt_ns) else None
-    known = [each for each in (least, handshake_ns) if each is not None]
-    rtt_ns = np.full(len(again), min(known, default=_RTT_UNKNOWN_NS))
+    # At the receiver an ACK follows its data at once: the path is as long all the same.
+    rtt_ns = np.full(len(again), path_ns or _RTT_UNKNOWN_NS)
     if len(samples.time_ns):
         # The last sample before, of a path whose queue may have filled.
         recent = np.searchsorted(samples.time_ns, time_ns) - 1
-        rtt_ns = np.where(recent >= 0, samples.rtt_ns[recent], rtt_ns)
+        known_ns = np.where(recent >= 0, samples.rtt_ns[recent], rtt_ns)
+        rtt_ns = known_ns if path_ns is None else np.maximum(known_ns, path_ns)
     above = acks.right > acks.number[acks.of]
     sacked = np.concatenate([[_NEVER], np.maximum.accumulate(acks.right[above])])
     count = np.searchsorted(acks.place[acks.of[above]], at)
@@ -451,9 +458,14 @@ def _mss(connection: Connection, payload: Integers) -> int | None:
     return int(lengths[np.argmax(counts)])
 
 
-def _handshake_ns(connection: Connection) -> int | None:
+def _path_ns(connection: Connection) -> int | None:
+    """The RTT of the whole path, wherever packets were captured."""
     halves = handshake(connection)
-    return None if halves is None else sum(halves)
+    if halves is not None:
+        return sum(halves)
+    parts = [nearest_echo(connection, from_client=side) for side in (True, False)]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def handshake(connection: Connection) -> tuple[int, int] | None:

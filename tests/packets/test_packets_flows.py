@@ -147,6 +147,31 @@ def test_the_last_segment_is_probed_then_times_out(tmp_path: Path):
     assert kinds(only(tmp_path, wire)) == {"probe": 1, "timeout": 2}
 
 
+def test_an_ack_that_tells_nothing_new_triggers_nothing(tmp_path: Path):
+    """The receiver sends its FIN again, 10 ms before the sender probes."""
+    wire = transfer()
+    wire.server(95, 5000, FIN | ACK)
+    wire.client(95, 5000, FIN | ACK, acknowledged=2002)
+    wire.server(340, 5000, FIN | ACK)
+    wire.client(350, 5000, FIN | ACK, acknowledged=2002)
+    wire.server(390, 5001, begin=1)
+    assert kinds(only(tmp_path, wire)) == {"probe": 1}
+
+
+def test_at_the_receiver_the_path_is_as_long(tmp_path: Path):
+    wire = Wire()
+    wire.client(0, -1, SYN, acknowledged=0, options=mss(1000))
+    wire.server(0.1, 0, SYN | ACK, begin=-1, options=mss(1000))
+    wire.client(40, 0)
+    wire.sent(41, 0, 1000)
+    wire.server(41.1, 1000)
+    wire.sent(42, 2000, 3000)
+    wire.server(42.1, 1000, blocks=[(2000, 3000)])
+    wire.sent(83, 1000, 2000)
+    wire.server(83.1, 3000)
+    assert kinds(only(tmp_path, wire)) == {"fast": 1}
+
+
 def test_what_follows_a_timeout_is_its_recovery(tmp_path: Path):
     wire = Wire().opened(size=1000)
     for i in range(4):
