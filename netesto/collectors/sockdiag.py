@@ -102,12 +102,16 @@ def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 def attributes(message: bytes, begin: int = MESSAGE_BYTES) -> dict[int, bytes]:
     """The attributes in a message from `begin` on, by their numbers."""
-    found, end, unpack = {}, len(message), _ATTRIBUTE.unpack_from
+    return dict(each_attribute(message, begin))
+
+
+def each_attribute(message: bytes, begin: int = MESSAGE_BYTES) -> Iterator[tuple[int, bytes]]:
+    """The attributes in a message from `begin` on, one after the other; padding may come twice."""
+    end, unpack = len(message), _ATTRIBUTE.unpack_from
     while begin < end:
         length, kind = unpack(message, begin)
-        found[kind & _NUMBER] = message[begin + 4 : begin + length]
+        yield kind & _NUMBER, message[begin + 4 : begin + length]
         begin += (length + 3) & ~3
-    return found
 
 
 def tcp_info_bytes() -> int:

@@ -117,12 +117,12 @@ class _Layout:
 
     @classmethod
     def of(cls, message: bytes) -> "_Layout":
-        found = sockdiag.attributes(message)
-        sizes = [(len(content), -len(content) % 4) for content in found.values()]
+        found = list(sockdiag.each_attribute(message))
+        sizes = [(len(content), -len(content) % 4) for _, content in found]
         codes = "".join(f"4s{size}s{padding}x" for size, padding in sizes)
         unpack = struct.Struct(f"={sockdiag.MESSAGE_BYTES}x{codes}").unpack
-        places = {kind: 2 * number + 1 for number, kind in enumerate(found)}
-        control = next((kind for kind in _CONTROLS if kind in found), 0)
+        places = {kind: 2 * number + 1 for number, (kind, _) in enumerate(found)}
+        control = next((kind for kind in _CONTROLS if kind in places), 0)
         wanted = (
             *(sockdiag.DIAG_SKMEMINFO, sockdiag.DIAG_ULP_INFO),
             *(control, sockdiag.DIAG_CONG, sockdiag.DIAG_INFO),

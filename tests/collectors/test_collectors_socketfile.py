@@ -217,6 +217,14 @@ def test_messages_of_one_length_may_have_other_attributes(tmp_path):
     assert [each.congestion_control for each in socketfile.read(path)] == ["reno", "", "reno"]
 
 
+def test_padding_may_come_more_than_once(tmp_path):
+    # As Linux 6.1 pads attributes of 64 bits.
+    pad = struct.pack("=HH", 4, 14)
+    plain = message(tcp_info(232, cwnd=7), control=b"reno\0")
+    found = only(tmp_path / "a", plain[:72] + pad + pad + plain[72:], info_bytes=232)
+    assert (found.cwnd, found.congestion_control) == (7, "reno")
+
+
 def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):
     header, records = content(fixtures / STORED)
     size = len(records) // SAMPLES
