@@ -40,12 +40,21 @@ def report(options: argparse.Namespace) -> int:
         rebuilt = {
             exp: _rebuild(results.whole(exp), asked, columns, old.get(exp, []), draw=exp in chosen)
             for exp, asked in manifests.items()
+            if exp in chosen or not _is_done(results.whole(exp), columns, old.get(exp, []))
         }
+        # Thousands may have been imported, for which no page was asked for.
+        kept |= {exp: old[exp] for exp in there if exp not in rebuilt}
         rows = kept | {exp: each.rows for exp, each in rebuilt.items()}
         results.write_fields(columns)
         results.rewrite(columns, [row for exp in sorted(rows) for row in rows[exp]])
         index.write(results.folder)
     return status.FAILED if any(each.is_damaged for each in rebuilt.values()) else status.OK
+
+
+def _is_done(folder: Path, columns: Fields, old: Sequence[Mapping[str, str]]) -> bool:
+    """Whether an experiment was imported, and exp.csv has its rows."""
+    is_imported = (folder / imported.NAME).is_file()
+    return is_imported and bool(old) and all(tuple(row) == columns.names for row in old)
 
 
 def _manifest(folder: Path) -> Manifest | ResultsError:

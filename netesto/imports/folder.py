@@ -121,7 +121,8 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
     run_name = runs.name_at(started_s)
     failed = 0
     if fresh:
-        results.reserve(first - 1, first + len(fresh) - 1)
+        last = first + len(fresh) - 1
+        results.check_free(first - 1, last)
         staging = results.folder / _STAGING
         durable.make_folder(staging)
         target = Target(
@@ -136,8 +137,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
         rows = [row for each in built for row in each.rows]
         # Last: with it the folder is complete, and will be moved in though this process be killed.
         csvfile.rewrite(staging / store.TABLE, columns.names, rows)
-        results.adopt(staging)
-        shutil.rmtree(staging, ignore_errors=True)
+        _move_in(results, staging)
     numbers = list(range(first, first + len(fresh)))
     # A run that the folder had already may have got files since.
     new = {run.output.path for run in fresh}
@@ -168,7 +168,16 @@ def _complete_earlier(results: Store) -> None:
     if not staging.is_dir():
         return
     if (staging / store.TABLE).is_file():
-        results.adopt(staging)
+        _move_in(results, staging)
+    else:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _move_in(results: Store, staging: Path) -> None:
+    """Move in what is complete; a call that was cut off is completed by the next."""
+    rows = csvfile.read(staging / store.TABLE)
+    results.take(max(results.counter(), *store.by_experiment(rows)))
+    results.adopt(staging)
     shutil.rmtree(staging, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.results.columns import column
 from netesto.results.imported import Finding, Form, Side
 
 DEPTH_MAX = 32
@@ -346,6 +347,11 @@ def pattern(text: str) -> re.Pattern[str]:
             parts.append(".*?")
         elif not (part.isidentifier() and part.isascii()) or part in names:
             raise UsageError(f"--name {text}: invalid or repeated name {{{part}}}", remedy=_EXAMPLE)
+        elif (known := column(part)).is_measured or known.by == "netesto":
+            raise UsageError(
+                f"--name {text}: column {part} is measured, or a number that netesto gives",
+                remedy="Choose another name; {*} takes any text.",
+            )
         else:
             names.add(part)
             parts.append(rf"(?P<{part}>{'[0-9]+' if part in NUMBERS else '.*'}?)")
