@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from netesto import atomic
 from netesto.cli import folders, printing
 from netesto.controller import hostlist, watched
+from netesto.errors import UsageError
 from netesto.imports import folder as importing
 from netesto.imports import ini
 from netesto.imports import jobs as job_files
 from netesto.report import index, summarypage
+from netesto.results import cases, completions
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -58,12 +60,7 @@ def jobs(options: argparse.Namespace) -> int:
     listed = [] if options.hostlist is None else hostlist.read(options.hostlist)
     hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
     text = job_files.script(str(options.file), sections, hosts, warn=_warn)
-    if options.out is None:
-        printing.data().write(text)
-    else:
-        with atomic.written(options.out) as file:
-            file.write(text.encode())
-    return status.OK
+    return _deliver(text, options)
 
 
 def _warn(text: str) -> None:
@@ -73,6 +70,8 @@ def _warn(text: str) -> None:
 def summary(options: argparse.Namespace) -> int:
     """The table of a results folder, as text or as data."""
     folders.must_be_results(options.folder)
+    if options.kind == "completions":
+        return _deliver(_completions(options), options)
     data = summaries.read(options.folder, watched.of)
     kind = options.kind
     if kind is None:
@@ -86,12 +85,38 @@ def summary(options: argparse.Namespace) -> int:
         printing.err(f"failed: {len(failures) - _SHOWN_FAILURES} more")
     if kind == "harness" and options.pool == "ok" and (left := summaries.excluded(data)):
         printing.err(f"{left} mpstat files of failed runs, or of none, are left out (--pool ok)")
+    return _deliver(text, options)
+
+
+def _deliver(text: str, options: argparse.Namespace) -> int:
     if options.out is None:
         printing.data().write(text)
     else:
         with atomic.written(options.out) as file:
             file.write(text.encode())
     return status.OK
+
+
+def _completions(options: argparse.Namespace) -> str:
+    found, faults = cases.times(options.folder)
+    for fault in faults:
+        _warn(fault)
+    if not found:
+        raise UsageError(
+            f"{options.folder}: no completion times here",
+            remedy="Tests TCP_FLOWS and TCP_MESSAGES measure them, and requests at a rate.",
+        )
+    if options.format == "csv":
+        return completions.to_csv(found)
+    table = completions.table(found, marks=options.format == "text")
+    rows = [dict(zip(("µs", *found), row, strict=True)) for row in table]
+    match options.format:
+        case "json":
+            return summaries.as_json(rows)
+        case "html":
+            return summarypage.rows(rows, _title(options))
+        case _:
+            return summaries.as_text(rows)
 
 
 def _harness(data: summaries.Data, options: argparse.Namespace) -> str:

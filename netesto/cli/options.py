@@ -536,9 +536,9 @@ def _summary(commands: _Commands) -> None:
     summary.add_argument(
         "--as",
         dest="kind",
-        choices=["harness", "iperf-lab"],
-        help="harness: tests and hosts with their CPUs; iperf-lab: a row for each run (default: the"
-        " one that fits)",
+        choices=["harness", "iperf-lab", "completions"],
+        help="harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions:"
+        " how long transfers took, in µs (default: harness or iperf-lab, the one that fits)",
     )
     summary.add_argument(
         "--pool",

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from netesto.report import drawing, ticks
 from netesto.report.expscript import page, tables
@@ -38,6 +38,18 @@ def lab(data: Data, title: str) -> str:
         if (plot := _over_streams(rows, name, unit)) is not None
     ]
     return _render(title, plots, rows, data)
+
+
+def rows(found: Sequence[Mapping[str, str]], title: str) -> str:
+    """The page of a table alone; its first column has names."""
+    return page.render(title, [_table(found, frozenset([next(iter(found[0]))]))])
+
+
+def _table(found: Sequence[Mapping[str, str]], texts: Collection[str] = _TEXTS) -> TableBlock:
+    names = list(found[0]) if found else []
+    headings = (tables.Heading(name, name, is_numeric=name not in texts) for name in names)
+    body = (Row(tuple(Cell(row[name]) for name in names)) for row in found)
+    return TableBlock(Table(tuple(headings), tuple(body)), "table")
 
 
 def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
@@ -123,7 +135,7 @@ def _plot(
 
 
 def _render(
-    title: str, plots: Sequence[Plot], rows: Sequence[Mapping[str, str]], data: Data
+    title: str, plots: Sequence[Plot], found: Sequence[Mapping[str, str]], data: Data
 ) -> str:
     failures = list(summary.failures(data))
     count = f"{len(data.runs)} runs"
@@ -133,10 +145,7 @@ def _render(
     for number, plot in enumerate(plots, start=1):
         svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
         blocks.append(PlotBlock(plot, svg, f"figure{number}"))
-    names = list(rows[0]) if rows else []
-    headings = (tables.Heading(name, name, is_numeric=name not in _TEXTS) for name in names)
-    body = (Row(tuple(Cell(row[name]) for name in names)) for row in rows)
-    blocks.append(TableBlock(Table(tuple(headings), tuple(body)), "table"))
+    blocks.append(_table(found))
     if failures:
         blocks.append(Heading("Runs that failed", 2, "failed"))
         blocks += [Paragraph(text) for text in failures]

@@ -383,6 +383,19 @@ def _read_cells(path: Path) -> dict[str, FinishedCell]:
     return found
 
 
+def factors(folder: Path) -> dict[int, Mapping[str, str]]:
+    """The factors of the SWEEP cell of each experiment that is part of a finished one."""
+    found: dict[int, Mapping[str, str]] = {}
+    for line in _lines(folder / _CELLS):
+        try:
+            entry = json.loads(line)
+            cell = {str(key): str(value) for key, value in entry["cell"].items()}
+            found |= {exp: cell for exp in entry["experiments"] if type(exp) is int}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return found
+
+
 def experiments(folder: Path) -> list[int]:
     """The numbers of the complete experiments in a results folder, in order."""
     try:

@@ -61,6 +61,48 @@ def test_damaged_accounts_of_cpus_are_not_summed(own, tmp_path):
     assert all(not file.cores for files in watched.of(copy).values() for file in files)
 
 
+@pytest.fixture
+def timed(own: Path, tmp_path: Path) -> Path:
+    """The experiments as two cells of a SWEEP, the first with the times of three transfers."""
+    folder = Path(shutil.copytree(own, tmp_path / "results"))
+    content = "number,start_s,us,bytes,retransmits,status\n" + "".join(
+        f"{number},1.0,{us},1000,0,{status}\n"
+        for number, (us, status) in enumerate(
+            [("100.0", "ok"), ("300.0", "ok"), ("", "unfinished"), ("200.0", "ok")]
+        )
+    )
+    place = folder / "1" / "manifest.json"
+    value = json.loads(place.read_text())
+    path = "raw/client1/completions.1.1.csv"
+    (folder / "1" / path).write_text(content)
+    value["files"][path] = hashlib.sha256(content.encode()).hexdigest()
+    value["columns"] = {"protect": "off", "loss": "0.1", "rep": "1"}
+    place.write_text(json.dumps(value))
+    cell = {"script": "s", "cell": value["columns"], "experiments": [1], "hash": "h"}
+    (folder / "cells.jsonl").write_text(json.dumps(cell, sort_keys=True) + "\n")
+    return folder
+
+
+def test_completions_have_a_column_for_each_case(timed, capsys):
+    assert cli.main(["summary", str(timed), "--as", "completions", "-f", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == ["row,protect=off loss=0.1", "min,100.000", "mean,200.000", "50%,200.000"]
+    assert lines[-3:] == ["max,300.000", "std,100.000", "count,3"]
+
+
+def test_quantiles_of_few_transfers_are_marked_in_text(timed, capsys):
+    cli.main(["summary", str(timed), "--as", "completions"])
+    assert capsys.readouterr().out.splitlines()[4].split() == ["90%", "~280.000"]
+
+
+def test_times_that_were_altered_are_left_out(timed, capsys):
+    (timed / "1/raw/client1/completions.1.1.csv").write_text("number,us,status\n1,5,ok\n")
+    assert cli.main(["summary", str(timed), "--as", "completions"]) == 2
+    err = capsys.readouterr().err
+    assert "is damaged (its SHA-256 differs)" in err
+    assert "no completion times here" in err
+
+
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = Tree(tmp_path_factory.mktemp("tree") / "in")
