@@ -233,6 +233,7 @@ async def _serve(
     callers = ChainMap(*(front.callers for front in tls))
     server = AgentServer(gate, admits=lambda peer: clients.now().admits(peer), callers=callers)
     manager = Manager.of_environment()
+    finding_out: asyncio.Task[None] | None = None
     try:
         addresses = [server.listen(address, group=group) for address in listen]
         await server.start()
@@ -246,7 +247,7 @@ async def _serve(
             finding_out = asyncio.create_task(service.find_out())
             ends = [asyncio.create_task(each) for each in (stop.wait(), server.ended())]
             done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in (finding_out, *rest):
+            for task in rest:
                 task.cancel()
             for task in done:
                 task.result()  # raises if the server ended by itself
@@ -256,6 +257,9 @@ async def _serve(
         for front in tls:
             await front.stop()
         await server.stop()
+        if finding_out is not None:
+            # What asyncio starts does not end if it is cancelled before its pipes are there.
+            await asyncio.wait({finding_out})
         log.info("ended")
 
 

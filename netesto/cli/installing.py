@@ -30,6 +30,7 @@ HOSTS_FILE = Path("hosts.toml")
 
 # A flow of this long shows that tools, ports and addresses work.
 PROOF_S = 2
+PROOF_WAIT_S = 30.0
 
 
 def install(options: argparse.Namespace) -> int:
@@ -251,9 +252,11 @@ def _prove(path: Path, done: _Done) -> int:
                 script=str(script),
                 settings=Settings.of(libraries=[], definitions=[], max_iterations=1000),
                 out=Path(folder, "results"),
-                hosts=load(str(path)),
+                hosts=load(str(path)).only(names),
                 ground="hosts",
                 agreed=True,
+                # Somebody else may be proving the same agents.
+                wait_s=PROOF_WAIT_S,
                 pages=False,
             ),
             display,

@@ -66,6 +66,11 @@ class Inventory:
         hosts = list(self.endpoints.values())
         return Inventory(hosts, aliases=self._aliases, suffixes=suffixes, text=self.text)
 
+    def only(self, names: Collection[str]) -> "Inventory":
+        """These of the hosts."""
+        kept = [each for name, each in self.endpoints.items() if name in names]
+        return Inventory(kept, aliases=self._aliases, suffixes=self._suffixes)
+
     def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
         """The same hosts, whose agents are at other addresses. Where addresses of the traffic were
         given, they stay."""
@@ -143,6 +148,7 @@ def load(
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
     by_agent: dict[str, str] = {}
+    by_address: dict[Address, str] = {}
     for endpoint in endpoints:
         if not insecure and isinstance(parse(endpoint.agent), TcpAddress):
             raise UsageError(
@@ -157,6 +163,15 @@ def load(
                 f"{text}: hosts {first} and {endpoint.host} have the same agent, {endpoint.agent}",
                 remedy=ONE_EACH,
             )
+        for address in endpoint.addresses.values():
+            # Hosts on this machine may well share that.
+            if address.is_loopback:
+                continue
+            if (first := by_address.setdefault(address, endpoint.host)) != endpoint.host:
+                raise UsageError(
+                    f"{text}: hosts {first} and {endpoint.host} have the same address, {address}",
+                    remedy="Traffic between them would not leave the host: write its own.",
+                )
     return Inventory(endpoints, aliases=aliases, warnings=warnings, text=text)
 
 

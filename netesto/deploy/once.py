@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,13 +22,17 @@ from netesto.deploy import payload, plan, remote
 from netesto.deploy.facts import Facts
 from netesto.deploy.payload import Archive, Packages
 from netesto.deploy.target import Target
-from netesto.errors import AgentError
+from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Address, Endpoint
 from netesto.process import Child
+from netesto.transport.client import connect
 from netesto.transport.privatefolder import private_folder
 
 # For unpacking, or pip, and the agent's start.
 _READY_S = 300.0
+# To ask an installed agent who holds it.
+_ASK_S = 5.0
+_BUSY = "It is free when that run has ended."
 # The agent ends with this ssh process, which therefore bears cuts as long as the lease of a hold: 8
 # pings, 4 s apart (transport.ssh).
 _PATIENT = ("-o", "ServerAliveCountMax=8")
@@ -38,9 +42,11 @@ _END_S = 40.0
 
 
 @contextlib.contextmanager
-def agents(hosts: Sequence[Target]) -> Iterator[tuple[list[Endpoint], dict[str, Path]]]:
+def agents(
+    hosts: Sequence[Target], *, holder: str
+) -> Iterator[tuple[list[Endpoint], dict[str, Path]]]:
     """An agent on each host, which ends with the body, and the socket here that leads to each.
-    AgentError names every host that cannot have one."""
+    AgentError names every host that cannot have one, or is in use; others are told `holder`."""
     facts = asyncio.run(_looked(hosts))
     code, own = payload.code(), payload.own()
     with contextlib.ExitStack() as stack:
@@ -49,7 +55,9 @@ def agents(hosts: Sequence[Target]) -> Iterator[tuple[list[Endpoint], dict[str, 
             host.name: folder / f"{number}.sock" for number, host in enumerate(hosts, start=1)
         }
         started = [
-            stack.enter_context(_started(host, each, code, [own], sockets[host.name]))
+            stack.enter_context(
+                _started(host, each, _request(host, each, code, [own], holder), sockets[host.name])
+            )
             for host, each in zip(hosts, facts, strict=True)
         ]
         _raise([error for each in started if (error := each.error()) is not None])
@@ -72,7 +80,23 @@ async def _look(host: Target) -> Facts:
         plan.check(facts)
     except AgentError as error:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
+    if facts.installed is not None and facts.installed.runs:
+        await _check_free(host, facts)
     return facts
+
+
+async def _check_free(host: Target, facts: Facts) -> None:
+    """AgentBusyError if another run uses the agent that is installed on the host: two would measure
+    each other."""
+    address = replace(host.address, path=Path(facts.places.socket))
+    try:
+        async with await connect(str(address), host=host.name, timeout=_ASK_S) as agent:
+            holder = (await agent.info()).holder
+    except AgentError:
+        # An agent that cannot be asked has no run on it that could go well.
+        return
+    if holder:
+        raise AgentBusyError(holder, host=host.name, remedy=_BUSY)
 
 
 def _raise(errors: Sequence[AgentError]) -> None:
@@ -100,7 +124,8 @@ class _Started:
         if replies and "error" not in replies[0]:
             return None
         if replies:
-            return AgentError(replies[0]["error"], host=name)
+            said = replies[0]["error"]
+            return AgentError(said, host=name, remedy=_BUSY if "in use by" in said else "")
         if not is_told:
             return AgentError(f"no agent after {_READY_S:g} s", host=name)
         said = self.log.read_text(encoding="utf-8", errors="replace")
@@ -112,9 +137,9 @@ class _Started:
 
 @contextlib.contextmanager
 def _started(
-    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages], local: Path
+    host: Target, facts: Facts, asked: tuple[dict[str, Any], list[bytes]], local: Path
 ) -> Iterator[_Started]:
-    request, archives = _request(host, facts, code, packages)
+    request, archives = asked
     said = remote.spoken(request, archives)
     forward = f"{local}:{request['socket']}"
     argv = host.ssh(*_PATIENT, "-o", "ExitOnForwardFailure=yes", "-L", forward)
@@ -154,7 +179,7 @@ def _send(pipe: BinaryIO, data: bytes) -> None:
 
 
 def _request(
-    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages]
+    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages], holder: str
 ) -> tuple[dict[str, Any], list[bytes]]:
     """What `onhost.once` is asked for, and the archives that go with it."""
     steps, folders = plan.brought(facts, code, packages, payload.requirements())
@@ -169,6 +194,7 @@ def _request(
         "folder": place,
         "socket": socket,
         "words": words,
+        "holder": holder,
         "cache": facts.cache,
     }
     return request, remote.archives(steps)

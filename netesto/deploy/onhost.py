@@ -38,6 +38,8 @@ LOCK_WAIT_S = 120
 # What an agent may take to put its host back; its systemd unit says the same.
 STOP_S = 30
 START_S = 30
+# For a run that was killed a moment ago.
+ALONE_WAIT_S = 5
 
 
 class StepError(Exception):
@@ -511,6 +513,8 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     for kind, values in request["steps"]:
         with locked(request["cache"] + "/.lock"):
             STEPS[kind](source=source, **values)
+    # Kept open: with this process it is free again.
+    alone = alone_here(request["cache"] + "/.run", request["holder"])
     place = request["folder"]
     os.mkdir(place, 0o700)
     child = None
@@ -546,6 +550,35 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
             end(child)
         if child is None or is_put_back(argv + ["--recover"], env):
             shutil.rmtree(place, ignore_errors=True)
+        alone.close()
+
+
+def alone_here(path: str, holder: str) -> TextIO:
+    """The lock of the agents of this user that live for one run. One that is about to end is waited
+    for."""
+    deadline = time.monotonic() + ALONE_WAIT_S
+    # Nobody else is to see or to open it.
+    number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    file = os.fdopen(number, "r+")
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+        file.seek(0)
+        other = file.read()
+        if other == holder:
+            raise StepError("is the same machine as another host of this run")
+        if time.monotonic() > deadline:
+            raise StepError("in use by {}".format(other or "another run"))
+        time.sleep(POLL_S)
+    file.seek(0)
+    file.truncate()
+    file.write(holder)
+    file.flush()
+    return file
 
 
 def end_with_parent() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from netesto import interrupts, report, units
 from netesto.controller import preflight
 from netesto.controller.controller import Controller, Ground
-from netesto.controller.host import Connect
+from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, netns, plan, probe
@@ -140,7 +140,7 @@ class _Whole:
 
         self._watcher.doing("bringing agents to the hosts")
         hosts = [target.of(each) for each in inventory.endpoints.values()]
-        with once.agents(hosts) as (endpoints, sockets):
+        with once.agents(hosts, holder=holder()) as (endpoints, sockets):
             yield inventory.at(endpoints), agents.brought(sockets)
 
     def _tidy_up(self) -> None:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.model import Address
+from netesto.nearest import hint
 
 DEFAULT_PORT = 12870
 PORT_MAX = 65535
@@ -103,6 +104,12 @@ def parse(text: str) -> AgentAddress:
     if text.startswith("tls://"):
         address = _parse_tcp(text.removeprefix("tls://"))
         return TlsAddress(address.host, address.port)
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        raise UsageError(
+            f"{text!r}: agents are not reached by {scheme}",
+            remedy=hint(scheme, ("ssh", "tls", "unix"), otherwise="Write ssh://, tls:// or unix:."),
+        )
     return _parse_tcp(text)
 
 

@@ -14,6 +14,7 @@ ends with the thread that opened it, also after kill -9.
 
 import asyncio
 import contextlib
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,9 @@ _FORWARDING = (
 )
 
 _SOCKET, _LOG = "agent", "log"
+
+# What ssh says of a key of its user.
+_OPEN_KEY = re.compile(r"Permissions \d+ for '(.+)' are too open")
 
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
@@ -210,6 +214,9 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     for line in lines:
         if "Permission denied (" in line:
+            if ignored := _OPEN_KEY.search(said):
+                key = ignored[1]
+                return f"ssh ignores the key {key}, which others can read", f"chmod 600 {key}"
             return line, (
                 "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a"
                 f" passphrase, ssh-agent (ssh-add). This must work: {_typed(address, batch)} true"

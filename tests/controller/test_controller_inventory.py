@@ -197,6 +197,10 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
             '[h1]\nagent = "127.0.0.1"\n[h2]\nagent = "127.0.0.1:12870"\n',
             "hosts h1 and h2 have the same agent, 127.0.0.1:12870",
         ),
+        (
+            '[h1]\naddresses = ["192.0.2.1"]\n[h2]\naddresses = ["192.0.2.1"]\n',
+            "hosts h1 and h2 have the same address, 192.0.2.1",
+        ),
         ('[h1.net]\nagent = "127.0.0.1"\n', "host h1.net: a name with a dot needs quotes"),
         ('["h 1"]\nagent = "127.0.0.1"\n', "invalid host name 'h 1'"),
     ],

@@ -142,3 +142,22 @@ def test_a_record_tells_what_became_of_what_it_records(tmp_path):
         False,
         [],
     )
+
+
+def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
+    monkeypatch.setattr(onhost, "ALONE_WAIT_S", 0)
+    path = str(tmp_path / ".run")
+    with onhost.alone_here(path, "ann@desk pid 7"):
+        with pytest.raises(onhost.StepError) as caught:
+            onhost.alone_here(path, "bob@desk pid 8")
+        assert str(caught.value) == "in use by ann@desk pid 7"
+    onhost.alone_here(path, "bob@desk pid 8").close()
+
+
+def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
+    path = str(tmp_path / ".run")
+    with (
+        onhost.alone_here(path, "ann@desk pid 7"),
+        pytest.raises(onhost.StepError, match="the same machine as another host of this run"),
+    ):
+        onhost.alone_here(path, "ann@desk pid 7")

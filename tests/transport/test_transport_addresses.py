@@ -61,6 +61,11 @@ WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
         ("[::1", "invalid agent address '[::1'\nWrite [2001:db8::1]:12870."),
         ("[::1]99", "invalid agent address '[::1]99'\nWrite [2001:db8::1]:12870."),
         ("[h1]:99", "invalid agent address '[h1]:99'\nWrite [2001:db8::1]:12870."),
+        ("shs://h1", "'shs://h1': agents are not reached by shs\nDid you mean ssh?"),
+        (
+            "http://h1",
+            "'http://h1': agents are not reached by http\nWrite ssh://, tls:// or unix:.",
+        ),
         ("ssh:h1", "invalid agent address 'ssh:h1'\n" + WRITE_SSH),
         ("ssh://", "'ssh://': invalid host ''\n" + WRITE_SSH),
         (

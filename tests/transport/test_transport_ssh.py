@@ -27,6 +27,14 @@ Connection closed by UNKNOWN port 65535
 """
 
 
+OPEN = """\
+@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @
+Permissions 0644 for '/home/ann/.ssh/id_rsa' are too open.
+Load key "/home/ann/.ssh/id_rsa": bad permissions
+ann@h1: Permission denied (publickey).
+"""
+
+
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
@@ -42,6 +50,7 @@ Connection closed by UNKNOWN port 65535
             "root@h1: Permission denied (publickey,password).\r\n",
             "root@h1: Permission denied (publickey,password).",
         ),
+        (OPEN, "ssh ignores the key /home/ann/.ssh/id_rsa, which others can read"),
         ("", "ssh ended"),
     ],
 )
