@@ -226,8 +226,10 @@ def _be_the_sampler(channel: socket.socket) -> NoReturn:
             for number in (0, 1):
                 os.dup2(nowhere.fileno(), number)
         # Others learn of the agent's end when its files are closed.
-        os.closerange(3, channel.fileno())
-        os.closerange(channel.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+            if descriptor not in {0, 1, 2, channel.fileno()}:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)  # that of the listing itself is closed
         Path("/proc/self/comm").write_text("netesto-sampler", encoding="utf-8")
         _come_first()
         # The pages of present objects stay shared with the agent.
