@@ -24,6 +24,7 @@
 /* After the last arrival: a transfer that is not complete by then has failed. */
 #define COMPLETION_TIMEOUT (30 * NS_PER_S)
 #define EVENTS 256
+#define AT_ONCE 32
 
 enum status { UNFINISHED, COMPLETE, REFUSED };
 static const char *const STATUS[] = {"unfinished", "ok", "refused"};
@@ -249,11 +250,12 @@ static int set_timer(const struct sender *sender, int64_t instant)
     return timerfd_settime(sender->timer, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
-/* Begin all whose instant has come, and set the timer for the next. */
+/* Begin those whose instant has come, and set the timer for the next. If many are late, the timer
+ * comes at once: between them, those that have ended are closed, so that their ports are free. */
 static int begin_due(struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
-    while (has_next(sender) && sender->next <= now()) {
+    for (int n = 0; n < AT_ONCE && has_next(sender) && sender->next <= now(); n++) {
         if (!options->gap && sender->ended + (sender->lasting ? sender->complete : 0) < sender->begun)
             return 0;
         if (sender->lasting ? begin_message(sender) : begin_flow(sender))
