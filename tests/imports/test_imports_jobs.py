@@ -167,6 +167,7 @@ def test_commands_before_and_after_become_settings(folder):
         "DO_COMMAND host=$server name=show.sh",
         "SET_LINK host=$source gro_hw=on",
     ]
+    assert cli.main(["check", str(folder / "made.nts")]) == 0
 
 
 def test_nothing_of_a_job_file_gets_out_of_its_word(folder, capsys):
