@@ -20,6 +20,11 @@ from netesto.packets.octets import Integers, Octets
 # What is decoded at once: long enough that the calls of numpy do not count.
 PIECE_BYTES = 16 * 2**20
 
+# The packets of a piece that are decoded at once, however small they are.
+BATCH = 2**18
+# A compressed file of megabytes can claim to hold as many packets as one likes.
+PACKETS_MAX = 200_000_000
+
 # The maximum of libpcap (MAXIMUM_SNAPLEN): a greater length is damage.
 PACKET_BYTES_MAX = 262_144
 # The maximum of libpcap's pcapng reader, for a block of any type.
@@ -86,10 +91,10 @@ class Reader:
                 first += block
             if first[:4] in _PCAP and len(first) >= _PCAP_HEADER:
                 self.form = f"pcap{self.form}"
-                yield from _Pcap(self, first).pieces(first, blocks)
+                yield from self._bounded(_Pcap(self, first).pieces(first, blocks))
             elif first[:4] == _SECTION_START and first[8:12] in _BYTE_ORDER:
                 self.form = f"pcapng{self.form}"
-                yield from _Pcapng(self).pieces(first, blocks)
+                yield from self._bounded(_Pcapng(self).pieces(first, blocks))
             else:
                 what = "empty" if not first else "not a capture: neither pcap nor pcapng"
                 raise UsageError(
@@ -97,6 +102,15 @@ class Reader:
                     remedy="netesto packets reads files of tcpdump -w, dumpcap and Wireshark, also"
                     " compressed with gzip.",
                 )
+
+    def _bounded(self, pieces: Iterator[Records]) -> Iterator[Records]:
+        count = 0
+        for piece in pieces:
+            yield piece
+            count += len(piece.start)
+            if count > PACKETS_MAX:
+                self.damage.append(f"{count} packets: the rest of the file was not read")
+                return
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         """The bytes of the file, decompressed."""
@@ -142,6 +156,11 @@ def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
+def _batches(starts: list[int]) -> Iterator[Integers]:
+    for first in range(0, len(starts), BATCH):
+        yield np.array(starts[first : first + BATCH], np.int64)
+
+
 class _Pcap:
     """The records of a pcap file."""
 
@@ -157,8 +176,8 @@ class _Pcap:
         for piece in _joined(first[_PCAP_HEADER:], blocks):
             data = rest + piece
             starts, at, size = self._starts(data)
-            if starts:
-                yield self._records(data, np.array(starts, np.int64))
+            for batch in _batches(starts):
+                yield self._records(data, batch)
             if size > PACKET_BYTES_MAX:
                 self._reader.damage.append(
                     f"byte {place + at}: a packet of {size} bytes: the rest of the file was not"
@@ -239,8 +258,8 @@ class _Pcapng:
                     fault = ""
                 except _DamagedBlockError as error:
                     starts, following, fault = *error.args[1:], str(error.args[0])
-                if starts:
-                    yield self._records(data, np.array(starts, np.int64))
+                for batch in _batches(starts):
+                    yield self._records(data, batch)
                 if fault:
                     self._reader.damage.append(
                         f"byte {place + following}: {fault}: the rest of the file was not read"

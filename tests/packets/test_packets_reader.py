@@ -268,6 +268,22 @@ def test_packets_lie_across_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert seen(read(tmp_path / "a", pcap(FRAMES))) == USUAL
 
 
+def test_packets_are_decoded_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reader, "BATCH", 2)
+    assert seen(read(tmp_path / "a", pcap(FRAMES))) == USUAL
+
+
+def test_more_packets_than_anybody_captures_end_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reader, "BATCH", 2)
+    monkeypatch.setattr(reader, "PACKETS_MAX", 3)
+    found = read(tmp_path / "a", pcap(FRAMES))
+    assert (seen(found)[0][2], found.damage) == (
+        4, ("4 packets: the rest of the file was not read",),
+    )  # fmt: skip
+
+
 OPTIONS = [b"\x05\x00", b"\x05\x01", b"\x08\x02", b"\xfe\xff", b"\x05\x28" + bytes(8), b"\x01" * 40]
 
 
