@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto import units
-from netesto.cli import console, printing
+from netesto.cli import console, printing, verifying
 from netesto.controller import preflight, readiness, unfetched
 from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.controller.readiness import Placement, Problem, Visited
@@ -38,6 +38,8 @@ def hosts(options: argparse.Namespace) -> int:
     aliases = parse_map(options.map) if options.action == "check" else {}
     inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
     match options.action:
+        case "verify":
+            return verifying.verify(inventory, family=options.family)
         case "status":
             return _status(inventory, options)
         case "fetch":

@@ -1,10 +1,12 @@
-"""Labs for the command line: `lab up|status|exec|path|down`, `clean`."""
+"""Labs for the command line: `lab up|status|exec|path|verify|down`, `clean`."""
 
 import argparse
+import contextlib
 from collections import Counter
 
 from netesto import process
-from netesto.cli import printing
+from netesto.cli import printing, verifying
+from netesto.controller.inventory import Inventory
 from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.netns import Lab
@@ -27,6 +29,8 @@ def lab(options: argparse.Namespace) -> int:
             return _exec(options)
         case "path":
             return _path(options)
+        case "verify":
+            return _verify(options)
         case _:
             return _down(options)
 
@@ -82,6 +86,18 @@ def _exec(options: argparse.Namespace) -> int:
         raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
     words = options.argv[1:] if options.argv[0] == "--" else options.argv
     process.become(_the_lab(options.name).command(options.host, words))
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Of a lab of this kind, which is built for it, or of the one that is up."""
+    with contextlib.ExitStack() as stack:
+        if options.spec is None:
+            built = _the_lab(options.name)
+        else:
+            network = labs.network(labs.parse_spec(options.spec))
+            built = stack.enter_context(netns.up(labs.plan_of(network)))
+        inventory = Inventory([*built.endpoints.values()])
+        return verifying.verify(inventory, family=options.family, is_lab=True)
 
 
 def _path(options: argparse.Namespace) -> int:

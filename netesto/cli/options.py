@@ -636,6 +636,11 @@ def _hosts(commands: _Commands) -> None:
     )
     _family(check)
     _map(check)
+    verified = actions.add_parser(
+        "verify", help="kernel, tools, offloads, addresses and paths of each host, one a line"
+    )
+    verify = verified.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
+    _family(verified)
     asked = actions.add_parser(
         "status", help="who holds each agent, and what runs have left with it: data, settings"
     )
@@ -653,9 +658,9 @@ def _hosts(commands: _Commands) -> None:
         help="into DIR/runs/RUN-unfetched/HOST (default: results)",
     )
     _completed(_FOLDERS, out)
-    for command in (check, asked, fetch):
+    for command in (check, verified, asked, fetch):
         _insecure(command)
-    _completed(_FILES, file, checked, script, told, fetched)
+    _completed(_FILES, file, checked, verify, script, told, fetched)
     _language(check)
 
 
@@ -785,5 +790,16 @@ def _lab(commands: _Commands) -> None:
         "--dport", type=_port, default=5201, metavar="N", help="its other port (default 5201)"
     )
     path.add_argument("--udp", action="store_true", help="of UDP, not of TCP")
+    verify = actions.add_parser(
+        "verify", help="what each host of a lab has and reaches, one thing a line"
+    )
+    verify.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    _completed(
+        _FILES,
+        verify.add_argument(
+            "spec", nargs="?", metavar="SPEC", help="as in 'lab up' (default: the lab that is up)"
+        ),
+    )
+    _family(verify)
     down = actions.add_parser("down", help="take the lab down")
     down.add_argument("--name", metavar="LAB", help="which lab, if several are up")
