@@ -114,10 +114,13 @@ def missing(
     if not isinstance(command, ports.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
-    sender = server if flow.test == "TCP_MAERTS" else info
-    for host, control in zip((info, server), flow.congestion_controls, strict=True):
+    is_reverse = flow.test == "TCP_MAERTS"
+    for host, control, is_sender in (
+        (info, flow.congestion_controls[0], not is_reverse),
+        (server, flow.congestion_controls[1], is_reverse),
+    ):
         # What no script has chosen for the receiver is replaced where it is missing.
-        is_chosen = host is sender or control not in {RECEIVERS, ALWAYS_THERE}
+        is_chosen = is_sender or control not in {RECEIVERS, ALWAYS_THERE}
         if is_chosen and control not in host.congestion_controls:
             text = _not_in_kernel(host, f"congestion control {control}")
             yield finding(f"{text}, which has {', '.join(host.congestion_controls)}")

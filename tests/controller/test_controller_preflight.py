@@ -1,3 +1,4 @@
+from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
@@ -128,6 +129,12 @@ def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told()
     assert missing(do_client(), a=bounded) == [
         ("a: congestion control cubic: only root may use it, its agent may use bbr, reno", "")
     ]
+
+
+def test_a_host_that_is_both_ends_needs_no_control_that_nobody_chose():
+    alone = info("a", allowed_congestion_controls=("bbr", "reno"))
+    command = replace(do_client(congestion_control="reno"), server="a")
+    assert missing(command, a=alone) == []
 
 
 def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
