@@ -182,7 +182,8 @@ def test_a_damaged_output_takes_the_tools_columns_of_its_group_and_of_the_whole(
     report(results)
     of_tool = {
         "rate", "rateMin", "rateMax", "fairness", "localRetrans", "remoteRetrans", "localCpu",
-        "remoteCpu", "status", "transactionRate", *(f"{which}Latency" for which in ("min", "max", "mean")),
+        "remoteCpu", "status", "transactionRate",
+        *(f"{which}Latency" for which in ("min", "max", "mean")),
         *(f"p{which}Latency" for which in (50, 90, 99)),
     }  # fmt: skip
     assert changed(results, rebuilt, "26.2") == of_tool

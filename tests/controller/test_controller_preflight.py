@@ -132,8 +132,9 @@ def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told()
 
 
 def test_a_host_that_is_both_ends_needs_no_control_that_nobody_chose():
-    alone = info("a", allowed_congestion_controls=("bbr", "reno"))
-    command = replace(do_client(congestion_control="reno"), server="a")
+    controls = ("bbr", "cubic")
+    alone = info("a", congestion_controls=controls, allowed_congestion_controls=("bbr",))
+    command = replace(do_client(congestion_control="bbr"), server="a")
     assert missing(command, a=alone) == []
 
 
