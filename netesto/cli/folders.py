@@ -95,7 +95,7 @@ def _rebuild(
         if isinstance(asked, ResultsError):
             raise asked
         damage = integrity.check(folder, asked)
-        evidence = _evidence(folder, asked, damaged=[each.path for each in damage])
+        evidence = evidence_of(folder, asked, damaged=[each.path for each in damage])
     except ResultsError as error:
         _say(error.message)
         page.write_damaged(folder, error.message)
@@ -114,7 +114,8 @@ def _rebuild(
     return _Rebuilt(rows, is_damaged=bool(damage))
 
 
-def _evidence(folder: Path, asked: Manifest, *, damaged: Sequence[str]) -> ExperimentEvidence:
+def evidence_of(folder: Path, asked: Manifest, damaged: Sequence[str]) -> ExperimentEvidence:
+    """The evidence of an experiment, of our own or imported."""
     run = imported.read(folder)
     if run is None:
         return digest.evidence(folder, asked, damaged=damaged)

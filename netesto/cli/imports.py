@@ -1,7 +1,7 @@
 """What others have measured, for the command line: `netesto import` and `netesto summary`."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from netesto import atomic
 from netesto.cli import folders, printing
@@ -11,7 +11,7 @@ from netesto.imports import folder as importing
 from netesto.imports import ini
 from netesto.imports import jobs as job_files
 from netesto.report import index, summarypage
-from netesto.results import cases, completions
+from netesto.results import cases, completions, steady
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -70,8 +70,10 @@ def _warn(text: str) -> None:
 def summary(options: argparse.Namespace) -> int:
     """The table of a results folder, as text or as data."""
     folders.must_be_results(options.folder)
-    if options.kind == "completions":
-        return _deliver(_completions(options), options)
+    if options.skip is not None and options.kind != "steady":
+        raise UsageError("--skip is an option of --as steady")
+    if options.kind in _CASES:
+        return _deliver(_CASES[options.kind](options), options)
     data = summaries.read(options.folder, watched.of)
     kind = options.kind
     if kind is None:
@@ -109,7 +111,28 @@ def _completions(options: argparse.Namespace) -> str:
     if options.format == "csv":
         return completions.to_csv(found)
     table = completions.table(found, marks=options.format == "text")
-    rows = [dict(zip(("µs", *found), row, strict=True)) for row in table]
+    return _formatted([dict(zip(("µs", *found), row, strict=True)) for row in table], options)
+
+
+def _steady(options: argparse.Namespace) -> str:
+    skip = steady.SKIP if options.skip is None else options.skip
+    found, faults = cases.steady_rates(options.folder, folders.evidence_of, skip)
+    for fault in faults[:_SHOWN_FAILURES]:
+        _warn(fault)
+    if len(faults) > _SHOWN_FAILURES:
+        _warn(f"{len(faults) - _SHOWN_FAILURES} more")
+    if not any(found.values()):
+        raise UsageError(
+            f"{options.folder}: no flow has an interval of 1 s behind the first {skip} that is not"
+            " one of the last",
+            remedy="Longer flows have; --skip drops fewer.",
+        )
+    if options.format == "csv":
+        return steady.to_csv(found)
+    return _formatted(steady.rows(found), options)
+
+
+def _formatted(rows: Sequence[Mapping[str, str]], options: argparse.Namespace) -> str:
     match options.format:
         case "json":
             return summaries.as_json(rows)
@@ -153,7 +176,10 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
     "harness": _harness,
     "iperf-lab": _lab,
 }
-
+_CASES: Mapping[str, Callable[[argparse.Namespace], str]] = {
+    "completions": _completions,
+    "steady": _steady,
+}
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "jobs": jobs,

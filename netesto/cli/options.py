@@ -121,6 +121,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _skip(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0, 1, 2, …")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -536,9 +542,17 @@ def _summary(commands: _Commands) -> None:
     summary.add_argument(
         "--as",
         dest="kind",
-        choices=["harness", "iperf-lab", "completions"],
+        choices=["harness", "iperf-lab", "completions", "steady"],
         help="harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions:"
-        " how long transfers took, in µs (default: harness or iperf-lab, the one that fits)",
+        " how long transfers took, in µs; steady: throughput without the begin and the end of flows"
+        " (default: harness or iperf-lab, the one that fits)",
+    )
+    summary.add_argument(
+        "--skip",
+        type=_skip,
+        metavar="N",
+        help="of --as steady: so many intervals of 1 s at the begin and at the end of each flow do"
+        " not count (default: 5)",
     )
     summary.add_argument(
         "--pool",

@@ -1,16 +1,21 @@
-"""Experiments by what distinguishes them, and how long the transfers of each case took."""
+"""Experiments by what distinguishes them: how long transfers took, and how fast flows were."""
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError
-from netesto.results import completions, manifest, store
+from netesto.results import completions, integrity, manifest, steady, store
 from netesto.results.completions import Times
+from netesto.results.evidence import OK, ExperimentEvidence
 from netesto.results.manifest import Manifest
+
+EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
+"""The evidence in the folder of an experiment, without files that are damaged."""
 
 _REPETITION = "rep"
 _FILES = ("completions.", "times.")
@@ -34,21 +39,59 @@ def times(folder: Path) -> tuple[dict[str, Times], list[str]]:
     and what could not be read, in words."""
     found: dict[str, list[Times]] = defaultdict(list)
     faults: list[str] = []
-    factors = store.factors(folder)
-    for exp in store.experiments(folder):
-        try:
-            known = manifest.read(folder / str(exp) / manifest.NAME)
-        except ResultsError as error:
-            faults.append(error.message)
-            continue
+    for case, place, known in _experiments(folder, faults):
         for path in _files(known):
             try:
-                part = _read(folder / str(exp) / path, known.files[path])
+                part = _read(place / path, known.files[path])
             except (OSError, OutputError) as error:
                 faults.append(str(error))
             else:
-                found[name(known, factors.get(exp, {}))].append(part)
+                found[case].append(part)
     return {case: np.concatenate(parts) for case, parts in found.items()}, faults
+
+
+def steady_rates(
+    folder: Path, evidence_of: EvidenceOf, skip: int
+) -> tuple[dict[str, list[float]], list[str]]:
+    """The steady throughput of the flows of each case, in the order of the experiments; and which
+    flows have none, and what could not be read, in words."""
+    found: dict[str, list[float]] = defaultdict(list)
+    faults: list[str] = []
+    for case, place, known in _experiments(folder, faults):
+        damage = integrity.check(place, known)
+        faults += [f"{place}/{each}" for each in damage]
+        try:
+            evidence = evidence_of(place, known, [each.path for each in damage])
+        except ResultsError as error:
+            faults.append(error.message)
+            continue
+        for group in evidence.groups:
+            for flow in group.instances:
+                intervals = () if flow.result is None else flow.result.intervals
+                rate = steady.of_flow(intervals, skip)
+                found[case] += [] if rate is None else [rate]
+                if rate is None:
+                    number = f"{known.exp}.{group.request.group}.{flow.instance}"
+                    reason = (
+                        flow.status
+                        if flow.status != OK
+                        else f"no interval of 1 s between the first and the last {skip}"
+                    )
+                    faults.append(f"{case}: flow {number} is not in the mean: {reason}")
+    return dict(found), faults
+
+
+def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, Manifest]]:
+    """The case, the folder and the manifest of each experiment; what is wrong goes to `faults`."""
+    factors = store.factors(folder)
+    for exp in store.experiments(folder):
+        place = folder / str(exp)
+        try:
+            known = manifest.read(place / manifest.NAME)
+        except ResultsError as error:
+            faults.append(error.message)
+        else:
+            yield name(known, factors.get(exp, {})), place, known
 
 
 def _files(known: Manifest) -> Iterator[str]:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from imports_trees import Tree, failed, output
+from imports_trees import Tree, document, failed, output
 
 from netesto import cli
 from netesto.collectors import cpu
@@ -151,3 +151,23 @@ def test_page_of_runs_has_lines_over_streams(tmp_path):
     text = page.read_text()
     for wanted in ("Throughput over parallel", "Retransmits over parallel", "MTU 9000, zerocopy Z"):
         assert wanted in text
+
+
+def test_steady_throughput_of_imported_runs_is_that_of_the_sender_s_intervals(tmp_path, capsys):
+    tree = Tree(tmp_path / "tree")
+    for number, rate in ((1, 1e9), (2, 2e9)):
+        told = document(5, seconds=7)
+        for second, entry in enumerate(told["intervals"]):  # type: ignore[arg-type, var-annotated]
+            entry["sum"]["bits_per_second"] = rate if 2 <= second < 5 else 9e9
+        tree.run("one", number, json.dumps(told))
+    tree.run("one", 3, failed("refused"))
+    assert (
+        cli.main(["import", "results", str(tmp_path / "tree"), "--out", str(tmp_path / "o")]) == 1
+    )
+    capsys.readouterr()
+    words = ["summary", str(tmp_path / "o"), "--as", "steady", "-f", "csv"]
+    assert cli.main([*words, "--skip", "2"]) == 0
+    done = capsys.readouterr()
+    assert done.out == "case,throughput_bps\none,1500000000\n"
+    assert "one: flow 3.1.1 is not in the mean: refused" in done.err
+    assert cli.main(words) == 2

@@ -1,0 +1,68 @@
+"""Throughput in the steady state of flows: the table of `netesto summary --as steady`. Pure."""
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+
+from netesto.model import Interval
+
+# So many intervals at the begin and the end of a flow do not count.
+SKIP = 5
+# What is left over at the end of a flow is no interval.
+_REST_S = 0.5
+
+
+def of_flow(intervals: Sequence[Interval], skip: int) -> float | None:
+    """The mean of intervals of 1 s without the first and the last `skip`; None if none is left."""
+    seconds = _seconds(intervals)
+    kept = seconds[skip : len(seconds) - skip]
+    return statistics.fmean(kept) if kept else None
+
+
+def _seconds(intervals: Sequence[Interval]) -> list[float]:
+    """The rates of intervals of 1 s, of which shorter ones are put together."""
+    if not intervals:
+        return []
+    length_s = statistics.median(each.end_s - each.start_s for each in intervals)
+    count = max(1, round(1 / length_s))
+    rates = []
+    for place in range(0, len(intervals), count):
+        parts = intervals[place : place + count]
+        span_s = sum(each.end_s - each.start_s for each in parts)
+        if span_s >= _REST_S:
+            bits = sum(each.rate_bps * (each.end_s - each.start_s) for each in parts)
+            rates.append(parts[0].rate_bps if len(parts) == 1 else bits / span_s)
+    return rates
+
+
+def to_csv(cases: Mapping[str, Sequence[float]]) -> str:
+    """The mean over the flows of each case as CSV: "" for a case without any."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("case", "throughput_bps"))
+    writer.writerows(
+        (case, f"{_mean(rates):.0f}" if rates else "") for case, rates in cases.items()
+    )
+    return text.getvalue()
+
+
+def rows(cases: Mapping[str, Sequence[float]]) -> list[dict[str, str]]:
+    """A row for each case, for people."""
+    return [
+        {
+            "case": case,
+            "flows": str(len(rates)),
+            "throughput": _rate(_mean(rates)) if rates else "",
+        }
+        for case, rates in cases.items()
+    ]
+
+
+def _mean(rates: Sequence[float]) -> float:
+    return statistics.fmean(rates)
+
+
+def _rate(bps: float) -> str:
+    """In Gbit/s, below 1 in Mbit/s, with 2 decimals."""
+    return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.2f} Mbit/s"
