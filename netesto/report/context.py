@@ -45,11 +45,13 @@ def of(manifest: Manifest) -> Context:
     """
     ends = [{group.request.client, group.request.server} for group in manifest.groups]
     paths = [path for path in manifest.paths if {path.source, path.destination} in ends]
-    if _shaped_by_script(manifest):
-        paths = []
+    has_other_rates = _shaped_by_script(manifest) or _links_changed(manifest, "rate")
+    has_other_rtts = has_other_rates or _links_changed(manifest, "delay")
+    capacities = _references(paths, _capacity_mbit_per_s, _rate_label)
+    base_rtts = _references(paths, lambda path: path.measured_rtt_ms, _rtt_label)
     return Context(
-        capacities=_references(paths, _capacity_mbit_per_s, _rate_label),
-        base_rtts=_references(paths, lambda path: path.measured_rtt_ms, _rtt_label),
+        capacities=() if has_other_rates else capacities,
+        base_rtts=() if has_other_rtts else base_rtts,
         one_machine=manifest.on_one_machine,
         simulated=manifest.simulated_time,
     )
@@ -68,6 +70,25 @@ def _shaped_by_script(manifest: Manifest) -> bool:
         words[:1] not in (["delete"], ["no"]) and _UNSHAPED.isdisjoint(words[:2])
         for words in last.values()
     )
+
+
+def _links_changed(manifest: Manifest, limit: str) -> bool:
+    """True if a link of the lab has another rate, or delay, than before the script changed it."""
+    first: dict[tuple[str, str], str] = {}
+    last: dict[tuple[str, str], str] = {}
+    for name, host in manifest.hosts.items():
+        for applied in host.settings:
+            # As in: link b: netem limit 1034 delay 0.01s 0s 0%, tbf rate 20000000bit burst 12500 …
+            device, _, what = applied.setting.partition(": ")
+            if device.startswith("link ") and "=" not in what:
+                first.setdefault((name, device), applied.before)
+                last[name, device] = applied.after
+    return any(_limit(first[link], limit) != _limit(after, limit) for link, after in last.items())
+
+
+def _limit(stages: str, name: str) -> str:
+    """The value of the first word of this name; empty if there is none."""
+    return stages.partition(f" {name} ")[2].partition(" ")[0]
 
 
 def _capacity_mbit_per_s(path: PathRecord) -> float | None:

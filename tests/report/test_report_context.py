@@ -48,6 +48,36 @@ def test_what_a_script_removed_again_limits_nothing():
     assert context.of(with_settings(*texts)) == context.of(TOLD)
 
 
+LINK = "netem limit 1084 delay 0.005s 0s 0%, tbf rate 100000000bit burst 62500 limit 625000"
+SLOWER = LINK.replace("rate 100000000bit", "rate 20000000bit")
+LONGER = LINK.replace("delay 0.005s", "delay 0.01s")
+SHALLOW = LINK.replace("limit 625000", "limit 20000")
+
+
+def with_links(*changes):
+    """SET_LINK on client1: the stages of its link before and after each."""
+    host = TOLD.hosts["client1"]
+    settings = tuple(Applied(f"link left: {after}", before, after) for before, after in changes)
+    return replace(TOLD, hosts={**TOLD.hosts, "client1": replace(host, settings=settings)})
+
+
+def test_a_link_that_got_another_rate_leaves_neither_line():
+    found = context.of(with_links((LINK, SLOWER)))
+    assert (found.capacities, found.base_rtts) == ((), ())
+
+
+def test_a_link_that_got_another_delay_keeps_the_line_of_its_rate():
+    found = context.of(with_links((LINK, LONGER)))
+    assert (found.capacities, found.base_rtts) == (context.of(TOLD).capacities, ())
+
+
+@pytest.mark.parametrize(
+    "changes", [((LINK, SHALLOW),), ((LINK, SLOWER), (SLOWER, LINK))], ids=["limit", "back"]
+)
+def test_a_link_with_the_rate_and_delay_of_the_lab_keeps_both_lines(changes):
+    assert context.of(with_links(*changes)) == context.of(TOLD)
+
+
 def test_a_path_without_delay_has_no_line_at_zero():
     path = replace(TOLD.paths[0], measured_rtt_ms=0.0)
     assert context.of(replace(TOLD, paths=(path,))).base_rtts == ()
