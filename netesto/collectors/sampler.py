@@ -45,6 +45,10 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # How long it may take to end: it completes nothing.
 _END_S = 2.0
 
+# How long an order may take. Whoever does not answer is frozen, or hangs.
+_ANSWER_S = 10.0
+_KILLED = "no socket samples any more: the sampler was killed; the agent needs to be restarted"
+
 # <linux/timerfd.h>
 _CLOEXEC_NONBLOCK, _ABSOLUTE = 0o2000000 | 0o4000, 1
 # struct itimerspec: the interval and the first expiration, each in seconds and nanoseconds.
@@ -80,6 +84,10 @@ class SocketSampler:
     def pid(self) -> int:
         return self._pid
 
+    def kill(self) -> None:
+        """End a process that does not answer; its collectors hear of it."""
+        os.kill(self._pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End the process."""
         self._channel.close()
@@ -114,7 +122,7 @@ class SocketSampler:
         if not message:
             asyncio.get_running_loop().remove_reader(self._channel)
             for collector in self._collectors.values():
-                collector.hear("socket samples end here: the sampler was killed", is_done=True)
+                collector.hear(_KILLED, is_done=True)
             return
         said = json.loads(message)
         if said["number"] in self._collectors:
@@ -168,14 +176,14 @@ class SocketCollector(Collector):
         path = str(self._path.absolute())
         self._order("open", path=path, interval_ns=interval_ns, anchor_ns=anchor_ns)
         self._send_ports()
-        await self._done.wait()
+        await self._carried_out()
 
     async def stop(self) -> None:
         if self._number is None:
             return
         self._done.clear()
         self._order("close")
-        await self._done.wait()
+        await self._carried_out()
         if self._number is not None:
             self._sampler.leave(self._number)
             self._number = None
@@ -188,6 +196,14 @@ class SocketCollector(Collector):
         if is_done:
             self._done.set()
 
+    async def _carried_out(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._done.wait(), _ANSWER_S)
+        if not self._done.is_set():
+            self._warn(f"the sampler of sockets did not answer for {_ANSWER_S:g} s")
+            self._sampler.kill()
+            await self._done.wait()
+
     def _send_ports(self) -> None:
         ports, ending = ranges(self._ports), ranges(self._ending_ports)
         self._order("watch", ports=ports, to_the_end=ending)
@@ -197,6 +213,8 @@ class SocketCollector(Collector):
             return
         try:
             self._sampler.order(self._number, do, **values)
+        except ConnectionError:
+            self.hear(_KILLED, is_done=True)
         except OSError as error:
             self.hear(f"socket samples are missing: {error.strerror}", is_done=True)
 

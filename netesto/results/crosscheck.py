@@ -213,6 +213,8 @@ class _Flow:
         last = flows.total(samples, count)
         if last is None or flow.started_s is None or flow.ended_s is None or elapsed_s <= 0:
             return None
+        if _break_off(samples, flow.started_s + elapsed_s):
+            return None
         earliest_s = flow.started_s + omit_s
         latest_s = max(earliest_s, flow.ended_s - elapsed_s)
         end_s = earliest_s + min(elapsed_s, lasting_s)
@@ -222,6 +224,15 @@ class _Flow:
             omitted = Range(before, _at(samples, count, latest_s, after=True))
         least = max(0.0, _at(samples, count, end_s) - omitted.most)
         return Range(least, max(least, last + _unseen(samples, count) - omitted.least))
+
+
+def _break_off(samples: Sequence[SocketSample], end_s: float) -> bool:
+    """True if samples end long before flows did, as when their sampler is killed: then nothing that
+    is known of the sockets is of the whole flow."""
+    times_s = sorted({each.time_s for each in samples})
+    gap_s = max((after - before for before, after in itertools.pairwise(times_s)), default=math.inf)
+    is_closed = any(each.state == "CLOSE" for each in samples)
+    return bool(times_s) and not is_closed and times_s[-1] + 2 * gap_s < end_s
 
 
 def _unseen(samples: Sequence[SocketSample], count: _Count) -> float:
@@ -274,6 +285,11 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
     segments = group.total(lambda sample: sample.segments_out)
     if not alone or group.flows_failed or sent is None or segments is None:
         return
+    for flow in group.good:
+        lasted_s = flow.result.elapsed_s if flow.result is not None else 0.0
+        samples = flows.sender_samples(request.test, flow)
+        if _break_off(samples, (flow.started_s or 0.0) + lasted_s):
+            return
     life = _life(group.evidence)
     each_s = OTHER_BYTES_PER_S + OTHER_BYTES_PER_S_AND_FLOW * len(results)
     others = (

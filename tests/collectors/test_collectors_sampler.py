@@ -24,6 +24,7 @@ from netesto.model import SocketSample
 INTERVAL_S = 0.02
 INTERVAL_NS = 5_000_000
 DEADLINE_S = 10
+KILLED = "no socket samples any more: the sampler was killed; the agent needs to be restarted"
 
 
 @given(st.sets(st.integers(1, 65535)))
@@ -182,7 +183,31 @@ def test_a_sampler_that_is_killed_is_a_warning(sampler, tmp_path):
             assert await process.wait_until_async(is_noted, timeout=DEADLINE_S)
         return collector.errors
 
-    assert asyncio.run(run())[0] == "socket samples end here: the sampler was killed"
+    assert asyncio.run(run()) == [KILLED]
+
+
+def test_a_collector_whose_sampler_was_killed_before_tells_it(sampler, tmp_path):
+    async def run() -> list[str]:
+        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+        async with collecting(collector):
+            pass
+        return collector.errors
+
+    sampler.kill()
+    os.waitid(os.P_PID, sampler.pid, os.WEXITED | os.WNOWAIT)
+    assert asyncio.run(run()) == [KILLED]
+
+
+def test_a_sampler_that_is_frozen_is_killed(sampler, tmp_path, monkeypatch):
+    monkeypatch.setattr("netesto.collectors.sampler._ANSWER_S", 0.2)
+
+    async def run() -> str:
+        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+        async with collecting(collector):
+            os.kill(sampler.pid, signal.SIGSTOP)
+        return collector.errors[0]
+
+    assert asyncio.run(run()) == "the sampler of sockets did not answer for 0.2 s"
 
 
 def test_requests_to_end_do_not_end_it(sampler):

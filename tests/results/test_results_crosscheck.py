@@ -274,3 +274,8 @@ def test_a_damaged_output_is_held_against_nothing():
 
 def test_flows_that_look_real_agree():
     assert list(crosscheck.warnings(samples.two_flows())) == []
+
+
+def test_samples_that_break_off_say_nothing_of_the_whole_flow():
+    lost = flow(client=ticks(until_s=2.0, closed=False), server=ticks(until_s=2.0, closed=False))
+    assert doubts(lost, counters=CARRIED) == []
