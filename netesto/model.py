@@ -335,6 +335,16 @@ class PathState:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TimeSync:
+    """`error_s` bounds the error of a host's clock against UTC, if it `is_synchronized`; `source`
+    is the program that sets it, "" if none was found."""
+
+    is_synchronized: bool
+    error_s: float
+    source: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
     """What may be wrong with a host now, and changes while its agent runs.
@@ -356,6 +366,10 @@ class HostState:
     paths: tuple[PathState, ...]
     refusals: tuple[str, ...] = ()
     keep_refusal: str = ""
+
+    @property
+    def time_sync(self) -> TimeSync:
+        return TimeSync(self.is_synchronized, self.clock_error_s, self.clock_source)
 
 
 # A run's name becomes a folder, at both ends, so it must not be a path.

@@ -24,6 +24,7 @@ BUFFER_KIB = (2 * 1024, 64 * 1024)
 _HEADER_BYTES = 128
 _WHOLE_BYTES = 65536
 
+_CAPTURED = re.compile(r"(\d+) packets? captured")
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
@@ -41,6 +42,7 @@ class Capture(Collector):
         super().__init__(on_warning=on_warning)
         self._path = path
         self._log = path.with_suffix(".log")
+        self._packets = request.packets
         self._argv = command(path, request, device, is_root=os.geteuid() == 0)
         self._job: process.Job | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -76,7 +78,13 @@ class Capture(Collector):
         if status != 0 or not self._is_listening.is_set():
             self._warn(f"tcpdump ended with exit status {status}: {said[-1] if said else ''}")
         self._is_listening.set()
-        dropped = dropped_packets("\n".join(said))
+        text = "\n".join(said)
+        if captured_packets(text) >= self._packets:
+            self._warn(
+                f"{self._path.name}: the capture ended at its limit of {self._packets} packets; "
+                "packets= of DO_TCPDUMP raises it. Columns pkt… need all packets of a flow"
+            )
+        dropped = dropped_packets(text)
         if dropped:
             self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
         try:
@@ -106,6 +114,12 @@ def _buffer_kib(request: CaptureRequest) -> int:
     packet_bytes = _HEADER_BYTES + min(request.snap_bytes or _WHOLE_BYTES, _WHOLE_BYTES)
     smallest, largest = BUFFER_KIB
     return max(smallest, min(largest, request.packets * packet_bytes // 1024))
+
+
+def captured_packets(said: str) -> int:
+    """The number of packets in the file, as tcpdump reports it."""
+    match = _CAPTURED.search(said)
+    return int(match[1]) if match else 0
 
 
 def dropped_packets(said: str) -> int:

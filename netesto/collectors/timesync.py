@@ -5,11 +5,11 @@ its configuration has `rtcsync`, so that it is asked as well.
 """
 
 import ctypes
-from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import proc, process
 from netesto.errors import ProcessError
+from netesto.model import TimeSync
 
 _CHRONYC_TIMEOUT_S = 2.0
 
@@ -42,16 +42,6 @@ class _Timex(ctypes.Structure):
         ("status", ctypes.c_int),
         ("rest", ctypes.c_long * 32),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSync:
-    """`error_s` bounds the error of the clock, if it `is_synchronized`; `source` is the program
-    that sets it, "" if none was found."""
-
-    is_synchronized: bool
-    error_s: float
-    source: str
 
 
 async def read() -> TimeSync:

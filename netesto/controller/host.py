@@ -37,6 +37,7 @@ from netesto.model import (
     Event,
     HostInfo,
     Setting,
+    TimeSync,
 )
 from netesto.transport.base import Agent, Connection
 
@@ -83,6 +84,7 @@ class HostConnection:
         self.name = endpoint.host
         self.offset = SAME_CLOCK
         self.settings: list[Applied] = []
+        self.time_sync: TimeSync | None = None
         self.lost: str | None = None
         # When a cut was over last, on the controller's clock.
         self.joined_s = 0.0
@@ -187,6 +189,11 @@ class HostConnection:
             self._track.add(await burst(self.agent, self._clock))
             now_s = self._clock.now()
             self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
+
+    async def note_time_sync(self) -> None:
+        """Ask what keeps the host's clock at UTC, unless it is this machine's clock."""
+        if not self._shares_clock:
+            self.time_sync = (await self.agent.examine([])).time_sync
 
     def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset of the agent's clock during an experiment, as far as it was measured."""

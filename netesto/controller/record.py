@@ -65,6 +65,7 @@ def manifest(
             name: HostRecord(
                 info=hosts[name].info,
                 clock=hosts[name].clock_over(experiment.started_s, ended_s),
+                time_sync=hosts[name].time_sync,
                 settings=tuple(hosts[name].settings),
                 facts={key: text for key, text in facts[name].items() if key not in shared},
             )

@@ -621,6 +621,7 @@ class Run:
         # Without the burst after its flows the bound is larger.
         with contextlib.suppress(AgentError):
             await host.measure_clock()
+            await host.note_time_sync()
 
         def place(entry: FileEntry) -> Path:
             return self.store.place(experiment.exp, name, entry.path)

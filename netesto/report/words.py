@@ -203,6 +203,16 @@ def clock(host: HostRecord) -> str:
     return f"{offset * factor:+.3g} ± {bound * factor:.3g} {unit}{drift}"
 
 
+def time_sync(host: HostRecord) -> str:
+    """What keeps a host's clock at UTC: "chronyd, ± 0.8 ms", "not synchronized"."""
+    found = host.time_sync
+    if found is None:
+        return "—"
+    if not found.is_synchronized:
+        return f"not synchronized by {found.source}" if found.source else "not synchronized"
+    return ", ".join(filter(None, (found.source, f"± {found.error_s * 1000:.3g} ms")))
+
+
 def memory(size_bytes: int) -> str:
     """7.8 GiB"""
     return f"{size_bytes / 2**30:.1f} GiB"

@@ -89,6 +89,11 @@ def total(
     return None if found is None else int(found)
 
 
+def are_ends_known(samples: Iterable[SocketSample]) -> bool:
+    """Whether the kernel reported the final counts of all connections."""
+    return all(connection[-1].state == "CLOSE" for connection in connections(samples))
+
+
 def is_seen_whole(test: str) -> bool:
     """Whether the samples cover the whole life of the flow's connections: not for UDP, nor if each
     transaction has its own connection, of which samples catch only a few."""

@@ -13,7 +13,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from netesto import typed
 from netesto.errors import ResultsError
-from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports
+from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable
 from netesto.results.evidence import FAILED, OK, PARTIAL
 
@@ -69,12 +69,14 @@ class GroupRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """One host: what it is, its clock against the controller's, the settings made so far. `facts`
-    are those of Manifest.facts that are its own."""
+    are those of Manifest.facts that are its own. `time_sync` is what kept its clock at UTC when the
+    experiment had ended; None: not known, or the clock is that of the controller's machine."""
 
     info: HostInfo
     clock: ClockOffset
     settings: tuple[Applied, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    time_sync: TimeSync | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

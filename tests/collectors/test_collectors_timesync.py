@@ -7,7 +7,7 @@ import pytest
 
 from netesto import process
 from netesto.collectors import timesync
-from netesto.collectors.timesync import TimeSync
+from netesto.model import TimeSync
 
 # What chronyc 4.3 printed: a reference, and none.
 TRACKING = (

@@ -272,7 +272,7 @@ class World:
     watcher: Watcher
 
 
-def world(folder: Path, **client: object) -> World:
+def world(folder: Path, *, ground: str = "lab", **client: object) -> World:
     """Agents a (made with `client`'s options) and b, and a run that uses them."""
     agents = {
         "a": ScriptedAgent("a", **client),  # type: ignore[arg-type]
@@ -294,7 +294,7 @@ def world(folder: Path, **client: object) -> World:
         observer=watcher,
         family=4,
         name="test",
-        ground="lab",
+        ground=ground,
     )
     return World(run, agents, watcher)
 

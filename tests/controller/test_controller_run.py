@@ -7,7 +7,7 @@ import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
 
 from netesto.controller.run import WARNINGS_MAX, preparation_s
-from netesto.model import Event
+from netesto.model import Event, TimeSync
 
 
 def statuses(run) -> list[str]:
@@ -32,6 +32,22 @@ def test_flows_that_end_well_make_an_experiment_that_is_ok(tmp_path: Path):
         return here.run.experiments[1].status, statuses(here.run)
 
     assert asyncio.run(scenario()) == ("ok", ["ok", "ok"])
+
+
+@pytest.mark.parametrize(
+    ("ground", "after"), [("hosts", TimeSync(True, 0.001, "chronyd")), ("lab", None)]
+)
+def test_what_keeps_the_clock_of_another_machine_is_asked_after_its_flows(
+    tmp_path: Path, ground, after
+):
+    async def scenario():
+        here = world(tmp_path, ground=ground)
+        await here.run.carry_out(do_client())
+        before = here.run.hosts["a"].time_sync
+        await here.run.carry_out(get_data("a"))
+        return before, here.run.hosts["a"].time_sync
+
+    assert asyncio.run(scenario()) == (None, after)
 
 
 def test_a_flow_that_fails_keeps_its_reason(tmp_path: Path):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import ClockOffset
+from netesto.model import ClockOffset, TimeSync
 from netesto.report import words
 from results import samples
 from results.samples import request
@@ -95,3 +95,17 @@ def test_congestion_control_that_nobody_saw_is_not_confirmed():
 def test_clock_is_told_in_the_unit_that_fits(offset_s, bound_s, text):
     host = replace(TWO.hosts["client1"], clock=ClockOffset(offset_s, bound_s))
     assert words.clock(host) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (TimeSync(True, 0.0008, "chronyd"), "chronyd, ± 0.8 ms"),
+        (TimeSync(True, 0.0125, ""), "± 12.5 ms"),
+        (TimeSync(False, 16.0, ""), "not synchronized"),
+        (TimeSync(False, 16.0, "ptp4l"), "not synchronized by ptp4l"),
+        (None, "—"),
+    ],
+)
+def test_what_keeps_a_clock_at_utc_is_told_with_its_error(found, text):
+    assert words.time_sync(replace(TWO.hosts["client1"], time_sync=found)) == text

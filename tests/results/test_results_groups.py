@@ -268,6 +268,14 @@ def test_what_a_socket_had_counted_at_its_end_counts():
     assert pick(group(flow), "retrans_total", "retransSegs%") == ["5", "5.000"]
 
 
+def test_what_a_tool_read_last_counts_where_the_kernel_did_not_report_the_end_of_a_socket():
+    reset = seen(sample(1.0, total_retransmits=52), result=told(local_retransmits=53))
+    closed = seen(
+        sample(1.0, total_retransmits=2, state="CLOSE"), result=told(local_retransmits=99)
+    )
+    assert pick(group(reset, closed), "retrans_total") == ["55"]
+
+
 def test_connections_of_single_transactions_have_no_counts():
     evidence = group(resent(1, segments=10), asked=request(test="TCP_CRR"))
     assert pick(evidence, "retrans_total", "retransSegs%", "lost", "retrans") == [""] * 4
