@@ -10,6 +10,7 @@ from netesto.imports.mpstat import CpuLoad
 from netesto.model import (
     CPU_STATES,
     CpuSample,
+    Datagrams,
     GroupRequest,
     Interval,
     SocketSample,
@@ -129,7 +130,19 @@ def _result(output: ClientOutput, request: GroupRequest, started_s: float) -> Tr
         local_congestion_control=congestion_control(document),
         mss_bytes=mss_bytes(document),
         mean_latency_us=output.latency_us,
+        datagrams=_datagrams(document, sent.bps) if request.test == "UDP_STREAM" else None,
     )
+
+
+def _datagrams(document: Document, sent_bps: float) -> Datagrams | None:
+    """What became of datagrams; of older versions, which have one sum, what that tells."""
+    for name in ("sum_received", "sum"):
+        told = iperf3.at(document, "end", name)
+        packets, lost = (iperf3.whole(iperf3.at(told, key)) for key in ("packets", "lost_packets"))
+        if packets is not None and lost is not None:
+            jitter_ms = iperf3.number(iperf3.at(told, "jitter_ms"))
+            return Datagrams(sent=packets, lost=lost, sent_bps=sent_bps, jitter_ms=jitter_ms)
+    return None
 
 
 def congestion_control(document: Document) -> str:

@@ -16,7 +16,11 @@ from netesto.results.imported import Form
 _HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 
-_IPERF3_TEXT = re.compile(r"^(?:iperf3: |Connecting to host |\[ ID\] Interval)", re.MULTILINE)
+# With --timestamps there is something in front of each line.
+_IPERF3_TEXT = re.compile(
+    r"^(?:iperf3: |(?:.{1,80} )?(?:Connecting to host \S+, port |\[ ID\] Interval))", re.MULTILINE
+)
+_IPERF3_EVENT = re.compile(r'^\{"event":\s*"(?:start|error)"', re.MULTILINE)
 _NETPERF = re.compile(r"^MIGRATED (?P<test>[A-Z_ ]+?) TEST\b|^THROUGHPUT=", re.MULTILINE)
 _NETPERF_RATE = re.compile(r"^THROUGHPUT=(?P<rate>[\d.]+)\s*$", re.MULTILINE)
 _NETPERF_UNIT = re.compile(r"^THROUGHPUT_UNITS=(?P<unit>\S+)\s*$", re.MULTILINE)
@@ -44,7 +48,7 @@ def recognise(file: File) -> Form | None:
     if _NETPERF.search(text):
         return "netperf"
     is_document = '"start"' in text and ('"test_start"' in text or '"intervals"' in text)
-    if is_document or '"event":"start"' in text or _IPERF3_TEXT.search(text):
+    if is_document or _IPERF3_EVENT.search(text) or _IPERF3_TEXT.search(text):
         return "iperf3"
     return None
 

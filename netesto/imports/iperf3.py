@@ -2,11 +2,11 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from netesto.imports import iperf3text
 from netesto.traffic.base import LARGEST
 
 Document: TypeAlias = Mapping[str, Any]
@@ -15,14 +15,6 @@ Document: TypeAlias = Mapping[str, Any]
 # off has as many of them as it was deep.
 _ATTEMPTS_MAX = 64
 _SHOWN = 160
-_DIGITS_MAX = 15
-
-_SENDER = re.compile(
-    r"\[\s*(?P<id>SUM|\d+)\](?:\[[^]]*\])?\s+[\d.]+-\s*(?P<end_s>[\d.]+)\s+sec\s.*?"
-    r"(?P<rate>\d+(?:\.\d+)?)\s+(?P<unit>[KMGT]?)bits/sec"
-    r"(?:\s+(?P<retransmits>\d+)(?=\s+sender))?.*\bsender\s*$"
-)
-_FACTORS: Mapping[str, float] = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +28,8 @@ class Sent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOutput:
     """The output of a client. `reason` is why its run failed, "" if it did not; `kind` that of the
-    finding. `document` is the first complete one; `documents` counts them."""
+    finding. `document` is the first complete one, or what a text tells; `documents` counts those
+    of JSON."""
 
     sent: Sent | None = None
     received_bps: float | None = None
@@ -50,26 +43,18 @@ class ClientOutput:
 
 def read(data: bytes, *, received_is_enough: bool = False) -> ClientOutput:
     """The output of a client in `data`. A run without `end.sum_sent` failed, unless
-    `received_is_enough` and there is an `end.sum_received`."""
+    `received_is_enough` and there is an `end.sum_received`, or the `end.sum` of UDP."""
     text = data.decode("utf-8", errors="replace")
     found = list(_documents(text))
     if found:
         return _of_document(found[0], len(found), received_is_enough=received_is_enough)
     if not text.strip():
         return ClientOutput(reason="empty", kind="empty")
-    lines = [match for line in text.splitlines() if (match := _SENDER.search(line))]
-    if not lines:
+    told = iperf3text.document(text)
+    if told is None:
         first = next(line.strip() for line in text.splitlines() if line.strip())
         return ClientOutput(reason=f"no result: {first[:_SHOWN]}", kind="no-result")
-    match = next((each for each in lines if each["id"] == "SUM"), lines[0])
-    retransmits = match["retransmits"]
-    rate = number(float(match["rate"]) * _FACTORS[match["unit"]])
-    if rate is None or (retransmits and len(retransmits) > _DIGITS_MAX):
-        return ClientOutput(reason="no result: impossible numbers", kind="no-result")
-    return ClientOutput(
-        sent=Sent(rate, None if retransmits is None else int(retransmits)),
-        duration_s=number(_float(match["end_s"])),
-    )
+    return _of_document(told, 0, received_is_enough=False)
 
 
 def _of_document(document: Document, count: int, *, received_is_enough: bool) -> ClientOutput:
@@ -78,7 +63,8 @@ def _of_document(document: Document, count: int, *, received_is_enough: bool) ->
         return ClientOutput(reason=reason, kind="error", document=document, documents=count)
     sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
     if sent is None and received_is_enough:
-        sent = received
+        # Of UDP, older versions tell one sum, which is of what was sent.
+        sent = received or _sent(document, "sum")
     if sent is None:
         return ClientOutput(
             reason="no result: no end.sum_sent.bits_per_second",
@@ -128,13 +114,6 @@ def words(value: object) -> str:
     return " ".join(value.split())[:_SHOWN] if isinstance(value, str) else ""
 
 
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _documents(text: str) -> Iterator[Document]:
     """The complete documents in a text. What is inside of a truncated one is none."""
     decoder = json.JSONDecoder()
@@ -151,6 +130,9 @@ def _documents(text: str) -> Iterator[Document]:
         place = text.find("{", end)
         # --json-stream: an event a line.
         if isinstance(value.get("event"), str) and "data" in value:
+            if value["event"] == "start" and events:
+                yield events
+                events = {}
             if value["event"] == "interval":
                 events.setdefault("intervals", []).append(value["data"])
             else:

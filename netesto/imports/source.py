@@ -17,8 +17,7 @@ from netesto.results.imported import Side
 
 NOBODY = IPv4Address(0)
 """An address that is not told."""
-# A name of Linux has at most 255 bytes.
-_NAME_BYTES_MAX = 200
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -188,12 +187,12 @@ def _has_plan(document: Document) -> bool:
 def _short(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    return " ".join(str(value).split())[:_NAME_BYTES_MAX]
+    return " ".join(str(value).split())[:_SHOWN]
 
 
 def _folder_name(text: str) -> str:
     is_usable = text.isprintable() and "/" not in text and text not in {"", ".", ".."}
-    return text if is_usable and len(text.encode()) <= _NAME_BYTES_MAX else ""
+    return text if is_usable and len(text.encode()) <= tree.HOST_BYTES_MAX else ""
 
 
 def _address(value: object) -> Address | None:

@@ -30,7 +30,9 @@ _CPU = re.compile(r"mpstat-(?P<side>sender|receiver):(?P<host>.+):(?P<number>\d{
 _COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd:(?P<host>.+):(?P<number>\d{1,9})")
 _SHARED = frozenset({"pacing.out", "jobmeta.json"})
 _META = re.compile(r"(?P<host>.+)-meta\.json")
-# A host's name becomes the name of a folder.
+# A host's name becomes the name of a folder, and two of them part of that of a file, which Linux allows
+# 255 bytes.
+HOST_BYTES_MAX = 100
 _NO_HOST = frozenset({".", ".."})
 
 
@@ -153,7 +155,8 @@ def _client(file: File) -> re.Match[str] | None:
 
 
 def _is_host(name: str) -> bool:
-    return name not in _NO_HOST and name.isprintable()
+    is_short = len(os.fsencode(name)) <= HOST_BYTES_MAX
+    return name not in _NO_HOST and name.isprintable() and is_short
 
 
 def harness(files: Sequence[File]) -> Tree:
@@ -162,6 +165,7 @@ def harness(files: Sequence[File]) -> Tree:
     cpu: list[tuple[File, re.Match[str]]] = []
     others: dict[str, list[File]] = defaultdict(list)
     jobs: list[File] = []
+    findings = []
     ignored = 0
     for file in files:
         name = file.path.name
@@ -173,6 +177,9 @@ def harness(files: Sequence[File]) -> Tree:
             others[name].append(file)
         elif name.endswith(".ini"):
             jobs.append(file)
+        elif name.startswith("src-cmd:"):
+            reason = "the output of a client, but its name has no HOST:N that can be used"
+            findings.append(Finding(file.name, "unlisted", reason))
         else:
             ignored += 1
     by_key: dict[tuple[str, str, int], list[int]] = defaultdict(list)
@@ -208,7 +215,7 @@ def harness(files: Sequence[File]) -> Tree:
         index.run(file, match, where, tuple(owned[number]))
         for number, ((file, match), where) in enumerate(zip(clients, places, strict=True))
     )
-    return Tree(runs=runs, loose=tuple(loose), ignored=ignored)
+    return Tree(runs=runs, loose=tuple(loose), findings=tuple(findings), ignored=ignored)
 
 
 def place(file: File) -> Place:
