@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from netesto.errors import OutputError
-from netesto.imports import evidence, findings, iperf3, source
+from netesto.imports import evidence, findings, iperf3, source, tree
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
 from netesto.imports.tree import CpuSource, File, Run
@@ -24,6 +24,8 @@ from netesto.units import parse_rate
 
 # In manifest.json.
 GROUND = "imported"
+# Of Linux.
+_NAME_BYTES_MAX = 255
 
 Row = Mapping[str, str]
 
@@ -115,10 +117,11 @@ class _Files:
 
     def add(self, file: File, host: str) -> str:
         """Put a file of a host into its place; the path within the experiment."""
-        path, number = PurePosixPath("raw", host, file.path.name), 1
+        name = tree.shown(file.path.name).encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
+        path, number = PurePosixPath("raw", host, name), 1
         while path.as_posix() in self.hashes:
             number += 1
-            path = PurePosixPath("raw", host, str(number), file.path.name)
+            path = PurePosixPath("raw", host, str(number), name)
         target = self.folder / path
         durable.make_folder(target.parent)
         with durable.writing(target):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from netesto.imports import iperf3text
+from netesto.printable import printable
 from netesto.traffic.base import LARGEST
 
 Document: TypeAlias = Mapping[str, Any]
@@ -53,13 +54,13 @@ def read(data: bytes, *, received_is_enough: bool = False) -> ClientOutput:
     told = iperf3text.document(text)
     if told is None:
         first = next(line.strip() for line in text.splitlines() if line.strip())
-        return ClientOutput(reason=f"no result: {first[:_SHOWN]}", kind="no-result")
+        return ClientOutput(reason=f"no result: {_line(first)}", kind="no-result")
     return _of_document(told, 0, received_is_enough=False)
 
 
 def _of_document(document: Document, count: int, *, received_is_enough: bool) -> ClientOutput:
     if error := document.get("error"):
-        reason = " ".join(str(error).split())[:_SHOWN]
+        reason = _line(str(error))
         return ClientOutput(reason=reason, kind="error", document=document, documents=count)
     sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
     if sent is None and received_is_enough:
@@ -111,7 +112,11 @@ def whole(value: object) -> int | None:
 
 def words(value: object) -> str:
     """A text on one line; "" for anything else."""
-    return " ".join(value.split())[:_SHOWN] if isinstance(value, str) else ""
+    return _line(value) if isinstance(value, str) else ""
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))[:_SHOWN]
 
 
 def _documents(text: str) -> Iterator[Document]:

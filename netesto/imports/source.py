@@ -13,6 +13,7 @@ from netesto.imports.iperf3 import ClientOutput, Document
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.tree import CpuSource, File, Run
 from netesto.model import Address
+from netesto.printable import printable
 from netesto.results.imported import Side
 
 NOBODY = IPv4Address(0)
@@ -62,7 +63,7 @@ class RunSource:
     def command(self) -> str:
         """The client's command; "" if jobmeta.json does not tell it."""
         found = (self.job.get(key) for key in ("src-cmd", "src_cmd"))
-        return next((value for value in found if isinstance(value, str)), "")
+        return next((printable(value) for value in found if isinstance(value, str)), "")
 
     @cached_property
     def arguments(self) -> Mapping[str, str]:
@@ -187,7 +188,7 @@ def _has_plan(document: Document) -> bool:
 def _short(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    return " ".join(str(value).split())[:_SHOWN]
+    return printable(" ".join(str(value).split()))[:_SHOWN]
 
 
 def _folder_name(text: str) -> str:

@@ -30,7 +30,7 @@ _CPU = re.compile(r"mpstat-(?P<side>sender|receiver):(?P<host>.+):(?P<number>\d{
 _COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd:(?P<host>.+):(?P<number>\d{1,9})")
 _SHARED = frozenset({"pacing.out", "jobmeta.json"})
 _META = re.compile(r"(?P<host>.+)-meta\.json")
-# A host's name becomes the name of a folder, and two of them part of that of a file, which Linux allows
+# A host's name becomes the name of a folder, and two of them part of a file's, which Linux allows
 # 255 bytes.
 HOST_BYTES_MAX = 100
 _NO_HOST = frozenset({".", ".."})
@@ -106,7 +106,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
     """
     root = root.resolve()
     if root.is_file():
-        return [File(root, root.name, root.stat().st_size)], []
+        return [File(root, shown(root.name), root.stat().st_size)], []
     files: list[File] = []
     findings: list[Finding] = []
     pending = [(root, 0)]
@@ -115,12 +115,12 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            name = folder.relative_to(root).as_posix()
+            name = shown(folder.relative_to(root).as_posix())
             findings.append(Finding(name, "unlisted", f"cannot be read: {error.strerror}"))
             continue
         for entry in entries:
             path = folder / entry.name
-            name = path.relative_to(root).as_posix()
+            name = shown(path.relative_to(root).as_posix())
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 if path == without:
@@ -142,6 +142,15 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
                 f"{root}: more than {FILES_MAX} files", remedy="Import a folder below it."
             )
     return sorted(files, key=lambda file: file.name), findings
+
+
+def shown(name: str) -> str:
+    """The name or path of a file as a line of UTF-8, which it need not be: other bytes, and what a
+    terminal obeys, are written as their numbers."""
+    text = os.fsencode(name).decode(errors="backslashreplace")
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def is_harness(files: Iterable[File]) -> bool:
@@ -222,9 +231,9 @@ def place(file: File) -> Place:
     """SECTION is the folder of a file, and DATE the nearest one above it that is a date."""
     *above, section = file.path.parent.parts
     if _DATE.fullmatch(section) and above:
-        return Place(above[-1], section)
+        return Place(shown(above[-1]), section)
     date = next((part for part in reversed(above) if _DATE.fullmatch(part)), "")
-    return Place(section, date)
+    return Place(shown(section), date)
 
 
 def _nearest(file: File, where: Place, candidates: Iterable[tuple[int, File, Place]]) -> int | None:
@@ -377,7 +386,7 @@ def listed(files: Iterable[File], text: str) -> Tree:
     findings = []
     counts: dict[tuple[str, ...], int] = defaultdict(int)
     for file in files:
-        match = expression.fullmatch(file.path.name)
+        match = expression.fullmatch(shown(file.path.name))
         if match is None:
             findings.append(Finding(file.name, "unlisted", "does not match the pattern"))
             continue
@@ -409,6 +418,6 @@ def recognised(files: Iterable[File], kinds: Mapping[str, Form]) -> Tree:
             continue
         stem = file.path.name.removesuffix(".gz").rpartition(".")[0] or file.path.name
         runs.append(
-            Run(form=form, section=stem, host="", number=1, date="", output=file)
+            Run(form=form, section=shown(stem), host="", number=1, date="", output=file)
         )  # fmt: skip
     return Tree(runs=tuple(runs), ignored=ignored)

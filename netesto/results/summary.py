@@ -126,7 +126,7 @@ def _own(
 def fitting(data: Data) -> tuple[Kind, str]:
     """The kind of table that fits, and why."""
     if data.has_pattern:
-        return "iperf-lab", "the names of the imported files say mtu, zerocopy or parallel"
+        return "iperf-lab", "they were imported from files of single runs"
     if data.is_harness:
         return "harness", "they were imported from a tree of the testing harness"
     for name in sorted(_MATRIX):

@@ -56,6 +56,7 @@ def _words(session: Session, plan: str) -> list[str]:
     words = ["run", plan, "--run", session.record.name, "--family", str(request.family)]
     words += ["--map", aliases] if aliases else []
     words += ["--force"] if request.force else []
+    words += ["--commands", str(request.commands.absolute())] if request.commands else []
     return [*words, *request.shown]
 
 
@@ -154,8 +155,6 @@ class _Guests:
             own["--max-wall"] = str(request.max_wall_s)
         if request.max_stall_s is not None:
             own["--max-stall"] = str(request.max_stall_s)
-        if request.commands is not None:
-            own["--commands"] = str(request.commands.absolute())
         words = [word for pair in own.items() for word in pair]
         return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
 

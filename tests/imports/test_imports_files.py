@@ -16,6 +16,8 @@ from imports_trees import Tree, document, failed, output
 from netesto import cli
 from netesto.errors import OutputError
 from netesto.imports import iperf3, mpstat, tree
+from netesto.results import csvfile, store
+from netesto.results import imported as imported_runs
 
 PATTERN = "iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json"
 
@@ -59,7 +61,7 @@ def test_names_fill_columns_and_the_table_is_that_of_the_lab(folder, capsys):
     capsys.readouterr()
     assert cli.main(["summary", str(out(folder)), "-f", "csv"]) == 0
     captured = capsys.readouterr()
-    assert "as iperf-lab, because the names of the imported files" in captured.err
+    assert "as iperf-lab, because they were imported from files of single runs" in captured.err
     assert captured.out == (
         "file,mtu,zerocopy,P,gbps,retrans,status,ca,mss\n"
         "iperf_mtu1500_Z_P10_a.json,1500,Z,10,,,failed: unable to connect to server,,\n"
@@ -242,3 +244,40 @@ def test_an_import_that_was_killed_is_done_again_whole_and_leaves_no_process(fol
     assert [row["exp"] for row in rows(folder)][-1] == "104.1"
     assert not (out(folder) / ".importing").exists()
     assert imported(folder, "--name", PATTERN) == 0
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was imported from files whose names and errors are not what one expects."""
+    place = tmp_path_factory.mktemp("odd")
+    for name in (b"new\nline", b"s\xff\x1b[2J"):
+        folder = place / "in" / os.fsdecode(name)
+        folder.mkdir(parents=True)
+        (folder / "src-cmd:h:1").write_text(output(3))
+    (folder / "src-cmd:h:2").write_text('{"start": {}, "error": "a\\ud800\\u001b[2J"}')
+    (place / "in" / ("src-cmd:" + "x" * 240 + ":1")).write_text(output(3))
+    os.mkfifo(place / "in" / "src-cmd:pipe:1")
+    assert cli.main(["import", "results", str(place / "in"), "--out", str(place / "out")]) == 1
+    return place / "out"
+
+
+def test_names_that_a_terminal_obeys_or_that_are_no_text_are_written_as_numbers(odd):
+    rows = csvfile.read(odd / store.TABLE)
+    assert [row["expName"] for row in rows if row["exp"].endswith(".0")] == [
+        "new\\nline",
+        "s\\xff\\x1b[2J",
+        "s\\xff\\x1b[2J",
+    ]
+
+
+def test_an_error_that_a_terminal_obeys_is_visible(odd):
+    (run,) = [each for each in imported_runs.runs(odd) if each.reason]
+    assert run.reason == "a�␛[2J"
+
+
+def test_outputs_of_clients_that_cannot_be_taken_are_findings(odd):
+    assert [(each.file[:11], each.kind) for each in imported_runs.read_findings(odd)] == [
+        ("s\\xff\\x1b[2", "error"),
+        ("src-cmd:pip", "unlisted"),
+        ("src-cmd:xxx", "unlisted"),
+    ]
