@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_netesto_import_subparsers=(results jobs)
-_shtab_netesto_lab_subparsers=(up status exec path verify down)
+_shtab_netesto_lab_subparsers=(up status exec path verify watch down)
 _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(install remove bundle list check verify status fetch)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare import summary packets lab kernel hosts clean agent)
@@ -29,6 +29,7 @@ _shtab_netesto_lab_status_option_strings=(-h --help)
 _shtab_netesto_lab_exec_option_strings=(-h --help --name)
 _shtab_netesto_lab_path_option_strings=(-h --help --name --sport --dport --udp)
 _shtab_netesto_lab_verify_option_strings=(-h --help --name --family)
+_shtab_netesto_lab_watch_option_strings=(-h --help --name --plain)
 _shtab_netesto_lab_down_option_strings=(-h --help --name)
 _shtab_netesto_lab_option_strings=(-h --help)
 _shtab_netesto_kernel_build_option_strings=(-h --help --source)
@@ -116,7 +117,7 @@ _shtab_netesto_summary___format_choices=(text csv json html)
 _shtab_netesto_packets__f_choices=(text json csv html)
 _shtab_netesto_packets___format_choices=(text json csv html)
 _shtab_netesto_lab_verify___family_choices=(4 6)
-_shtab_netesto_lab_pos_0_choices=(up status exec path verify down)
+_shtab_netesto_lab_pos_0_choices=(up status exec path verify watch down)
 _shtab_netesto_kernel_pos_0_choices=(build list)
 _shtab_netesto_hosts_install__n_choices=(plain)
 _shtab_netesto_hosts_install___dry_run_choices=(plain)
@@ -198,6 +199,10 @@ _shtab_netesto_lab_path___help_nargs=0
 _shtab_netesto_lab_path___udp_nargs=0
 _shtab_netesto_lab_verify__h_nargs=0
 _shtab_netesto_lab_verify___help_nargs=0
+_shtab_netesto_lab_watch_pos_0_nargs='*'
+_shtab_netesto_lab_watch__h_nargs=0
+_shtab_netesto_lab_watch___help_nargs=0
+_shtab_netesto_lab_watch___plain_nargs=0
 _shtab_netesto_lab_down__h_nargs=0
 _shtab_netesto_lab_down___help_nargs=0
 _shtab_netesto_lab_pos_0_nargs=A...

@@ -1,11 +1,11 @@
-"""Labs for the command line: `lab up|status|exec|path|verify|down`, `clean`."""
+"""Labs for the command line: `lab up|status|exec|path|verify|watch|down`, `clean`."""
 
 import argparse
 import contextlib
 from collections import Counter
 
 from netesto import process
-from netesto.cli import printing, verifying
+from netesto.cli import printing, verifying, watching
 from netesto.controller.inventory import Inventory
 from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, records, ways
@@ -31,6 +31,8 @@ def lab(options: argparse.Namespace) -> int:
             return _path(options)
         case "verify":
             return _verify(options)
+        case "watch":
+            return watching.watch(_the_lab(options.name), options.host, plain=options.plain)
         case _:
             return _down(options)
 

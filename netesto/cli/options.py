@@ -815,5 +815,11 @@ def _lab(commands: _Commands) -> None:
         ),
     )
     _family(verify)
+    watch = actions.add_parser(
+        "watch", help="what the TCP of each host retransmits, every second, until the lab ends"
+    )
+    watch.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    watch.add_argument("--plain", action="store_true", help="lines, also on a terminal")
+    watch.add_argument("host", nargs="*", metavar="HOST", help="those alone (default: all)")
     down = actions.add_parser("down", help="take the lab down")
     down.add_argument("--name", metavar="LAB", help="which lab, if several are up")

@@ -4,16 +4,14 @@ A dump takes some ten microseconds; starting a tc takes milliseconds. Messages a
 rtnetlink(7), <linux/rtnetlink.h>, <linux/gen_stats.h>, <linux/if_link.h>, <linux/pkt_sched.h>.
 """
 
-import ctypes
 import os
 import socket
 import struct
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from netesto.collectors.namespaces import within
 from netesto.collectors.sockdiag import (
     BUFFER_BYTES,
     NLM_F_DUMP,
@@ -32,12 +30,6 @@ _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
 _TBF_PARMS, _TBF_RATE64, _CAKE_BASE_RATE64 = 1, 4, 2
 _CAKE_TIN_STATS, _CAKE_TIN_ECN_MARKED_PACKETS = 10, 8
 _NESTED = 0x8000
-
-# <sched.h>
-_CLONE_NEWNET = 0x40000000
-
-# Named network namespaces: ip-netns(8).
-_NAMESPACES = Path("/run/netns")
 
 _ROOT = 0xFFFFFFFF
 
@@ -86,7 +78,7 @@ class Queues:
     """
 
     def __init__(self, namespace: str = "") -> None:
-        self._netlink = _opened_in(_NAMESPACES / namespace) if namespace else _opened()
+        self._netlink = within(namespace, _opened) if namespace else _opened()
         self._sequence = 0
         self._names: dict[int, str] = {}
 
@@ -147,39 +139,6 @@ class Queues:
 
 def _opened() -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-
-
-def _opened_in(namespace: Path) -> socket.socket:
-    """A socket belongs to the namespace in which it was made; a thread enters that for a moment,
-    and ends."""
-    found: list[socket.socket] = []
-    faults: list[OSError] = []
-
-    def enter() -> None:
-        try:
-            _enter(namespace)
-            found.append(_opened())
-        except OSError as error:
-            faults.append(error)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    if faults:
-        raise faults[0]
-    return found[0]
-
-
-def _enter(namespace: Path) -> None:
-    # os.setns is in Python 3.12.
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if libc.setns(descriptor, _CLONE_NEWNET):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(namespace))
-    finally:
-        os.close(descriptor)
 
 
 def _attributes(body: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:

@@ -27,7 +27,8 @@ COUNTERS = (
     "TCPDeliveredCE", "TCPZeroWindowDrop", "ListenOverflows", "ListenDrops",
 )  # fmt: skip
 
-_NET = Path("/proc/net")
+# /proc/net would be that of the first thread.
+_NET = Path("/proc/thread-self/net")
 
 # The largest count of the kernel's.
 _MOST = 2**64
@@ -44,12 +45,17 @@ class TcpCounters(Sampler):
 
     def _last(self) -> bytes:
         try:
-            texts = [hostfacts.contents(_NET / name) for name in ("snmp", "netstat")]
+            counters = now()
         except OSError as error:
             self._warn(f"the counters of TCP are missing: {error.strerror}")
             return b""
-        entry = {"time_s": round(self._clock.now(), 6), "counters": parse("".join(texts))}
+        entry = {"time_s": round(self._clock.now(), 6), "counters": counters}
         return (json.dumps(entry) + "\n").encode()
+
+
+def now() -> dict[str, int]:
+    """COUNTERS of the network namespace of this thread. OSError if the kernel does not say."""
+    return parse("".join(hostfacts.contents(_NET / name) for name in ("snmp", "netstat")))
 
 
 def parse(text: str) -> dict[str, int]:

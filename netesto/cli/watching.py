@@ -1,0 +1,131 @@
+"""`netesto lab watch`: what the TCP of a lab's hosts sends and retransmits, every second."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.live import Live
+from rich.table import Table
+
+from netesto.cli import console, printing
+from netesto.collectors import namespaces, tcpcounters
+from netesto.errors import LabError, UsageError
+from netesto.lab import records
+from netesto.lab.netns import Lab
+from netesto.nearest import hint
+from netesto.run import status
+
+INTERVAL_S = 1.0
+
+# What is shown, and the kernel's counter of it. It counts retransmitted segments apart from others.
+_SHOWN: Mapping[str, str] = {
+    "sent/s": "OutSegs",
+    "retransmitted/s": "RetransSegs",
+    "timeouts/s": "TCPTimeouts",
+}
+
+Counters = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """What the TCP of a host did, per second, in the order of `_SHOWN`; and how many segments it
+    has retransmitted since the watch began."""
+
+    host: str
+    rates: tuple[float, ...]
+    retransmitted: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.host, *(f"{rate:.0f}" for rate in self.rates), str(self.retransmitted))
+
+
+def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
+    """Show each second of these hosts (none: all) until the lab ends; the exit status. UsageError
+    if a host is unknown."""
+    known = lab.record.hosts
+    for host in hosts:
+        if host not in known:
+            listed = f"There are {', '.join(known)}."
+            raise UsageError(
+                f"lab {lab.id}: no host {host}", remedy=hint(host, known, otherwise=listed)
+            )
+    spaces = {host: known[host].namespace for host in hosts or known}
+    seconds = _seconds(lambda: _counters(spaces), lambda: _is_up(lab))
+    screen = console.to_stdout()
+    if screen.is_terminal and not plain:
+        with Live(console=screen, auto_refresh=False) as live:
+            for second in seconds:
+                live.update(_table(lab.id, second), refresh=True)
+    else:
+        printing.out(_line("time", ("host", *_SHOWN, "in all")), flush=True)
+        for second in seconds:
+            clock = time.strftime("%H:%M:%S", time.localtime())
+            for each in second:
+                printing.out(_line(clock, each.words), flush=True)
+    printing.err(f"lab {lab.id} is gone")
+    return status.OK
+
+
+def _line(clock: str, words: Sequence[str]) -> str:
+    host, sent, retransmitted, timeouts, total = words
+    return f"{clock:8}  {host:12}  {sent:>8}  {retransmitted:>15}  {timeouts:>10}  {total:>8}"
+
+
+def _table(name: str, second: Sequence[Second]) -> Table:
+    table = Table(title=f"TCP in lab {name}; Ctrl-C ends this", box=None, title_justify="left")
+    table.add_column("host")
+    for heading in (*_SHOWN, "in all"):
+        table.add_column(heading, justify="right")
+    for each in second:
+        table.add_row(*each.words, style="yellow" if each.rates[1] else None)
+    return table
+
+
+def _seconds(
+    counters: Callable[[], Mapping[str, Counters]], is_up: Callable[[], bool]
+) -> Iterator[list[Second]]:
+    """What each host did in one second after the other, while the lab is up."""
+    first: dict[str, Counters] = {}
+    before: Mapping[str, Counters] = {}
+    then_s = time.monotonic()
+    while is_up():
+        now_s, now = time.monotonic(), counters()
+        first = {**now, **first}
+        passed = [
+            _second(host, now[host], before[host], first[host], now_s - then_s)
+            for host in now
+            if host in before
+        ]
+        if passed:
+            yield passed
+        before, then_s = now, now_s
+        time.sleep(max(INTERVAL_S - (time.monotonic() - now_s), 0.0))
+
+
+def _second(
+    host: str, now: Counters, before: Counters, first: Counters, elapsed_s: float
+) -> Second:
+    rates = tuple((now[name] - before[name]) / elapsed_s for name in _SHOWN.values())
+    return Second(host, rates, now["RetransSegs"] - first["RetransSegs"])
+
+
+def _counters(spaces: Mapping[str, str]) -> dict[str, Counters]:
+    """What each host has counted; without those that are not built yet, or gone."""
+    found: dict[str, Counters] = {}
+    for host, namespace in spaces.items():
+        try:
+            found[host] = namespaces.within(namespace, tcpcounters.now)
+        except OSError:
+            continue
+    return found
+
+
+def _is_up(lab: Lab) -> bool:
+    """Whether the lab is recorded, by a process that lives or for good."""
+    try:
+        record = records.read(records.path_of(lab.state, lab.id))
+    except LabError:
+        return False
+    return not records.is_abandoned(lab.state, record)
