@@ -132,11 +132,16 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
             run_name=run_name,
             is_copy=request.is_copy,
         )
-        built = list(_each(partial(build, target=target), list(enumerate(fresh, start=first))))
-        failed = sum(each.has_failed for each in built)
-        rows = [row for each in built for row in each.rows]
-        # Last: with it the folder is complete, and will be moved in though this process be killed.
-        csvfile.rewrite(staging / store.TABLE, columns.names, rows)
+        try:
+            built = list(_each(partial(build, target=target), list(enumerate(fresh, start=first))))
+            failed = sum(each.has_failed for each in built)
+            rows = [row for each in built for row in each.rows]
+            # Last: with it the folder is complete, and will be moved in though this process be
+            # killed.
+            csvfile.rewrite(staging / store.TABLE, columns.names, rows)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
         _move_in(results, staging)
     numbers = list(range(first, first + len(fresh)))
     # A run that the folder had already may have got files since.

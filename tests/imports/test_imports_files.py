@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -281,3 +282,18 @@ def test_outputs_of_clients_that_cannot_be_taken_are_findings(odd):
         ("src-cmd:pip", "unlisted"),
         ("src-cmd:xxx", "unlisted"),
     ]
+
+
+def test_an_import_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    tree = Tree(tmp_path / "in")
+    tree.run("one", 1, output(3))
+    tree.run("one", 2, output(3, streams=40))
+    words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--copy"]
+    done = subprocess.run(
+        ["prlimit", "--fsize=20000", sys.executable, "-m", "netesto", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "File too large" in done.stderr) == (3, True)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "fields.txt"]
