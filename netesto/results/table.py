@@ -114,7 +114,7 @@ def _several(*keys: str) -> Callable[[Values], str]:
 
 
 def _in_ms(*keys: str) -> Callable[[Values], str]:
-    """As the columns of single values of ping are shown."""
+    """As single latencies of pings and datagrams are shown."""
 
     def show(values: Values) -> str:
         texts = [numbers.milliseconds(values.get(key, "")) for key in keys]
@@ -149,7 +149,7 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
     "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),
     "p99.9/p99.99/p99.999 Latencies": ("µs", _tail),
-    "oneWayMin/Mean/Max": ("µs", _several("oneWayMin", "oneWayMean", "oneWayMax")),
+    "oneWayMin/Mean/Max": ("ms", _in_ms("oneWayMin", "oneWayMean", "oneWayMax")),
     "ping p50/p95/max": ("ms", _in_ms("pingP50", "pingP95", "pingMax")),
 }
 _MARKED: Mapping[str, Callable[[Values], bool]] = {

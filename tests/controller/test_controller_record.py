@@ -131,3 +131,16 @@ def test_a_queue_that_was_not_sampled_as_requested_is_a_warning():
         "queue links/r-b: sampled every 400 ms, 99 % within 400 ms, at worst 400 ms; "
         "requested 200 ms"
     )
+
+
+def test_a_queue_that_was_sampled_as_one_of_its_groups_requested_is_no_warning():
+    evidence = samples.two_flows()
+    times = tuple(evidence.started_s + 0.2 * tick for tick in range(10))
+    zeros = (0,) * len(times)
+    queue = Queue(
+        place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
+        backlog_packets=zeros, drops=zeros, marks=zeros,
+    )  # fmt: skip
+    first, second = (replace(group, queues=(queue,)) for group in evidence.groups)
+    often = replace(second, request=replace(second.request, interval_s=0.05))
+    assert not [*record._queue_warnings(replace(evidence, groups=(first, often)))]
