@@ -32,9 +32,15 @@ SET_QDISC host=router qdisc=pfifo limit=1000
 RUN OneFlowStream server=server1 client=client1 expName=router ca=cubic dur=2
 """
 
+COMMANDS = """\
+[commands.tell]
+run = ["echo", "told"]
+"""
+
 NETEM = """\
 LAB pair rate=50mbit delay=10
 SOURCE inlib
+DO_COMMAND host=a name=tell
 SET_NETEM host=a netem_delay=5
 RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=1.5
 RUN OneFlowRR server=b client=a expName=delayed ca=cubic req=1 dur=1.5
@@ -57,8 +63,9 @@ def summaries(outcome: Outcome, column: str) -> dict[str, float]:
 def run_in_simulated_time(folder: Path, text: str) -> Outcome:
     kernel_or_reason("sim")
     (folder / "script.nts").write_text(text)
-    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
-    done = netesto(folder, *words, timeout=TIMEOUT_S)
+    (folder / "allowed.toml").write_text(COMMANDS)
+    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--commands", "allowed.toml")
+    done = netesto(folder, *words, "--out", "out", "script.nts", timeout=TIMEOUT_S)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
@@ -125,6 +132,13 @@ LAB chain routers=5 delay=10
 SOURCE inlib
 RUN OneFlowRR server=h2 client=h1 expName=long ca=cubic req=1 dur=1
 """
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_commands_that_a_run_allows_are_allowed_in_its_guest(netem: Outcome):
+    [told, *_] = netem.manifest(1)["hosts"]["a"]["settings"]
+    assert (told["setting"], told["after"]) == ("command tell", "exit status 0: told")
 
 
 @pytest.mark.sim
