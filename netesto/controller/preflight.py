@@ -120,7 +120,9 @@ def missing(
         (server, flow.congestion_controls[1], is_reverse),
     ):
         # What no script has chosen for the receiver is replaced where it is missing.
-        is_chosen = is_sender or control not in {RECEIVERS, ALWAYS_THERE}
+        is_chosen = (
+            is_sender or "remoteCa" in command.arguments or control not in {RECEIVERS, ALWAYS_THERE}
+        )
         if is_chosen and control not in host.congestion_controls:
             text = _not_in_kernel(host, f"congestion control {control}")
             yield finding(f"{text}, which has {', '.join(host.congestion_controls)}")

@@ -46,13 +46,14 @@ def group_request(
         flow = replace(flow, tool="native")
     infos = client[1], server[1]
     tool = traffic.choose(
-        flow,
+        _to_choose_for(command, flow),
         infos[0].tools.keys() & infos[1].tools.keys(),
         {*infos[0].tool_options} & {*infos[1].tool_options},
     )
-    flow = replace(
-        flow, tool=tool.name, reverse_congestion_control=_receivers(flow, client[1], server[1])
-    )
+    if not _is_receivers_chosen(command):
+        control = _receivers(flow, client[1], server[1])
+        flow = replace(flow, reverse_congestion_control=control)
+    flow = replace(flow, tool=tool.name)
     if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
         flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0]))
     return GroupRequest(
@@ -65,6 +66,21 @@ def group_request(
         client_address=addresses[0],
         server_address=addresses[1],
     )
+
+
+def _is_receivers_chosen(command: ports.DoClient) -> bool:
+    return "remoteCa" in command.arguments
+
+
+def _to_choose_for(command: ports.DoClient, flow: FlowSpec) -> FlowSpec:
+    """The flow for which a tool is chosen. One that a script gives a remoteCa needs a tool that
+    sets it, also if it is what receivers have without one."""
+    is_set_by_ca = flow.test not in UDP_TESTS and (
+        flow.reverse_congestion_control == flow.congestion_control
+    )
+    if not _is_receivers_chosen(command) or is_set_by_ca:
+        return flow
+    return replace(flow, reverse_congestion_control="remoteCa")
 
 
 def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
@@ -100,12 +116,13 @@ def check_possible(command: ports.RemoteCommand) -> None:
             remedy=f"SET_SYSCTL host={command.host} net.ipv4.tcp_ecn=1 sets it for the host.",
             chain=command.chain,
         )
+    flow = _to_choose_for(command, command.flow)
     try:
-        traffic.choose(command.flow, tuple(traffic.TOOLS), traffic.EXTRAS)
+        traffic.choose(flow, tuple(traffic.TOOLS), traffic.EXTRAS)
     except MissingError as error:
         near = [
             f"{name}="
-            for option in traffic.needed_options(command.flow)
+            for option in traffic.needed_options(flow)
             if option.name in error.message
             for name in option.arguments.split()
         ]

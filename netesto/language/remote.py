@@ -1,5 +1,6 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -313,6 +314,16 @@ class Remote:
                 f"omit={texts['omit']} leaves nothing of dur={texts['dur']}",
                 near=("omit=",),
                 remedy="It must be less than dur.",
+            )
+        # The first begins at once.
+        last_s = ((given.maybe_number("count") or 1) - 1) * (given.maybe_number("gap") or 0)
+        if last_s >= given.number("dur"):
+            about = "about " if texts.get("arrivals") == "poisson" else ""
+            raise MisuseError(
+                f"count={texts['count']} gap={texts['gap']}: the last transfer begins after "
+                f"{about}{last_s:g} s, and none begins after dur={texts['dur']}",
+                near=("count=", "gap="),
+                remedy=f"dur={math.ceil(last_s * 1.1) + 1} leaves time for all.",
             )
         derived: dict[str, Value] = {}
         if given.values["req"] == "S":

@@ -69,6 +69,25 @@ def test_a_congestion_control_that_a_script_chose_for_both_ends_stays():
     assert made.reverse_congestion_control == "dctcp"
 
 
+@pytest.mark.parametrize(
+    ("test", "tool"), [("UDP_STREAM", "auto"), ("UDP_STREAM", "native"), ("TCP_STREAM", "iperf3")]
+)
+def test_cubic_that_a_script_chose_for_the_receiver_is_refused_where_it_has_no_effect(test, tool):
+    asked = replace(
+        do_client(test=test, tool=tool, congestion_control="reno"),
+        arguments={"remoteCa": "cubic"},
+    )
+    with pytest.raises(ScriptError, match=f"cannot do {test} with remoteCa"):
+        requests.check_possible(asked)
+
+
+def test_cubic_that_a_script_chose_for_the_receiver_is_not_replaced():
+    bounded = info("b", allowed_congestion_controls=("reno",))
+    asked = replace(do_client(), arguments={"remoteCa": "cubic"})
+    made = requests.group_request(asked, (A, info("a")), (B, bounded), family=4)
+    assert made.reverse_congestion_control == "cubic"
+
+
 def datagrams(rates: dict[str, float], **flow: Any):
     """The request that a UDP_STREAM becomes on a lab in simulated time."""
     client = replace(A, is_simulated=True, first_rates_bps=rates)

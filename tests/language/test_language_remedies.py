@@ -61,5 +61,16 @@ def test_commands_that_are_wrong_have_a_remedy(script):
     assert remedy(script)
 
 
+def test_transfers_that_cannot_all_begin_name_the_duration_that_they_need():
+    flow = "DO_CLIENT host=a server=b test=TCP_FLOWS tool=native size=1K gap=0.2"
+    assert remedy(f"{flow} count=101\n") == "dur=23 leaves time for all."
+
+
+def test_transfers_of_which_the_last_begins_within_the_duration_are_taken():
+    port = Asked({})
+    run("DO_CLIENT host=a server=b test=TCP_FLOWS tool=native size=1K gap=0.2 count=100\n", port)
+    assert (port.error, [each.flow.count for each in port.commands]) == (None, [100])
+
+
 def test_what_is_not_one_word_has_a_remedy():
     assert remedy("DO_CLIENT host=a server=b ca=instances=3\n")

@@ -403,7 +403,8 @@ def _completions(result: _Result, request: GroupRequest) -> TransferResult:
         raise OutputError(f"none of {begun} transfers was completed")
     if begun < request.count:
         raise OutputError(
-            f"only {begun} of {request.count} transfers began within {request.duration_s:g} s"
+            f"only {begun} of {request.count} transfers began within {request.duration_s:g} s:"
+            " a longer dur= gives them time"
         )
     elapsed_s = result.number("elapsed_ns") / 1e9
     bits = (begun - failed) * (request.size_bytes or 0) * 8
