@@ -174,7 +174,7 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
         (
             "DO_CLIENT host=a server=b ecn=1",
             31,
-            "no tool sets ecn for a single flow",
+            "no tool sets ecn for a single flow of TCP",
         ),
     ],
 )
