@@ -257,12 +257,17 @@ class Job:
         """Its exit status (negative: a signal), None while it runs."""
         return self._child.returncode
 
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Standard output as it arrives. Only if `start` piped it."""
+        assert self._child.stdout is not None, "standard output was sent to a file"
+        while piece := await self._child.stdout.read(_PIECE_BYTES):
+            yield piece
+
     async def lines(self, copy: BinaryIO | None = None) -> AsyncIterator[str]:
         """The lines of standard output as they arrive, without their ends. Only if `start` piped
         it. `copy` gets the same bytes. A line may have any length."""
-        assert self._child.stdout is not None, "standard output was sent to a file"
         rest = b""
-        while piece := await self._child.stdout.read(_PIECE_BYTES):
+        async for piece in self.pieces():
             if copy is not None:
                 copy.write(piece)
             *whole, rest = (rest + piece).split(b"\n")

@@ -9,7 +9,9 @@
 The argument list is fixed but for its `{parameters}`, and no shell reads it.
 """
 
+import asyncio
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,6 +30,9 @@ _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})")
 LONGEST_S = 25.0
 # What a reply holds, after its status.
 LARGEST_OUTPUT = 3_800
+
+# The longest character.
+_UTF8_BYTES = 4
 
 Values: TypeAlias = range | tuple[str, ...]
 
@@ -122,17 +127,43 @@ def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
     return found
 
 
+def argv(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> list[str]:
+    """The argument list of a command with these values. NotAllowedError if there is no such
+    command, or it takes others."""
+    allowed = find(commands, name)
+    try:
+        return allowed.argv(values)
+    except NotAllowedError as error:
+        raise NotAllowedError(f"command {name}: {error.message}", remedy=error.remedy) from None
+
+
 async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> str:
     """Run a command that is allowed; its exit status, and the end of its output. AgentError if it
     cannot be run or takes too long."""
-    allowed = find(commands, name)
+    words = argv(commands, name, values)
+    allowed = commands[name]
     try:
-        argv = allowed.argv(values)
-    except NotAllowedError as error:
-        raise NotAllowedError(f"command {name}: {error.message}", remedy=error.remedy) from None
-    try:
-        finished = await process.run_async(argv, timeout=allowed.timeout_s, check=False)
+        status, printed = await _finished(words, allowed)
     except ProcessError as error:
         raise AgentError(f"command {name}: {error}") from None
-    text = printable((finished.stdout + finished.stderr).strip())[-allowed.output :]
-    return f"exit status {finished.status}" + (f": {text}" if text else "")
+    except TimeoutError:
+        raise AgentError(
+            f"command {name}: still running after {allowed.timeout_s:g} s, ended"
+        ) from None
+    text = printable(printed.strip())[-allowed.output :]
+    return f"exit status {status}" + (f": {text}" if text else "")
+
+
+async def _finished(words: Sequence[str], allowed: Allowed) -> tuple[int, str]:
+    """The exit status of a command that has ended, and the end of what it printed: no more than
+    that is ever in memory. TimeoutError if it takes too long; then it is ended."""
+    most, end = allowed.output * _UTF8_BYTES, b""
+    job = await process.start(words)
+    try:
+        async with asyncio.timeout(allowed.timeout_s):
+            async for piece in job.pieces():
+                end = (end + piece)[-most:]
+            status = await job.wait()
+    finally:
+        await job.end(signal.SIGKILL)
+    return status, end.decode(errors="replace")

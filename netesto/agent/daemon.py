@@ -116,7 +116,7 @@ async def _run(
     journal: Journal,
     sampler: SocketSampler,
     *,
-    links: str,
+    links: str | None,
     nodes: Mapping[str, str],
     ready_fd: int | None,
     insecure: bool,
@@ -137,7 +137,7 @@ async def _run(
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
     with _life(journal):
-        limits = OF_LAB if links else settings.limits
+        limits = settings.limits if links is None else OF_LAB
         for run in spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
@@ -146,7 +146,7 @@ async def _run(
             is_device_named=bool(settings.device),
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or await routes.default_device(),
-            links=links,
+            links=links or "",
             nodes=nodes,
             folder=settings.state,
             spool=spool,
@@ -317,9 +317,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--links",
-        default="",
         metavar="NAMESPACE",
-        help="in a lab: the namespace of its links, whose queues are in the host's statistics",
+        help="in a lab: the namespace of its links with limits, if there are any (else an empty"
+        " word), whose queues are in the host's statistics",
     )
     parser.add_argument(
         "--nodes",

@@ -18,7 +18,7 @@ from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.ports import LabRequest, RemoteCommand
-from netesto.run import behindlinks, keeping, labs, settings, status
+from netesto.run import behindlinks, keeping, labcommands, labs, settings, status
 
 _STANDARD_INPUT = Path("-")
 
@@ -66,7 +66,11 @@ def _lab_warnings(
 ) -> list[Warned]:
     network = labs.network(request)
     named = labs.inventory(network, commands, aliases=aliases)
-    return behindlinks.warnings(network, commands, named) + keeping.warnings(commands)
+    return [
+        *behindlinks.warnings(network, commands, named),
+        *keeping.warnings(commands),
+        *labcommands.warnings(commands),
+    ]
 
 
 def _count(number: int, noun: str) -> str:

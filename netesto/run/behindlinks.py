@@ -1,15 +1,17 @@
 """Settings of hosts that change less than they seem to, because a link of the lab comes behind."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from netesto import units
 from netesto.controller.inventory import Inventory
 from netesto.errors import WorldError
+from netesto.lab import queueing
 from netesto.lab.graph import Link, Topology
 from netesto.language import ports
 from netesto.language.plan import Warned
-from netesto.model import Qdisc
+from netesto.model import LinkLimits, Qdisc
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
@@ -18,7 +20,8 @@ RATE_WORDS = frozenset({"bandwidth", "rate"})
 def warnings(
     network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
 ) -> list[Warned]:
-    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were.
+    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were; and
+    for each SET_LINK of limits where the link has none that could change.
 
     At a host that paces (fq, say), or is to be slower than its link, all is well. What a router
     forwards meets no queue before that of the link, unless the router is the slower of the two.
@@ -31,6 +34,8 @@ def _warnings(
 ) -> Iterator[Warned]:
     for command in commands:
         for setting in command.settings if isinstance(command, ports.Configure) else ():
+            if isinstance(setting, LinkLimits):
+                yield from _without_limits(network, command, setting, inventory)
             if not isinstance(setting, Qdisc) or setting.action == "delete":
                 continue
             try:
@@ -40,6 +45,20 @@ def _warnings(
             link = network.tested(host)
             if _is_idle(setting, link, forwards=network.node(host).forwards):
                 yield Warned(_sentence(command.host, setting, link, host), command.place)
+
+
+def _without_limits(
+    network: Topology, command: ports.RemoteCommand, limits: LinkLimits, inventory: Inventory
+) -> Iterator[Warned]:
+    with contextlib.suppress(WorldError):  # reported elsewhere, as an error
+        host = inventory.find(command.host).host
+        to = limits.to
+        with contextlib.suppress(WorldError):
+            to = inventory.find(limits.to).host if limits.to else network.tested(host).other(host)
+        for link in network.links_of(host):
+            if link.other(host) == to and not queueing.kinds(link.settings):
+                text = f"SET_LINK host={command.host}: the link {host} - {to} has no limits that"
+                yield Warned(f"{text} could change; LAB gives it some: rate=", command.place)
 
 
 def _is_idle(qdisc: Qdisc, link: Link, *, forwards: bool) -> bool:

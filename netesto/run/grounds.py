@@ -14,7 +14,7 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import ports
 from netesto.language.plan import Head, Warned
-from netesto.run import behindlinks, keeping, labs
+from netesto.run import behindlinks, keeping, labcommands, labs
 from netesto.run.request import Request
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
@@ -126,6 +126,8 @@ def check_script(request: Request, head: Head) -> None:
     elif head.lab:
         asked = network(head)
         inventory = labs.inventory(asked, head.commands, aliases=request.aliases)
+        if request.commands is not None:
+            labcommands.check(head.commands, request.commands)
     else:
         for command in head.commands:
             requests.check_possible(command)
@@ -157,7 +159,11 @@ def warnings(request: Request, head: Head) -> list[Warned]:
         return []
     asked = network(head)
     named = labs.inventory(asked, head.commands, aliases=request.aliases)
-    return behindlinks.warnings(asked, head.commands, named) + keeping.warnings(head.commands)
+    return [
+        *behindlinks.warnings(asked, head.commands, named),
+        *keeping.warnings(head.commands),
+        *(labcommands.warnings(head.commands) if request.commands is None else ()),
+    ]
 
 
 def draws_outside() -> bool:

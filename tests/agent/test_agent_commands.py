@@ -1,6 +1,7 @@
 """Commands that scripts may run: those that the owner of a host names, as he wrote them."""
 
 import tomllib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ timeout = "200ms"
 [long]
 run = ["seq", "100000"]
 output = "12"
+[flood]
+run = ["head", "-c", "100000000", "/dev/zero"]
 [quoted]
 run = ["echo", "$(id); `id` > x"]
 """)
@@ -41,8 +44,18 @@ async def test_the_end_of_a_long_output_is_kept():
     assert await commands.run(ALLOWED, "long", []) == "exit status 0: 99999\n100000"
 
 
+async def test_a_flood_of_output_takes_no_memory():
+    tracemalloc.start()
+    try:
+        said = await commands.run(ALLOWED, "flood", [])
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (said[:14], most_bytes < 5_000_000) == ("exit status 0:", True)
+
+
 async def test_a_command_that_takes_too_long_is_ended():
-    with pytest.raises(AgentError, match=r"command slow: sleep: still running after 0\.2 s, ended"):
+    with pytest.raises(AgentError, match=r"command slow: still running after 0\.2 s, ended"):
         await commands.run(ALLOWED, "slow", [])
 
 

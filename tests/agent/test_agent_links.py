@@ -246,3 +246,15 @@ async def test_interface_that_the_owner_of_the_host_does_not_allow_is_refused(
     async with agent.held() as a:
         with pytest.raises((AgentError, NotAllowedError), match="lo is not the test interface"):
             await a.configure(LinkAttribute("mtu", "9000", device="lo"))
+
+
+@pytest.mark.lab
+async def test_lab_without_limits_of_links_allows_what_labs_allow(
+    linked: Linked, start_daemon: StartDaemon
+):
+    namespace = linked.lab.record.hosts["a"].namespace
+    prefix = ("ip", "netns", "exec", namespace)
+    agent = start_daemon("a", "--device", "b", "--links", "", prefix=prefix)
+    async with agent.held() as a:
+        applied = await a.configure(LinkAttribute("mtu", "1500", device="lo", keep=True))
+    assert applied.setting == "link lo: mtu=1500 (kept)"

@@ -89,3 +89,41 @@ def test_check_tells_it_too_and_is_content(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().err
     assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck stays the link" in told
     assert (status, told.splitlines()[-1]) == (0, "0 errors, 1 warning")
+
+
+def test_limits_of_a_link_that_has_none(told):
+    text = "LAB pair\nSET_LINK host=a rate=5mbit\nSET_LINK host=b mtu=9000\n"
+    said = "SET_LINK host=a: the link a - b has no limits that could change"
+    assert told(text) == [f"warning: a.nts:2: {said}; LAB gives it some: rate="]
+
+
+def test_limits_of_a_link_that_has_some(told):
+    assert told("LAB pair rate=9mbit\nSET_LINK host=a to=b rate=5mbit\n") == []
+
+
+COMMAND = "LAB pair\nDO_COMMAND host=a name=tell rx=9\n"
+
+
+def test_a_command_in_a_lab_without_a_file_that_allows_it(told):
+    said = "DO_COMMAND name=tell: in a lab it needs `netesto run --commands FILE`"
+    assert told(COMMAND) == [f"warning: a.nts:2: {said}, an agent.toml that allows it"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = "1-9" }\n', ""),
+        (
+            '[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = "1-8" }\n',
+            "a.nts:2:1: agent.toml: command tell: rx=9: not allowed",
+        ),
+        ("", "a.nts:2:1: agent.toml: command tell is not allowed"),
+    ],
+)
+def test_file_of_commands_is_compared_with_the_script(tmp_path, monkeypatch, capsys, table, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.nts").write_text(COMMAND)
+    (tmp_path / "agent.toml").write_text(table)
+    outcome = cli.main(["run", "-n", "--commands", "agent.toml", "a.nts"])
+    first = capsys.readouterr().err.partition("\n")[0]
+    assert (outcome, first) == (2 if said else 0, said)
