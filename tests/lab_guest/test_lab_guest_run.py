@@ -341,7 +341,9 @@ def test_interrupted_a_command_that_a_busy_program_keeps_waiting_ends_in_its_own
     with started(sim_kernel, ["sh", "-c", shell, PYTHON[0]], out) as child:
         os.kill(child.pid, signal.SIGINT)
         status = child.wait(PATIENCE_S)
-    assert (status, out.read_text().splitlines()[-1]) == (130, "partial results")
+        # What the shell says of the program that was ended comes by another way, before or after.
+        lines = out.read_text().splitlines()
+        assert (status, "partial results" in lines, "late" in lines) == (130, True, False)
 
 
 @pytest.mark.sim

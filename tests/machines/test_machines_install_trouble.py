@@ -33,9 +33,13 @@ def install(world: World, *words: str, user: str = "root") -> Finished:
 
 
 def agents(machine: Machine) -> list[str]:
-    """The commands of the processes that run an agent there."""
-    lines = machine.run(["ps", "-e", "-o", "args="]).stdout.splitlines()
-    return [line for line in lines if "netesto.agent.daemon" in line]
+    """The processes that run an agent there; its sampler is not one."""
+    lines = machine.run(["ps", "-e", "-o", "comm=,args="]).stdout.splitlines()
+    return [
+        line
+        for line in lines
+        if "netesto.agent.daemon" in line and not line.startswith("netesto-sampler")
+    ]
 
 
 @pytest.fixture(scope="module")

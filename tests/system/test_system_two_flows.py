@@ -134,17 +134,21 @@ def test_the_page_asks_the_network_for_nothing(two_flows: Outcome):
     assert loaded == []
 
 
-def test_nine_graphs_are_kept_beside_the_page(two_flows: Outcome):
+def test_the_graphs_are_kept_beside_the_page(two_flows: Outcome):
     found = sorted(path.name for path in (two_flows.out / "1" / "plots").iterdir())
     assert found == [
         "acked_rate.svg",
+        "backlog.svg",
+        "cores.svg",
         "cpu.svg",
         "cwnd.svg",
+        "drops.svg",
         "minrtt.svg",
         "ping.svg",
         "rates.svg",
         "retrans.svg",
         "rtt.svg",
+        "tcp.svg",
         "unacked.svg",
     ]
 
