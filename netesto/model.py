@@ -128,6 +128,11 @@ class GroupRequest(FlowSpec):
     client_address: Address
     server_address: Address
 
+    @property
+    def control(self) -> str:
+        """What names the flows in displays: their congestion control; datagrams have none."""
+        return "UDP" if self.test in UDP_TESTS else self.congestion_control
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:

@@ -51,10 +51,7 @@ class Group:
     def label(self, instance: int) -> str:
         """The name of a flow in displays."""
         request = self.request
-        return (
-            f"{request.congestion_control} {request.client}→{request.server} "
-            f"#{request.group}.{instance}"
-        )
+        return f"{request.control} {request.client}→{request.server} #{request.group}.{instance}"
 
     def set_start(self, start_s: float) -> None:
         """Set the instant from which the group's delay counts."""

@@ -296,8 +296,9 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
 def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     for source, what in _OTHER_SOURCES.items():
         told = [flow for flow in series.flows if flow.goodput.source == source]
-        # A request that was answered is in no buffer any more.
-        if labels := [flow.label for flow in told if flow.test not in REQUEST_TESTS]:
+        # A request that was answered is in no buffer any more; datagrams are counted by receivers.
+        others = [each for each in told if each.test not in REQUEST_TESTS and not each.datagrams]
+        if labels := [flow.label for flow in others]:
             yield f"{_names(labels)}: {what}."
     if graph.shades:
         yield "The more flows ran, the darker the ground."

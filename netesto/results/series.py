@@ -227,7 +227,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         group=request.group,
         instance=flow.instance,
         test=request.test,
-        ca="/".join(used) or request.congestion_control,
+        ca="/".join(used) or request.control,
         host=request.client,
         server=request.server,
         number=str(flow.instance),

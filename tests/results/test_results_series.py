@@ -94,6 +94,12 @@ def test_label_tells_what_the_kernel_really_used():
     assert flow_of(at(1.0, congestion_control="bbr")).label == "bbr client1→server1 #1"
 
 
+def test_datagrams_have_no_congestion_control_in_their_label():
+    asked = replace(request(), test="UDP_STREAM")
+    [flow] = series.build(experiment(group(instance(client_samples=()), asked=asked))).flows
+    assert flow.label == "UDP client1→server1 #1"
+
+
 def test_label_tells_the_group_only_where_another_is_alike():
     others = [request(group=2), request(group=3, client="client3")]
     found = series.build(
