@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.results import manifest
 from netesto.results.columns import column
 from netesto.results.imported import Finding, Form, Side
 
@@ -30,6 +31,8 @@ _CPU = re.compile(r"mpstat-(?P<side>sender|receiver):(?P<host>.+):(?P<number>\d{
 _COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd:(?P<host>.+):(?P<number>\d{1,9})")
 _SHARED = frozenset({"pacing.out", "jobmeta.json"})
 _META = re.compile(r"(?P<host>.+)-meta\.json")
+# Results that were imported once are in results folders, too.
+_EXPERIMENT = frozenset({manifest.NAME, "raw"})
 # A host's name becomes the name of a folder, and two of them part of a file's, which Linux allows
 # 255 bytes.
 HOST_BYTES_MAX = 100
@@ -117,6 +120,8 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
         except OSError as error:
             name = shown(folder.relative_to(root).as_posix())
             findings.append(Finding(name, "unlisted", f"cannot be read: {error.strerror}"))
+            continue
+        if depth and {entry.name for entry in entries} >= _EXPERIMENT:
             continue
         for entry in entries:
             path = folder / entry.name

@@ -51,12 +51,13 @@ def of(exp: int, experiments: list[int]) -> Neighbours:
 
 
 def relink(folder: Path) -> None:
-    """Update the links of the pages in a results folder whose neighbours have changed."""
-    numbers = store.experiments(folder)
+    """Update the links of the pages in a results folder whose neighbours have changed. Imported
+    experiments have pages on request: those without one are no neighbours."""
+    numbers = [exp for exp in store.experiments(folder) if (folder / str(exp) / PAGE).is_file()]
     for exp in numbers:
         path = folder / str(exp) / PAGE
         wanted = of(exp, numbers)
-        if path.is_file() and wanted.mark not in _beginning(path):
+        if wanted.mark not in _beginning(path):
             page = path.read_text(encoding="utf-8")
             # The replacements hold no backslash, which `sub` would interpret.
             page = _MARK.sub(wanted.mark, page, count=1)

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -297,3 +298,21 @@ def test_an_import_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     )
     assert (done.returncode, "File too large" in done.stderr) == (3, True)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "fields.txt"]
+
+
+def test_pages_that_were_drawn_on_request_link_to_each_other(tmp_path):
+    tree = Tree(tmp_path / "in")
+    for number in (1, 2, 3):
+        tree.run("one", number, output(3))
+    out = tmp_path / "out"
+    assert cli.main(["import", "results", str(tmp_path / "in"), "--out", str(out)]) == 0
+    assert cli.main(["report", str(out), "1", "3"]) == 0
+    page = (out / "1" / "exp.html").read_text()
+    assert re.findall(r'href="(\.\./[^"]*)"', page) == ["../exp.html", "../3/exp.html"]
+
+
+def test_what_was_imported_into_its_own_tree_is_not_imported_again(tmp_path, capsys):
+    Tree(tmp_path / "in").run("one", 1, output(3))
+    words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "in")]
+    assert [cli.main(words), cli.main(words)] == [0, 0]
+    assert "imported 0 runs; 1 were there already" in capsys.readouterr().out
