@@ -50,11 +50,14 @@ def blocks(groups: Sequence[Values]) -> list[Block]:
 
 def notes(groups: Sequence[Values]) -> list[str]:
     """What a reader must know to read the table right."""
-    return [
+    reasons = [
         f"In group {values.get('group', '')} retransPkts% is not known: {reason}."
         for values in groups
         if (reason := values.get("retransPktsReason", ""))
     ]
+    if len(reasons) <= _MAX_REASONS:
+        return reasons
+    return [reasons[0], f"In {len(reasons) - 1} other groups it is not known, either."]
 
 
 def _row(name: str, groups: Sequence[Values]) -> Row:
@@ -139,6 +142,9 @@ def _tail(values: Values) -> str:
 
 _TAIL = {"p999Latency": 0.999, "p9999Latency": 0.9999, "p99999Latency": 0.99999}
 
+
+# More reasons than this are a wall of text before the table.
+_MAX_REASONS = 2
 
 # Rows that are not of one column alone: their unit, and their cell for a group.
 _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {

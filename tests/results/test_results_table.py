@@ -96,6 +96,15 @@ def test_why_packets_were_not_those_of_the_flows_is_told():
     ]
 
 
+def test_of_many_groups_without_packets_one_tells_the_reason():
+    reason = "the interface counted less"
+    groups = [{"group": str(number), "retransPktsReason": reason} for number in range(1, 17)]
+    assert table.notes(groups) == [
+        "In group 1 retransPkts% is not known: the interface counted less.",
+        "In 15 other groups it is not known, either.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("test", "cell"), [("TCP_RR", "TCP_RR 10K/1 bytes"), ("TCP_FLOWS", "TCP_FLOWS")]
 )
