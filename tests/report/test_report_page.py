@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.model import Applied, TransferResult
+from netesto.model import Applied, TimeSync, TransferResult
 from netesto.report import page
 from results import samples
 
@@ -151,6 +151,16 @@ def test_settings_are_told_before_and_during(publish, read):
     applied = Applied("net.ipv4.tcp_ecn", "2", "1")
     hosts["client1"] = replace(hosts["client1"], settings=(applied,))
     assert "client1 net.ipv4.tcp_ecn 2 1" in read(publish(evidence, hosts=hosts)).text
+
+
+def test_what_keeps_clocks_at_utc_is_in_the_table_of_hosts_where_it_is_known(publish, read):
+    evidence = samples.all_failed()
+    hosts = dict(samples.manifest(evidence).hosts)
+    assert "kept at UTC by" not in read(publish(evidence, hosts=hosts)).text
+    hosts["client1"] = replace(hosts["client1"], time_sync=TimeSync(True, 0.0008, "chronyd"))
+    text = read(publish(evidence, hosts=hosts)).text
+    assert "controller's kept at UTC by client1" in text
+    assert "+12 ± 80 µs chronyd, ± 0.8 ms" in text
 
 
 def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
