@@ -52,7 +52,7 @@ def _demand(setting: Setting) -> Hashable:
         case LinkLimits():
             return "limits", setting.to, setting.keep
         case Command():
-            return "command", setting.name
+            return "command", setting.name, setting.values
         case RouteMetrics():
             return "route", setting.to, setting.keep
         case Sysctl():

@@ -112,17 +112,21 @@ def test_a_command_in_a_lab_without_a_file_that_allows_it(told):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ('[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = "1-9" }\n', ""),
+        ('[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = "1-10" }\n', ""),
         (
             '[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = "1-8" }\n',
             "a.nts:2:1: agent.toml: command tell: rx=9: not allowed",
         ),
         ("", "a.nts:2:1: agent.toml: command tell is not allowed"),
+        (
+            '[commands.tell]\nrun = ["echo", "{rx}"]\nparameters = { rx = ["9", "one"] }\n',
+            "a.nts:3:1: agent.toml: command tell: rx=10: not allowed",
+        ),
     ],
 )
 def test_file_of_commands_is_compared_with_the_script(tmp_path, monkeypatch, capsys, table, said):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.nts").write_text(COMMAND)
+    (tmp_path / "a.nts").write_text(COMMAND + "DO_COMMAND host=a name=tell rx=10\n")
     (tmp_path / "agent.toml").write_text(table)
     outcome = cli.main(["run", "-n", "--commands", "agent.toml", "a.nts"])
     first = capsys.readouterr().err.partition("\n")[0]
