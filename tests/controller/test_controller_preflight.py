@@ -131,6 +131,22 @@ def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told()
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({}, []),
+        (
+            {"remoteCa": "cubic"},
+            ["b: congestion control cubic: only root may use it, its agent may use bbr, reno"],
+        ),
+    ],
+)
+def test_the_receiver_needs_the_usual_control_only_if_a_script_chose_it(arguments, found):
+    bounded = info("b", allowed_congestion_controls=("bbr", "reno"))
+    asked = replace(do_client(congestion_control="bbr"), arguments=arguments)
+    assert [text for text, _ in missing(asked, b=bounded)] == found
+
+
 def test_a_host_that_is_both_ends_needs_no_control_that_nobody_chose():
     controls = ("bbr", "cubic")
     alone = info("a", congestion_controls=controls, allowed_congestion_controls=("bbr",))
