@@ -12,6 +12,7 @@ from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
 from netesto.model import (
+    UDP_TESTS,
     Command,
     LinkAttribute,
     LinkLimits,
@@ -331,7 +332,7 @@ class Remote:
             texts["test"] = "TCP_STREAM" if texts["test"] == "TCP_RR" else texts["test"]
             derived["test"] = texts["test"]
         is_symmetric = texts["ca"] in SYMMETRIC_CONGESTION_CONTROLS or texts["test"] == "TCP_BIDI"
-        if is_symmetric and "remoteCa" not in texts:
+        if is_symmetric and "remoteCa" not in texts and texts["test"] not in UDP_TESTS:
             derived["reverse_congestion_control"] = texts["ca"]
         texts["server"] = self.full_name(texts["server"])
         group = self._next_group(common["exp"], given.integer("group"))

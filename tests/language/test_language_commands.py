@@ -88,11 +88,13 @@ def test_cubic_runs_in_the_reverse_direction_but_for_dctcp_and_nv(asked):
     DO_CLIENT host=a server=b ca=bbr
     DO_CLIENT host=a server=b ca=dctcp
     DO_CLIENT host=a server=b ca=nv
+    DO_CLIENT host=a server=b ca=dctcp test=UDP_STREAM
     """
     assert [each.flow.reverse_congestion_control for each in asked.commands] == [
         "cubic",
         "dctcp",
         "nv",
+        "cubic",
     ]
 
 
