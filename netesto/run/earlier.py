@@ -54,8 +54,8 @@ def pass_over(
     if changed:
         names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
         watcher.warn(
-            f"run again: {names}: changed since then: the script, a library, the LAB, the seed or"
-            " the version of netesto"
+            f"run again: {names}: changed since then: the script, a library, the LAB, the seed,"
+            " the columns of fields.txt, or the version of netesto"
         )
     if not done:
         return Passed()

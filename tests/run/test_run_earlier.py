@@ -93,7 +93,7 @@ def test_a_changed_cell_is_run_again(store):
     finish(store, planned(SWEEP), 1, 1)
     warning = (
         "warning: run again: ca=bbr rep=1: changed since then: the script, a library, the LAB, the"
-        " seed or the version of netesto"
+        " seed, the columns of fields.txt, or the version of netesto"
     )
     again = passed_over(store, planned(SWEEP.replace("dur=24", "dur=60")))
     assert again == (Passed(), [warning])
