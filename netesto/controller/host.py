@@ -174,6 +174,8 @@ class HostConnection:
         except AgentError:
             if self.lost is None:
                 raise
+            # Whoever notices the loss first: the script goes on when the setting is made again.
+            await self.ready()
 
     def give_up(self) -> None:
         """Wait no more for connections that are cut, or agents that are lost."""
