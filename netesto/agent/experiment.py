@@ -104,7 +104,10 @@ class Experiment:
         if order == 1:
             spool.set_aside(place)
         of = self._premises
-        await hostfacts.take(place, of.host, of.device, links=of.links)
+        try:
+            await hostfacts.take(place, of.host, of.device, links=of.links)
+        except OSError as error:
+            raise AgentError(f"statistics of the host cannot be kept: {error.strerror}") from error
 
     async def start(
         self,

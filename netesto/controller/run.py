@@ -275,7 +275,9 @@ class Run:
             if isinstance(command, ports.DoClient) and command.group not in experiment.groups:
                 error.message = reason
                 raise
-            experiment.spoil(error.message if error.message in experiment.reasons else reason)
+            if error.message not in experiment.reasons:
+                experiment.spoil(reason)
+                self._observer.warn(f"experiment {command.exp}: {reason}")
 
     @contextlib.asynccontextmanager
     async def _turn(self, host: HostConnection) -> AsyncIterator[None]:

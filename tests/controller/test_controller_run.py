@@ -165,11 +165,13 @@ def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
         here.agents["b"].refuses = "No space left on device"
         await here.run.carry_out(do_client())
         await here.run.wait_flows(1, None)
-        return statuses(here.run), here.run.experiments[1].reasons
+        return statuses(here.run), here.run.experiments[1].reasons, here.watcher.warnings
 
+    reason = "b: No space left on device (asked at a.nts:1:1)"
     assert asyncio.run(scenario()) == (
         ["b: No space left on device"],
-        ["b: No space left on device (asked at a.nts:1:1)"],
+        [reason],
+        [f"experiment 1: {reason}"],
     )
 
 
