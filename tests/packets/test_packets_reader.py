@@ -73,6 +73,8 @@ def ng(order: str, ticks: Callable[[int], int], *options: tuple[int, bytes]) -> 
         ng("<", lambda time_ns: time_ns // 1000 - 10**15, (TSOFFSET, struct.pack("<q", 10**9))),
         gzip.compress(ng(">", lambda time_ns: time_ns // 1000)),
     ],
+    # The data would be names: long ones, and of gzip others in each second.
+    ids=lambda _: "",
 )
 def test_every_format_has_the_same_packets(tmp_path: Path, data: bytes):
     found = read(tmp_path / "a", data)
