@@ -416,6 +416,7 @@ EventKind = Literal[
     "failed",  # an instance failed: reason, last lines
     "complete",  # all instances of a group have ended and its files are whole
     "warning",  # a warning for the page
+    "lost",  # what an experiment measured is not complete, and why
     "left",  # a setting is not as it was before a run, and stays so
 ]
 

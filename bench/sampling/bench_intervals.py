@@ -33,7 +33,7 @@ from bench_sampling import connections
 from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketCollector, SocketSampler
+from netesto.collectors.sampler import Sampler, SocketCollector
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.results import flows
 
@@ -70,17 +70,17 @@ def netperf(count: int, lasting_s: float) -> Iterator[None]:
 def ours(ports: range, interval_s: float, folder: Path) -> Times:
     """Of the first flow's socket."""
     path = folder / "sockets.bin.gz"
-    with contextlib.closing(SocketSampler.forked()) as sampler:
+    with contextlib.closing(Sampler.forked()) as sampler:
         asyncio.run(collected(path, sampler, ports, interval_s))
     samples = [each for each in socketfile.read(path) if each.peer_port == ports[0]]
     return [each.time_s for each in flows.connections(samples)[0] if each.state != "CLOSE"]
 
 
 async def collected(
-    path: Path, sampler: SocketSampler, ports: range, interval_s: float, *, busy: bool = True
+    path: Path, sampler: Sampler, ports: range, interval_s: float, *, busy: bool = True
 ) -> None:
     collector = SocketCollector(path, Clock(), interval_s, sampler)
-    collector.watch(ports, to_the_end=False)
+    collector.watch_ports(ports, to_the_end=False)
     await collector.start()
     end_s = time.monotonic() + LASTING_S
     while time.monotonic() < end_s:
@@ -161,7 +161,7 @@ def compared(count: int, interval_s: float) -> tuple[float, float, float]:
 def cost() -> tuple[float, float]:
     """Percent of one core, and µs for a socket and sample."""
     with (
-        contextlib.closing(SocketSampler.forked()) as sampler,
+        contextlib.closing(Sampler.forked()) as sampler,
         connections(IDLE_SOCKETS) as (port, carry),
         tempfile.TemporaryDirectory() as name,
     ):

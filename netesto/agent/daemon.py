@@ -27,7 +27,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketSampler
+from netesto.collectors.sampler import Sampler
 from netesto.errors import NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             # Before there are threads, and files that nobody else may keep open.
             with (
-                contextlib.closing(SocketSampler.forked()) as sampler,
+                contextlib.closing(Sampler.forked()) as sampler,
                 recovery.claim(settings.state) as journal,
             ):
                 ready_fd = arguments.ready_fd
@@ -114,7 +114,7 @@ def _allow_one_arena() -> None:
 async def _run(
     settings: Config,
     journal: Journal,
-    sampler: SocketSampler,
+    sampler: Sampler,
     *,
     links: str | None,
     nodes: Mapping[str, str],

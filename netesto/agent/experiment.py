@@ -18,7 +18,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketSampler
+from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
 from netesto.model import Address, CaptureRequest, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
@@ -40,7 +40,7 @@ class Premises:
     spool: Spool
     journal: Journal
     clock: Clock
-    sampler: SocketSampler
+    sampler: Sampler
     tools: Tools
     ports: PortRange
     links: str = ""
@@ -75,7 +75,13 @@ class Experiment:
         self._reason = ""
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
-        self.observation = Observation(folder, self._clock, premises.sampler, on_warning=self.warn)
+        self.observation = Observation(
+            folder,
+            self._clock,
+            premises.sampler,
+            on_warning=self.warn,
+            on_loss=lambda text: self._report("lost", text=text),
+        )
 
     def keep(self, event: Event) -> None:
         """Add an event to the experiment's own."""

@@ -2,39 +2,45 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
-from netesto.collectors.cpu import CpuCollector
-from netesto.collectors.links import LinkCollector
-from netesto.collectors.sampler import SocketCollector, SocketSampler
-from netesto.collectors.tcpcounters import TcpCounters
+from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
+
+C = TypeVar("C", bound=Sampled)
+
+# How often the states of cores and the counters of TCP are sampled.
+COUNTERS_S = 1.0
 
 
 class Observation:
     """The collectors of one experiment, begun and ended together; they write into `folder`.
 
     Each sampling interval that groups ask for has its own file: `sockets.bin.gz`,
-    `sockets.2.bin.gz` …
+    `sockets.2.bin.gz` … `on_loss` hears what was not measured to the end.
     """
 
     def __init__(
         self,
         folder: Path,
         clock: Clock,
-        sampler: SocketSampler,
+        sampler: Sampler,
         *,
         on_warning: Callable[[str], None],
+        on_loss: Callable[[str], None],
     ) -> None:
         self._folder = folder
-        self._sampler = sampler
         self._clock = clock
+        self._sampler = sampler
         self._on_warning = on_warning
+        self._on_loss = on_loss
         self._sockets: dict[float, SocketCollector] = {}
-        self._links: LinkCollector | None = None
+        self._links: Sampled | None = None
         self._captures: list[Capture] = []
         self._counters: list[Collector] = []
         self._turn = asyncio.Lock()
@@ -45,13 +51,10 @@ class Observation:
             await self._begin()
             if interval_s not in self._sockets:
                 number = f".{len(self._sockets) + 1}" if self._sockets else ""
-                path = self._folder / f"sockets{number}.bin.gz"
-                collector = SocketCollector(
-                    path, self._clock, interval_s, self._sampler, on_warning=self._on_warning
-                )
+                collector = self._collector(SocketCollector, f"sockets{number}.bin.gz", interval_s)
                 self._sockets[interval_s] = collector
                 await collector.start()
-            self._sockets[interval_s].watch(ports, to_the_end=test not in MANY_CONNECTIONS)
+            self._sockets[interval_s].watch_ports(ports, to_the_end=test not in MANY_CONNECTIONS)
 
     def unwatch(self, ports: Iterable[int], interval_s: float) -> None:
         """Stop sampling these sockets."""
@@ -61,20 +64,31 @@ class Observation:
     async def watch_interface(self, group: int, peer: Address, interval_s: float) -> None:
         """Sample the interface that leads to a group's `peer`, and its queues, from now on; at the
         interval of the first group here."""
-        async with self._turn:
-            (await self._sample_links(interval_s)).watch(group, peer)
+        await self._watch_links(interval_s, group=group, peer=str(peer))
 
     async def watch_node(self, node: str, namespace: str, interval_s: float) -> None:
         """Sample all interfaces and queues of another node of a lab from now on."""
-        async with self._turn:
-            (await self._sample_links(interval_s)).watch_node(node, namespace)
+        await self._watch_links(interval_s, node=node, namespace=namespace)
 
-    async def _sample_links(self, interval_s: float) -> LinkCollector:
-        if self._links is None:
-            path = self._folder / "links.jsonl.gz"
-            self._links = LinkCollector(path, self._clock, interval_s, on_warning=self._on_warning)
+    async def _watch_links(self, interval_s: float, **what: object) -> None:
+        async with self._turn:
+            if self._links is not None:
+                self._links.watch(**what)
+                return
+            # Before its first tick, which comes at once.
+            self._links = self._collector(partial(Sampled, "links"), "links.jsonl.gz", interval_s)
+            self._links.watch(**what)
             await self._links.start()
-        return self._links
+
+    def _collector(self, kind: Callable[..., C], name: str, interval_s: float) -> C:
+        return kind(
+            self._folder / name,
+            self._clock,
+            interval_s,
+            self._sampler,
+            on_warning=self._on_warning,
+            on_loss=self._on_loss,
+        )
 
     async def add_capture(self, request: CaptureRequest, device: str) -> None:
         """Capture from the first watched flow on; from now on if there was one."""
@@ -102,9 +116,9 @@ class Observation:
     async def _begin(self) -> None:
         if self._counters:
             return
-        for kind, name in ((CpuCollector, "cpu.jsonl"), (TcpCounters, "tcp.jsonl")):
-            path = self._folder / name
-            self._counters.append(kind(path, self._clock, on_warning=self._on_warning))
+        for kind in ("cpu", "tcp"):
+            sampled = partial(Sampled, kind)
+            self._counters.append(self._collector(sampled, f"{kind}.jsonl", COUNTERS_S))
         for collector in (*self._counters, *self._captures):
             await collector.start()
 

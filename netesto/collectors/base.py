@@ -1,12 +1,11 @@
-"""What all collectors have in common: start and stop, ticks, and warnings."""
+"""What collectors have in common: start and stop, files of samples, and warnings."""
 
-import asyncio
 import contextlib
-import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, Protocol
 
 from netesto.collectors.clock import Clock
 
@@ -39,78 +38,67 @@ class Collector(ABC):
             self._on_warning(message)
 
 
-class Sampler(Collector):
-    """A collector that takes a sample at every tick and appends it to `path`.
+class Readable(Protocol):
+    """What a selector waits for."""
 
-    Ticks are at fixed instants, `interval_s` apart from the start on, so that delays do not add up.
-    A delayed sample has the time at which it was taken; a missed tick has none.
+    def fileno(self) -> int: ...
+
+
+class Recording(ABC):
+    """A file of samples while the sampler's process writes it (see sampling).
+
+    What is missing is said to `warn`, which may hear the same sentence many times.
     """
 
-    def __init__(
-        self, path: Path, clock: Clock, interval_s: float, *, on_warning: Warn | None = None
-    ) -> None:
-        super().__init__(on_warning=on_warning)
-        self._path = path
+    def __init__(self, path: Path, clock: Clock, warn: Warn) -> None:
+        self._warn = warn
         self._clock = clock
-        self._interval_s = interval_s
-        self._stopped = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._name = path.name
+        self._file: FileIO | None = None
+        with self._warning(self._name):
+            self._file = path.open("ab", buffering=0)
+
+    @property
+    def reports(self) -> Readable | None:
+        """What becomes readable between ticks when there is something to `hear`."""
+        return None
+
+    def hear(self) -> None:
+        """Record what was reported between ticks."""
+        raise NotImplementedError
+
+    def watch(self, what: Mapping[str, Any]) -> None:
+        """From now on, sample what an order of the agent names."""
+        raise NotImplementedError
 
     @abstractmethod
-    async def _look(self) -> bytes:
+    def look(self) -> bytes:
         """Take a sample; the bytes to append to the file."""
 
-    def _last(self) -> bytes:
+    def last(self) -> bytes:
         """The bytes to append after the last tick."""
         return b""
 
-    async def start(self) -> None:
-        try:
-            file = self._path.open("ab", buffering=0)
-        except OSError as error:
-            self._warn(f"{self._path.name}: {error.strerror}")
-            return
-        self._task = asyncio.create_task(self._run(file))
+    def sample(self) -> None:
+        """At a tick."""
+        self._write(self.look())
 
-    async def stop(self) -> None:
-        self._stopped.set()
-        if self._task is not None:
-            await self._task
+    def close(self) -> None:
+        """Complete the file."""
+        self._write(self.last())
+        if self._file is not None:
+            self._file.close()
 
-    async def _run(self, file: BinaryIO) -> None:
-        with file:
-            async for _ in ticks(self._interval_s, self._stopped):
-                if not self._keep(file, await self._look()):
-                    return
-            self._keep(file, self._last())
-
-    def _keep(self, file: BinaryIO, seen: bytes) -> bool:
-        try:
+    def _write(self, data: bytes) -> None:
+        with self._warning(self._name):
             # A full disk takes a part, and refuses the next.
-            while seen:
-                seen = seen[file.write(seen) :]
+            while data and self._file is not None:
+                data = data[self._file.write(data) :]
+
+    @contextlib.contextmanager
+    def _warning(self, text: str) -> Iterator[None]:
+        """Warn if the system refuses what the body does."""
+        try:
+            yield
         except OSError as error:
-            self._warn(f"{self._path.name}: {error.strerror}")
-            return False
-        return True
-
-
-async def ticks(interval_s: float, stopped: asyncio.Event) -> AsyncIterator[int]:
-    """Yield the numbers of ticks, each at its fixed instant, until `stopped` is set; 0 at once.
-
-    Ticks that passed while the caller was busy are omitted.
-    """
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    tick = 0
-    while not stopped.is_set():
-        yield tick
-        tick = next_tick(tick, (loop.time() - begin) / interval_s)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(begin + tick * interval_s):
-                await stopped.wait()
-
-
-def next_tick(tick: int, elapsed: float) -> int:
-    """The first tick after `tick` that is not over when `elapsed` intervals have passed."""
-    return max(tick + 1, math.ceil(elapsed))
+            self._warn(f"{text}: {error.strerror}")

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Sampler, Warn
-from netesto.collectors.clock import Clock
+from netesto.collectors.base import Recording
 from netesto.errors import OutputError
 from netesto.model import CPU_STATES, SAME_CLOCK, ClockOffset, CpuSample
-
-INTERVAL_S = 1.0
 
 # user nice system idle iowait irq softirq steal guest guest_nice
 Ticks: TypeAlias = tuple[int, ...]
@@ -28,19 +25,15 @@ _IDLE = (CPU_STATES.index("idle"), CPU_STATES.index("iowait"))
 _STAT = Path("/proc/stat")
 
 
-class CpuCollector(Sampler):
-    """Writes the accounts of every core."""
+class CpuRecording(Recording):
+    """Samples the accounts of every core."""
 
-    def __init__(self, path: Path, clock: Clock, *, on_warning: Warn | None = None) -> None:
-        super().__init__(path, clock, INTERVAL_S, on_warning=on_warning)
-
-    async def _look(self) -> bytes:
-        try:
+    def look(self) -> bytes:
+        sample = ""
+        with self._warning("samples of CPUs are missing"):
             text = hostfacts.contents(_STAT)
-        except OSError as error:
-            self._warn(f"samples of CPUs are missing: {error.strerror}")
-            return b""
-        return format_sample(self._clock.now(), parse(text)).encode()
+            sample = format_sample(self._clock.now(), parse(text))
+        return sample.encode()
 
 
 def parse(text: str) -> dict[int, Ticks]:

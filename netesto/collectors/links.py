@@ -8,17 +8,18 @@ import contextlib
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from netesto.collectors.base import Sampler, Warn
+from netesto.collectors.base import Recording, Warn
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.collectors.socketfile import CONTENT_BYTES_MAX
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, Address, ClockOffset, Counted, InstalledQdisc, LinkSamples
+from netesto.model import SAME_CLOCK, ClockOffset, Counted, InstalledQdisc, LinkSamples
 
 FORMAT = "netesto link samples 1"
 
@@ -30,13 +31,11 @@ _MOST = 2**64
 OWN = ""
 
 
-class LinkCollector(Sampler):
+class LinkRecording(Recording):
     """Samples the interfaces by which watched groups send, and all those of other nodes."""
 
-    def __init__(
-        self, path: Path, clock: Clock, interval_s: float, *, on_warning: Warn | None = None
-    ) -> None:
-        super().__init__(path, clock, interval_s, on_warning=on_warning)
+    def __init__(self, path: Path, clock: Clock, warn: Warn) -> None:
+        super().__init__(path, clock, warn)
         self._queues: dict[str, Queues] = {}
         self._sampled: dict[str, object] = {}
         self._devices: set[str] = set()
@@ -44,44 +43,44 @@ class LinkCollector(Sampler):
         self._lines = [json.dumps(header)]
         self._compressor = zlib.compressobj(level=1, wbits=31)
 
-    def watch(self, group: int, peer: Address) -> None:
-        """From the next tick on, sample the interface by which packets to `peer` leave."""
-        self.watch_node(OWN, "")
-        with self._warning(OWN):
-            if OWN in self._queues:
-                device = self._queues[OWN].device_to(peer)
-                self._devices.add(device)
-                self._lines.append(json.dumps({"group": group, "device": device}))
-
-    def watch_node(self, node: str, namespace: str) -> None:
-        """From the next tick on, sample all interfaces in a network namespace."""
-        with self._warning(node):
+    def watch(self, what: Mapping[str, Any]) -> None:
+        """Sample the interface by which packets of `group` to its `peer` leave, or all interfaces
+        in the network `namespace` of another `node`; at once, too, because what is counted until
+        the next tick would have no beginning."""
+        node = what.get("node", OWN)
+        with self._warning_of(node):
             if node not in self._queues:
-                self._queues[node] = Queues(namespace)
+                self._queues[node] = Queues(what.get("namespace", ""))
+            if node != OWN:
+                self._sample(node, _all_but_loopback)
+                return
+            device = self._queues[OWN].device_to(ip_address(what["peer"]))
+            self._lines.append(json.dumps({"group": what["group"], "device": device}))
+            if device not in self._devices:
+                self._devices.add(device)
+                self._sample(OWN, device.__eq__)
 
-    @contextlib.contextmanager
-    def _warning(self, node: str) -> Iterator[None]:
-        """Warn if the kernel refuses what the body does."""
-        try:
-            yield
-        except OSError as error:
-            what = f"of {node} " if node else ""
-            self._warn(f"samples of queues {what}are missing: {error.strerror}")
-
-    async def _look(self) -> bytes:
-        self._sample()
+    def look(self) -> bytes:
+        for node in self._queues:
+            self._sample(node, _all_but_loopback if node else self._devices.__contains__)
         return self._piece()
 
-    def _last(self) -> bytes:
-        self._sample()
-        return self._piece() + self._compressor.flush()
+    def last(self) -> bytes:
+        return self.look() + self._compressor.flush()
 
-    def _sample(self) -> None:
-        for node, asked in self._queues.items():
-            with self._warning(node):
-                before_s = self._clock.now()
-                found = asked.read(_all_but_loopback if node else self._devices.__contains__)
-                self._lines += self._formatted(node, (before_s + self._clock.now()) / 2, found)
+    def close(self) -> None:
+        super().close()
+        for asked in self._queues.values():
+            asked.close()
+
+    def _warning_of(self, node: str) -> contextlib.AbstractContextManager[None]:
+        return self._warning(f"samples of queues {f'of {node} ' if node else ''}are missing")
+
+    def _sample(self, node: str, is_wanted: Callable[[str], bool]) -> None:
+        with self._warning_of(node):
+            before_s = self._clock.now()
+            found = self._queues[node].read(is_wanted)
+            self._lines += self._formatted(node, (before_s + self._clock.now()) / 2, found)
 
     def _formatted(self, node: str, time_s: float, found: Reading) -> Iterator[str]:
         sampled = list(found.qdiscs), list(found.interfaces)
@@ -98,12 +97,6 @@ class LinkCollector(Sampler):
         text = "".join(f"{line}\n" for line in self._lines)
         self._lines.clear()
         return self._compressor.compress(text.encode()) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
-
-    async def stop(self) -> None:
-        await super().stop()
-        for asked in self._queues.values():
-            asked.close()
-        self._queues.clear()
 
 
 def _all_but_loopback(device: str) -> bool:
@@ -175,6 +168,41 @@ class _Node:
             },
             devices=self.devices,
         )
+
+
+def joined(parts: Iterable[Mapping[str, LinkSamples]]) -> dict[str, LinkSamples]:
+    """The samples in several files: the sampler was started again, and each has what came between
+    two ends of it."""
+    of_node: defaultdict[str, list[LinkSamples]] = defaultdict(list)
+    for part in parts:
+        for node, samples in part.items():
+            of_node[node].append(samples)
+    return {
+        node: LinkSamples(
+            qdiscs=_joined([each.qdiscs for each in found]),
+            interfaces=_joined([each.interfaces for each in found]),
+            devices={group: name for each in found for group, name in each.devices.items()},
+        )
+        for node, found in of_node.items()
+    }
+
+
+K = TypeVar("K")
+
+
+def _joined(parts: Sequence[Mapping[K, Counted]]) -> dict[K, Counted]:
+    whole: dict[K, Counted] = {}
+    for key, more in (item for part in parts for item in part.items()):
+        known = whole.setdefault(key, more)
+        if known is not more:
+            first, second = sorted((known, more), key=lambda each: each.time_s[0])
+            nothing = (None,) * len(second.time_s)
+            counts = {
+                name: column + second.counts.get(name, nothing)
+                for name, column in first.counts.items()
+            }
+            whole[key] = Counted(first.time_s + second.time_s, counts)
+    return whole
 
 
 def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSamples]:

@@ -9,12 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Sampler, Warn
-from netesto.collectors.clock import Clock
+from netesto.collectors.base import Recording
 from netesto.errors import OutputError
 from netesto.model import SAME_CLOCK, ClockOffset, Counted
-
-INTERVAL_S = 1.0
 
 # Those of all flows of a network namespace, ours or not.
 COUNTERS = (
@@ -34,23 +31,19 @@ _NET = Path("/proc/thread-self/net")
 _MOST = 2**64
 
 
-class TcpCounters(Sampler):
-    """Writes the counters of our network namespace."""
+class TcpRecording(Recording):
+    """Samples the counters of our network namespace."""
 
-    def __init__(self, path: Path, clock: Clock, *, on_warning: Warn | None = None) -> None:
-        super().__init__(path, clock, INTERVAL_S, on_warning=on_warning)
-
-    async def _look(self) -> bytes:
-        return self._last()
-
-    def _last(self) -> bytes:
-        try:
+    def look(self) -> bytes:
+        line = ""
+        with self._warning("the counters of TCP are missing"):
             counters = now()
-        except OSError as error:
-            self._warn(f"the counters of TCP are missing: {error.strerror}")
-            return b""
-        entry = {"time_s": round(self._clock.now(), 6), "counters": counters}
-        return (json.dumps(entry) + "\n").encode()
+            entry = {"time_s": round(self._clock.now(), 6), "counters": counters}
+            line = json.dumps(entry) + "\n"
+        return line.encode()
+
+    def last(self) -> bytes:
+        return self.look()
 
 
 def now() -> dict[str, int]:

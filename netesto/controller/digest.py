@@ -1,6 +1,7 @@
 """From the raw files of an experiment and its manifest to evidence."""
 
 import errno
+import itertools
 import json
 import math
 import os
@@ -114,15 +115,13 @@ class _Files:
             self.faults[path] = error.strerror or str(error)
         return otherwise
 
-    def sockets(self, host: str) -> list[str]:
-        """One file for each sampling interval that groups requested."""
-        return sorted(path for path in self.known if path.startswith(f"raw/{host}/sockets."))
+    def of(self, host: str, kind: str) -> list[str]:
+        """The files of a kind: of samples, one for each sampling interval that groups requested,
+        and for each time that the sampler was started again."""
+        return sorted(path for path in self.known if path.startswith(f"raw/{host}/{kind}."))
 
     def captures(self, host: str) -> list[str]:
-        start = f"raw/{host}/capture."
-        return sorted(
-            path for path in self.known if path.startswith(start) and path.endswith(".pcap")
-        )
+        return [path for path in self.of(host, "capture") if path.endswith(".pcap")]
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
         bad = {*self.damaged, *self.faults}
@@ -176,10 +175,15 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         # One clock, by definition: what was measured is how long agents take to answer.
         clock = SAME_CLOCK
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
-    for path in files.sockets(name):
-        for sample in files.read(path, partial(socketfile.read, offset=clock), ()):
-            for port in {sample.local_port, sample.peer_port}:
-                by_port[port].append(sample)
+    parts: list[list[SocketSample]] = [
+        files.read(path, partial(socketfile.read, offset=clock), [])
+        for path in files.of(name, "sockets")
+    ]
+    # A socket is in several if the sampler was started again.
+    parts.sort(key=_first_s)
+    for sample in itertools.chain.from_iterable(parts):
+        for port in {sample.local_port, sample.peer_port}:
+            by_port[port].append(sample)
     samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, offset=clock), ())
     return _Host(
         sockets_by_port=by_port,
@@ -189,10 +193,17 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
             partial(tcpcounters.read, offset=clock),
             Counted((), {}),
         ),
-        links=files.read(_links(name), partial(links.read, offset=clock), {}),
+        links=links.joined(
+            files.read(path, partial(links.read, offset=clock), {})
+            for path in files.of(name, "links")
+        ),
         clock=clock,
         captures=tuple(_captures(files, name, clock.offset_s)),
     )
+
+
+def _first_s(samples: Sequence[SocketSample]) -> float:
+    return samples[0].time_s if samples else math.inf
 
 
 def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
@@ -266,11 +277,6 @@ def _on_path(
     return tuple(queue for queue in known if queue.place in places)
 
 
-def _links(host: str) -> str:
-    """The file with the samples of queues."""
-    return f"raw/{host}/links.jsonl.gz"
-
-
 def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iterator[Source]:
     """The sources that a group has lost because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
@@ -281,8 +287,8 @@ def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iter
     before = _statistics_folder(files, request.client)
     sources: Mapping[Source, Iterable[str]] = {
         "tool": outputs,
-        "client sockets": [*files.sockets(request.client), *ports],
-        "server sockets": [*files.sockets(request.server), *ports],
+        "client sockets": [*files.of(request.client, "sockets"), *ports],
+        "server sockets": [*files.of(request.server, "sockets"), *ports],
         "ping": [f"{client}/ping.{request.group}.out"],
         "client cpu": [f"{client}/cpu.jsonl"],
         "server cpu": [f"{server}/cpu.jsonl"],
@@ -290,7 +296,7 @@ def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iter
         "ethtool-k": [f"{before}/{request.client}.ethtool-k"],
         "ethtool-c": [f"{before}/{request.client}.ethtool-c"],
         "sysctl": [f"{before}/{request.client}.sysctl"],
-        "queues": [_links(host) for host in hosts],
+        "queues": [path for host in hosts for path in files.of(host, "links")],
     }
     for source, paths in sources.items():
         if files.are_damaged(paths):

@@ -437,6 +437,12 @@ class Run:
         if event.kind == "warning":
             self._warn(experiment, f"{host.name}: {event.text}")
             return
+        if event.kind == "lost":
+            text = f"{host.name}: {event.text}"
+            if experiment and host.name in experiment.hosts and self._warnings < WARNINGS_MAX:
+                experiment.spoil(text)
+            self._warn(None, text)
+            return
         if event.kind == "left":
             self._note_left(f"{host.name}: {event.text}")
             return

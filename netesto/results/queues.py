@@ -31,8 +31,9 @@ class Queue:
 
     @property
     def gaps_s(self) -> list[float]:
-        """Seconds between consecutive samples. The last one is not of a tick, but of the end."""
-        return [after - before for before, after in itertools.pairwise(self.time_s[:-1])]
+        """Seconds between consecutive ticks. The first sample is of the beginning, the last one of
+        the end."""
+        return [after - before for before, after in itertools.pairwise(self.time_s[1:-1])]
 
     def during(self, start_s: float, end_s: float, column: Column) -> list[float]:
         """The known values of a column between two instants."""

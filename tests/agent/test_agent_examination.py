@@ -13,19 +13,19 @@ from netesto.agent.limits import Limits
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketSampler
+from netesto.collectors.sampler import Sampler
 from netesto.model import InterfaceState, PathState
 from netesto.traffic.ports import PortRange
 
 
 @pytest.fixture(scope="module")
-def sampler() -> Iterator[SocketSampler]:
-    with contextlib.closing(SocketSampler.forked()) as sampler:
+def sampler() -> Iterator[Sampler]:
+    with contextlib.closing(Sampler.forked()) as sampler:
         yield sampler
 
 
 @pytest.fixture
-def premises(tmp_path: Path, sampler: SocketSampler) -> Premises:
+def premises(tmp_path: Path, sampler: Sampler) -> Premises:
     return Premises(
         host="a",
         device="lo",

@@ -17,7 +17,7 @@ from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketSampler
+from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
 from netesto.traffic.ports import PortRange
@@ -38,7 +38,7 @@ ServiceIn: TypeAlias = Callable[[Path, ShellTool], Service]
 @pytest.fixture
 def service_in() -> Iterator[ServiceIn]:
     """Makes an agent's service with one tool, which keeps its files in a folder."""
-    with contextlib.closing(SocketSampler.forked()) as sampler:
+    with contextlib.closing(Sampler.forked()) as sampler:
 
         def make(folder: Path, tool: ShellTool) -> Service:
             folder.mkdir(exist_ok=True)

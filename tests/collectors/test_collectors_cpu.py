@@ -1,4 +1,3 @@
-import asyncio
 import json
 import pathlib
 
@@ -146,7 +145,8 @@ def test_a_line_that_is_not_ours_is_named_with_its_place(tmp_path, text):
 
 
 def test_a_look_tells_of_every_core(tmp_path):
-    collector = cpu.CpuCollector(tmp_path / "cpu.jsonl", Clock())
+    recording = cpu.CpuRecording(tmp_path / "cpu.jsonl", Clock(), pytest.fail)
     with pathlib.Path("/proc/stat").open(encoding="ascii") as stat:
         cores = cpu.parse(stat.read())
-    assert json.loads(asyncio.run(collector._look()))["ticks"].keys() == {str(n) for n in cores}
+    assert json.loads(recording.look())["ticks"].keys() == {str(n) for n in cores}
+    recording.close()

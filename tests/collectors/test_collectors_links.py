@@ -1,13 +1,12 @@
 """Queues of a real namespace, beside what tc says of them."""
 
-import asyncio
 import json
 import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
-from ipaddress import ip_address
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from netesto import process
 from netesto.collectors import links, queues
 from netesto.collectors.clock import Clock
-from netesto.collectors.links import LinkCollector
+from netesto.collectors.links import LinkRecording
 from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, Counted, InstalledQdisc, LinkSamples
@@ -94,16 +93,20 @@ def test_only_wanted_interfaces_are_read(full):
     assert (list(found.qdiscs), list(found.interfaces)) == ([TBF], ["a"])
 
 
-def test_a_collector_writes_what_it_sampled(full, tmp_path):
+def recorded(path: Path, *watched: Mapping[str, object]) -> list[str]:
+    """The warnings of a recording of these."""
+    said: list[str] = []
+    recording = LinkRecording(path, Clock(), said.append)
+    for each in watched:
+        recording.watch(each)
+    recording.sample()
+    recording.close()
+    return said
+
+
+def test_a_recording_has_what_it_sampled(full, tmp_path):
     path = tmp_path / "links.jsonl.gz"
-
-    async def sample() -> None:
-        collector = LinkCollector(path, Clock(), 0.02)
-        await collector.start()
-        collector.watch_node("router", full)
-        await collector.stop()
-
-    asyncio.run(sample())
+    assert recorded(path, {"node": "router", "namespace": full}) == []
     found = links.read(path)["router"]
     assert {qdisc.device for qdisc in found.qdiscs} == {"a"}
     assert set(found.interfaces) == {"a", "b"}
@@ -112,29 +115,33 @@ def test_a_collector_writes_what_it_sampled(full, tmp_path):
 
 def test_the_interface_of_a_group_is_the_one_that_leads_to_its_peer(tmp_path):
     path = tmp_path / "links.jsonl.gz"
-
-    async def sample() -> None:
-        collector = LinkCollector(path, Clock(), 0.02)
-        await collector.start()
-        collector.watch(3, ip_address("127.0.0.1"))
-        await collector.stop()
-
-    asyncio.run(sample())
+    recorded(path, {"group": 3, "peer": "127.0.0.1"})
     found = links.read(path)[links.OWN]
     assert (found.devices, set(found.interfaces)) == ({3: "lo"}, {"lo"})
 
 
+def test_an_interface_is_sampled_when_it_is_watched_at_each_tick_and_at_the_end(tmp_path):
+    path = tmp_path / "links.jsonl.gz"
+    recorded(path, *({"group": group, "peer": "127.0.0.1"} for group in (1, 2)))
+    assert len(links.read(path)[links.OWN].interfaces["lo"].time_s) == 3
+
+
 def test_a_namespace_that_is_not_there_is_a_warning(tmp_path):
-    said: list[str] = []
+    none = {"node": "router", "namespace": "netesto-none"}
+    assert recorded(tmp_path / "l", none) == [
+        "samples of queues of router are missing: No such file or directory"
+    ]
 
-    async def sample() -> None:
-        collector = LinkCollector(tmp_path / "l", Clock(), 1.0, on_warning=said.append)
-        await collector.start()
-        collector.watch_node("router", "netesto-none")
-        await collector.stop()
 
-    asyncio.run(sample())
-    assert said == ["samples of queues of router are missing: No such file or directory"]
+def test_samples_of_several_files_follow_each_other():
+    first = LinkSamples(interfaces={"a": Counted((1.0,), {"n": (5,)})}, devices={1: "a"})
+    second = LinkSamples(interfaces={"a": Counted((3.0, 4.0), {"n": (7, 9)})}, devices={2: "a"})
+    assert links.joined([{"": second}, {"": first}, {"r": first}]) == {
+        "": LinkSamples(
+            interfaces={"a": Counted((1.0, 3.0, 4.0), {"n": (5, 7, 9)})}, devices={1: "a", 2: "a"}
+        ),
+        "r": first,
+    }
 
 
 # ---- marks: the statistics of a qdisc as the kernel lays them out

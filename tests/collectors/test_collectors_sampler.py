@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import os
+import re
 import select
 import signal
 import sys
@@ -18,13 +19,13 @@ from hypothesis import strategies as st
 from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import SocketCollector, SocketSampler, ranges, timer_of
+from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, ranges
+from netesto.collectors.sampling import timer_of
 from netesto.model import SocketSample
 
 INTERVAL_S = 0.02
 INTERVAL_NS = 5_000_000
 DEADLINE_S = 10
-KILLED = "no socket samples any more: the sampler was killed; the agent needs to be restarted"
 
 
 @given(st.sets(st.integers(1, 65535)))
@@ -39,8 +40,8 @@ def test_neighbouring_ports_are_asked_for_as_a_range():
 
 
 @pytest.fixture
-def sampler() -> Iterator[SocketSampler]:
-    with contextlib.closing(SocketSampler.forked()) as sampler:
+def sampler() -> Iterator[Sampler]:
+    with contextlib.closing(Sampler.forked()) as sampler:
         yield sampler
 
 
@@ -67,7 +68,7 @@ async def connection():
 
 
 @contextlib.asynccontextmanager
-async def collecting(collector: SocketCollector):
+async def collecting(collector: Sampled):
     async with asyncio.timeout(DEADLINE_S):
         await collector.start()
     yield
@@ -75,13 +76,13 @@ async def collecting(collector: SocketCollector):
         await collector.stop()
 
 
-def sampled(path: Path, sampler: SocketSampler, *, ticks: int) -> list[SocketSample]:
+def sampled(path: Path, sampler: Sampler, *, ticks: int) -> list[SocketSample]:
     """What is written of a quiet connection after so many ticks."""
 
     async def run() -> None:
         collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
         async with connection() as port:
-            collector.watch([port])
+            collector.watch_ports([port])
             async with collecting(collector):
                 is_there = lambda: len(socketfile.read(path)) >= 2 * ticks  # noqa: E731
                 assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
@@ -107,7 +108,7 @@ def test_samples_go_on_while_the_agent_computes(sampler, tmp_path):
     async def run() -> bool:
         collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
         async with connection() as port, collecting(collector):
-            collector.watch([port])
+            collector.watch_ports([port])
             # The agent's event loop and its interpreter are occupied.
             return process.wait_until(lambda: len(socketfile.read(path)) >= 10, timeout=DEADLINE_S)
 
@@ -145,7 +146,7 @@ def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
         both = [SocketCollector(path, Clock(), INTERVAL_S, sampler) for path in paths]
         async with connection() as port, collecting(both[0]), collecting(both[1]):
             for collector in both:
-                collector.watch([port])
+                collector.watch_ports([port])
             are_there = lambda: all(len(socketfile.read(path)) >= 4 for path in paths)  # noqa: E731
             assert await process.wait_until_async(are_there, timeout=DEADLINE_S)
 
@@ -174,40 +175,93 @@ def test_stop_may_come_twice_and_without_start(sampler, tmp_path):
     asyncio.run(run())
 
 
-def test_a_sampler_that_is_killed_is_a_warning(sampler, tmp_path):
+@pytest.fixture
+def impatient(monkeypatch):
+    """A sampler that does not answer is soon given up."""
+    monkeypatch.setattr("netesto.collectors.sampler._QUESTION_S", 0.2)
+    monkeypatch.setattr("netesto.collectors.sampler._FIRST_QUESTIONS", 100)
+
+
+def interrupted(
+    folder: Path, sampler: Sampler, *signs: signal.Signals
+) -> tuple[list[str], list[str], dict[str, list[SocketSample]]]:
+    """Warnings, losses and files of a quiet connection whose samplers get these signals, one after
+    the other."""
+    lost: list[str] = []
+
+    def files() -> dict[str, list[SocketSample]]:
+        return {path.name: socketfile.read(path) for path in sorted(folder.iterdir())}
+
     async def run() -> list[str]:
-        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
-        async with collecting(collector):
-            os.kill(sampler.pid, signal.SIGKILL)
-            is_noted = lambda: bool(collector.errors)  # noqa: E731
-            assert await process.wait_until_async(is_noted, timeout=DEADLINE_S)
+        path = folder / "sockets.bin.gz"
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler, on_loss=lost.append)
+        async with connection() as port, collecting(collector):
+            collector.watch_ports([port])
+            for number, sign in enumerate(signs, start=1):
+                samples = lambda: bool(lost) or len([*filter(None, files().values())]) >= number  # noqa: E731, B023
+                assert await process.wait_until_async(samples, timeout=DEADLINE_S)
+                os.kill(sampler.pid, sign)
+            goes_on = lambda: bool(lost) or len([*filter(None, files().values())]) > len(signs)  # noqa: E731
+            assert await process.wait_until_async(goes_on, timeout=DEADLINE_S)
         return collector.errors
 
-    assert asyncio.run(run()) == [KILLED]
+    return asyncio.run(run()), lost, files()
 
 
-def test_a_collector_whose_sampler_was_killed_before_tells_it(sampler, tmp_path):
-    async def run() -> list[str]:
-        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
-        async with collecting(collector):
-            pass
-        return collector.errors
+def test_a_sampler_that_is_killed_is_replaced_and_the_gap_told(sampler, tmp_path):
+    errors, lost, files = interrupted(tmp_path, sampler, signal.SIGKILL)
+    assert [*files] == ["sockets.again1.bin.gz", "sockets.bin.gz"]
+    assert all(samples[0].bytes_received == 3 for samples in files.values() if samples)
+    assert lost == []
+    assert len(errors) == 1
+    assert re.fullmatch(
+        "the sampler was ended by SIGKILL and was started again: no samples for [0-9.]+ s",
+        errors[0],
+    )
 
-    sampler.kill()
+
+def test_a_sampler_that_is_frozen_is_replaced_and_the_gap_told(sampler, impatient, tmp_path):
+    errors, lost, files = interrupted(tmp_path, sampler, signal.SIGSTOP)
+    assert files["sockets.again1.bin.gz"][0].bytes_received == 3
+    assert (lost, len(errors)) == ([], 1)
+    assert errors[0].startswith("the sampler did not answer and was started again: no samples for")
+
+
+def test_a_sampler_that_ends_again_and_again_is_a_loss(sampler, tmp_path):
+    _, lost, files = interrupted(tmp_path, sampler, *4 * [signal.SIGKILL])
+    assert lost == ["no samples any more: the sampler was ended by SIGKILL, as 3 before it"]
+    assert len(files) == 4
+
+
+def test_a_sampler_that_was_killed_before_is_replaced(sampler, tmp_path):
+    os.kill(sampler.pid, signal.SIGKILL)
     os.waitid(os.P_PID, sampler.pid, os.WEXITED | os.WNOWAIT)
-    assert asyncio.run(run()) == [KILLED]
+    sampled(tmp_path / "sockets.bin.gz", sampler, ticks=0)
+    assert sampler.pid
 
 
-def test_a_sampler_that_is_frozen_is_killed(sampler, tmp_path, monkeypatch):
-    monkeypatch.setattr("netesto.collectors.sampler._ANSWER_S", 0.2)
+def test_an_experiment_after_a_loss_has_a_sampler_again(sampler, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    interrupted(tmp_path / "one", sampler, *4 * [signal.SIGKILL])
+    _, lost, files = interrupted(tmp_path / "two", sampler, signal.SIGKILL)
+    assert (lost, len(files)) == ([], 2)
 
-    async def run() -> str:
-        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+
+def test_counters_go_on_in_their_file(sampler, tmp_path):
+    path = tmp_path / "tcp.jsonl"
+
+    async def run() -> list[str]:
+        collector = Sampled("tcp", path, Clock(), INTERVAL_S, sampler)
         async with collecting(collector):
-            os.kill(sampler.pid, signal.SIGSTOP)
-        return collector.errors[0]
+            lines = path.read_text().count("\n")
+            os.kill(sampler.pid, signal.SIGKILL)
+            goes_on = lambda: bool(collector.errors)  # noqa: E731
+            assert await process.wait_until_async(goes_on, timeout=DEADLINE_S)
+        assert path.read_text().count("\n") > lines
+        return collector.errors
 
-    assert asyncio.run(run()) == "the sampler of sockets did not answer for 0.2 s"
+    assert len(asyncio.run(run())) == 1
 
 
 def test_requests_to_end_do_not_end_it(sampler):

@@ -133,7 +133,7 @@ def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]
     recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), pytest.fail)
     with carried() as port:
         closed.listen_to([(port, port)])
-        recording.watch([], to_the_end=[(port, port)] if to_the_end else [])
+        recording.watch({"ports": [], "to_the_end": [(port, port)] if to_the_end else []})
     # Who listened first hears last: what we have heard the recording has.
     both(closed, path.with_name("ended"))
     recording.close()

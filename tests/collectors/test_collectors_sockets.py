@@ -150,22 +150,22 @@ def test_a_kernel_that_refuses_is_a_warning(tmp_path):
     size = sockdiag.tcp_info_bytes()
     with no_more_files():
         recording = SocketRecording(tmp_path / "sockets.bin.gz", Clock(), size, warnings.append)
-    recording.look()
+    recording.sample()
     recording.close()
     assert warnings == [
+        "sockets.bin.gz: Too many open files",
         "socket samples are missing: Too many open files",
         "the final counts of sockets are missing: Too many open files",
-        "sockets.bin.gz: Too many open files",
     ]
 
 
 def test_ports_no_longer_watched_are_not_sampled(tmp_path, server_port):
     path = tmp_path / "sockets.bin.gz"
     recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), pytest.fail)
-    recording.watch([(server_port, server_port)], to_the_end=[])
-    recording.look()
-    recording.watch([], to_the_end=[])
-    recording.look()
+    recording.watch({"ports": [(server_port, server_port)], "to_the_end": []})
+    recording.sample()
+    recording.watch({"ports": [], "to_the_end": []})
+    recording.sample()
     recording.close()
     assert len(socketfile.read(path)) == 2
 

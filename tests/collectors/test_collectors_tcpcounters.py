@@ -1,11 +1,10 @@
-import asyncio
 import json
 
 import pytest
 
 from netesto.collectors import tcpcounters
 from netesto.collectors.clock import Clock
-from netesto.collectors.tcpcounters import TcpCounters
+from netesto.collectors.tcpcounters import TcpRecording
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, Counted
 
@@ -28,10 +27,10 @@ def test_counters_are_those_of_tcp():
     }  # fmt: skip
 
 
-def test_this_kernel_has_all_that_are_shown():
-    collector = TcpCounters.__new__(TcpCounters)
-    collector._clock = Clock()
-    found = json.loads(asyncio.run(collector._look()))["counters"]
+def test_this_kernel_has_all_that_are_shown(tmp_path):
+    recording = TcpRecording(tmp_path / "tcp.jsonl", Clock(), pytest.fail)
+    found = json.loads(recording.look())["counters"]
+    recording.close()
     shown = {"OutSegs", "RetransSegs", "TCPTimeouts", "TCPSpuriousRTOs", "TCPLossProbes"}
     assert shown <= found.keys()
 

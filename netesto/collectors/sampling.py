@@ -1,0 +1,196 @@
+"""The process that takes samples for an agent, so that no work of the agent delays them.
+
+It carries out the orders of `sampler`, and ends when the agent has: then the other end of its
+socket is closed. Ticks are those of a timer of the kernel at fixed instants, so that delays do not
+add up. A delayed sample has the time at which it was taken; a missed tick has none.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from netesto.collectors import sockdiag
+from netesto.collectors.base import Recording, Warn
+from netesto.collectors.clock import Clock
+from netesto.collectors.cpu import CpuRecording
+from netesto.collectors.links import LinkRecording
+from netesto.collectors.sockets import SocketRecording
+from netesto.collectors.tcpcounters import TcpRecording
+
+# An order may name a thousand ports that are not neighbours.
+ORDER_BYTES = 1 << 20
+
+# Whoever ends the agent's group waits for its files, which are completed when the agent says so.
+IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+# Before all that is not of a real-time class: a sample takes some hundred microseconds, and others
+# that compute would delay it by milliseconds. A niceness does so less reliably.
+_PRIORITY, _NICENESS = 1, -10
+
+# <linux/timerfd.h>
+_CLOEXEC_NONBLOCK, _ABSOLUTE = 0o2000000 | 0o4000, 1
+# struct itimerspec: the interval and the first expiration, each in seconds and nanoseconds.
+_ITIMERSPEC = struct.Struct("@llll")
+_NS = 10**9
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """A sampler that gets its orders from an inherited socket."""
+    parser = argparse.ArgumentParser(prog="python -m netesto.collectors.sampling")
+    parser.add_argument("--orders", type=int, required=True, metavar="FD")
+    be_the_sampler(socket.socket(fileno=parser.parse_args(argv).orders))
+
+
+def be_the_sampler(channel: socket.socket) -> NoReturn:
+    """Carry out orders, until there will be no more, in a process of its own."""
+    status = 1
+    try:
+        for sign in IGNORED:
+            signal.signal(sign, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
+        with Path(os.devnull).open("r+b") as nowhere:
+            for number in (0, 1):
+                os.dup2(nowhere.fileno(), number)
+        # Others learn of the agent's end when its files are closed.
+        for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+            if descriptor not in {0, 1, 2, channel.fileno()}:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)  # that of the listing itself is closed
+        Path("/proc/self/comm").write_text("netesto-sampler", encoding="utf-8")
+        _come_first()
+        # The pages of present objects stay shared with the agent.
+        gc.freeze()
+        _Orders(channel).obey()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the top of a process; the agent's log has the traceback
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _come_first() -> None:
+    """Run before others that compute, as far as this process may."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))
+    except PermissionError:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+
+
+class _Orders:
+    """Carries out the orders that arrive at `channel`, until its other end is closed."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._selector = selectors.DefaultSelector()
+        self._open: dict[int, tuple[Recording, int]] = {}
+        info_bytes = sockdiag.tcp_info_bytes()
+        self._kinds: Mapping[str, Callable[[Path, Clock, Warn], Recording]] = {
+            "sockets": lambda path, clock, warn: SocketRecording(path, clock, info_bytes, warn),
+            "links": LinkRecording,
+            "cpu": CpuRecording,
+            "tcp": TcpRecording,
+        }
+
+    def obey(self) -> None:
+        """Return when the agent has ended."""
+        self._selector.register(self._channel, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._selector.select():
+                if key.data is not None:
+                    self._sample(*key.data)
+                elif not self._carry_out(self._channel.recv(ORDER_BYTES)):
+                    return
+
+    def _sample(self, number: int, timer: int | None) -> None:
+        """At a tick of `timer`, or (None) when there is something to hear."""
+        if number not in self._open:
+            return  # closed by an order that arrived at the same time
+        recording, _ = self._open[number]
+        if timer is None:
+            recording.hear()
+            return
+        # It is readable until the number of its expirations is read.
+        with contextlib.suppress(BlockingIOError):
+            os.read(timer, 8)
+            recording.sample()
+
+    def _carry_out(self, message: bytes) -> bool:
+        if not message:
+            return False
+        order = json.loads(message)
+        number = order["number"]
+        match order["do"]:
+            case "open":
+                self._begin(number, order)
+            case "watch":
+                self._open[number][0].watch(order)
+            case "close":
+                self._end(number)
+        if order["do"] != "watch":
+            self._say(number, is_done=True)
+        return True
+
+    def _begin(self, number: int, order: Mapping[str, Any]) -> None:
+        said: set[str] = set()
+
+        def warn(text: str) -> None:
+            if text not in said:
+                said.add(text)
+                self._say(number, warning=text)
+
+        clock = Clock(order["anchor_ns"])
+        recording = self._kinds[order["kind"]](Path(order["path"]), clock, warn)
+        for each in order["watched"]:
+            recording.watch(each)
+        timer = timer_of(order["interval_ns"])
+        self._open[number] = (recording, timer)
+        self._selector.register(timer, selectors.EVENT_READ, (number, timer))
+        if recording.reports is not None:
+            self._selector.register(recording.reports, selectors.EVENT_READ, (number, None))
+
+    def _end(self, number: int) -> None:
+        recording, timer = self._open.pop(number)
+        self._selector.unregister(timer)
+        os.close(timer)
+        if recording.reports is not None:
+            self._selector.unregister(recording.reports)
+        recording.close()
+
+    def _say(self, number: int, *, warning: str = "", is_done: bool = False) -> None:
+        said = {"number": number, "warning": warning, "is_done": is_done}
+        # Whoever has ended is not interested.
+        with contextlib.suppress(OSError):
+            self._channel.send(json.dumps(said).encode())
+
+
+def timer_of(interval_ns: int) -> int:
+    """A descriptor that becomes readable now, and after each multiple of `interval_ns` from now.
+
+    timerfd_create(2), which `os` of Python 3.12 does not have.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.timerfd_create(time.CLOCK_MONOTONIC, _CLOEXEC_NONBLOCK)
+    times = _ITIMERSPEC.pack(*divmod(interval_ns, _NS), *divmod(time.monotonic_ns(), _NS))
+    if descriptor < 0 or libc.timerfd_settime(descriptor, _ABSOLUTE, times, None) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"timerfd: {os.strerror(number)}")
+    return int(descriptor)
+
+
+if __name__ == "__main__":
+    main()
