@@ -395,9 +395,9 @@ class Unfetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """Who holds an agent, for which run and for how long ("", 0: nobody), and what earlier runs
-    left with it: measurements, `settings` that are still to be put back, and those that are not and
-    no controller was told of (`left`), in words."""
+    """Who holds an agent, for which run and for how long ("", 0: nobody), who is `waiting`, in
+    their order, and what earlier runs left with it: measurements, `settings` that are still to be
+    put back, and those that are not and no controller was told of (`left`), in words."""
 
     holder: str = ""
     run: str = ""
@@ -405,6 +405,7 @@ class AgentStatus:
     unfetched: tuple[Unfetched, ...] = ()
     settings: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
 
 
 EventKind = Literal[

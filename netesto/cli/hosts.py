@@ -75,6 +75,8 @@ def _lines_of(asked: Asked) -> Iterator[str]:
         return
     since = f"for {units.format_time(round(status_.held_s))}, run {status_.run}"
     yield f"{asked.host}: {f'held by {status_.holder}, {since}' if status_.holder else 'free'}"
+    for number, who in enumerate(status_.waiting, start=1):
+        yield f"    waiting, {number}: {who}"
     for each in status_.unfetched:
         yield (
             f"    not fetched: run {each.run}, experiment {each.exp}: {each.files} files,"

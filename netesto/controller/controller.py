@@ -130,7 +130,13 @@ class Controller:
         if self._ground.kind == "hosts":
             if wait_s is not None:
                 self._background.call(
-                    waiting.until_held(self._run, self._connect, self._observer, timeout_s=wait_s)
+                    waiting.until_held(
+                        self._run,
+                        self._inventory.endpoints.values(),
+                        self._connect,
+                        self._observer,
+                        timeout_s=wait_s,
+                    )
                 )
             peers = functools.partial(readiness.peers, commands=commands, family=self._family)
             opened = self._background.call(self._run.open_and_examine(peers))

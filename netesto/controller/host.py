@@ -98,7 +98,7 @@ class HostConnection:
         self._on_back = on_back
         self._agent: Connection | None = None
         self._info: HostInfo | None = None
-        self._run = ""
+        self._run = self._ticket = ""
         self._reader: asyncio.Task[None] | None = None
         self._track = ClockTrack()
         self._tracker: asyncio.Task[None] | None = None
@@ -132,12 +132,13 @@ class HostConnection:
         """Whether nothing is heard of the agent at present, which may go on well."""
         return self.lost is None and self._agent is not None and self._agent.is_cut
 
-    async def open(self, *, run: str) -> None:
+    async def open(self, *, run: str, ticket: str = "") -> None:
         """Connect, take the agent, measure its clock. AgentError if any of it fails.
 
-        Others who want the agent are told `run` and who holds it.
+        Others who want the agent are told `run` and who holds it. `ticket`: of our place in its
+        queue.
         """
-        self._run = run
+        self._run, self._ticket = run, ticket
         events = await self._take()
         self._reader = asyncio.create_task(self._live(events))
         await self._first_burst(self.agent)
@@ -255,6 +256,7 @@ class HostConnection:
         agent.on_cut = self._note_cut
         # Whoever had it then was about to end: the hold waits for that.
         self._info = replace(await agent.info(), holder="")
+        agent.ticket = self._ticket
         events = agent.hold(holder(), self._run)
         await anext(events)
         self._agent = agent

@@ -5,7 +5,7 @@ import contextlib
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import traffic, units
@@ -89,6 +89,7 @@ class Run:
         self.inventory = inventory
         self.store = store
         self.name = name
+        self._tickets: Mapping[str, str] = {}
         self.clock = Clock()
         self.experiments: dict[int, Experiment] = {}
         self.hosts: dict[str, HostConnection] = {}
@@ -112,9 +113,11 @@ class Run:
         """Hold all hosts of the inventory at once. AgentError names the first that fails."""
         await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
 
-    async def hold_free(self) -> list[tuple[Endpoint, AgentBusyError]]:
+    async def hold_free(self, tickets: Mapping[str, str]) -> list[tuple[Endpoint, AgentBusyError]]:
         """Hold all hosts of the inventory but those that are in use; these, with the errors that
-        say by whom. Whoever opens all finds other errors again."""
+        say by whom. Whoever opens all finds other errors again. `tickets`, by host: of places in
+        their queues."""
+        self._tickets = tickets
 
         async def tried(name: str) -> AgentBusyError | None:
             try:
@@ -181,7 +184,7 @@ class Run:
             )
             self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
             try:
-                await connection.open(run=self.name)
+                await connection.open(run=self.name, ticket=self._tickets.get(endpoint.host, ""))
             except BaseException as error:
                 del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
                 await connection.close()

@@ -1,79 +1,110 @@
 """Waiting for hosts that other controllers hold.
 
-Nobody waits for one host while they hold another: who finds one in use lets all others go, waits
-until it is free, and tries all again. So no two wait for each other, in whatever order they name
-their hosts. Agents have no list of who waits; but who has waited longer looks more often.
+Each agent has a queue, and is kept for whoever came first. Who wants several waits for one after
+the other, in an order that is the same for all controllers: so no two wait for each other, in
+whatever order they name their hosts, and nobody who came later gets past them.
 """
 
 import asyncio
-import random
-import time
-from collections.abc import Callable, Sequence
+import contextlib
+import math
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from netesto.controller.host import Connect
+from netesto.controller.host import Connect, holder
 from netesto.controller.observer import Observer
-from netesto.errors import AgentBusyError
+from netesto.errors import AgentBusyError, NetestoError
 from netesto.model import Endpoint
-
-# Between two looks at a host that is in use: at first, after these seconds half of it, and so on.
-LOOK_S, HALVED_AFTER_S, LOOK_MIN_S = 1.0, 10.0, 0.1
+from netesto.transport.base import Connection, QueuePlace
 
 
 class Holder(Protocol):
     """What holds hosts (controller.run.Run)."""
 
-    async def hold_free(self) -> Sequence[tuple[Endpoint, AgentBusyError]]:
-        """Hold all hosts but those that are in use; these, with the errors that say by whom."""
+    name: str
+
+    async def hold_free(
+        self, tickets: Mapping[str, str]
+    ) -> Sequence[tuple[Endpoint, AgentBusyError]]:
+        """Hold all hosts but those that are in use; these, with the errors that say by whom.
+        `tickets`, by host: of places in their queues."""
 
     async def close_all(self) -> None:
         """Let all hosts go."""
 
 
 async def until_held(
-    holder: Holder,
+    run: Holder,
+    endpoints: Iterable[Endpoint],
     connect: Connect,
     observer: Observer,
     *,
     timeout_s: float,
-    chance: Callable[[], float] = random.random,
 ) -> None:
-    """Hold all hosts, as soon as none of them is in use by others. AgentBusyError after
-    `timeout_s` seconds; hosts that cannot be held for another reason are left out."""
-    begun_s = time.monotonic()
-    told = ""
-    while busy := await holder.hold_free():
-        await holder.close_all()
-        text = "; ".join(error.message for _, error in busy)
-        endpoint, error = busy[0]
-        if time.monotonic() - begun_s >= timeout_s:
-            raise AgentBusyError(
-                error.holder,
-                host=endpoint.host,
-                remedy=f"It was not free within {timeout_s:g} s; --wait without a time waits on.",
-            )
-        if text != told:
-            observer.say(f"waiting: {text}")
-            told = text
-        observer.doing(f"waiting: {text}")
-        await _until_free(endpoint, connect, begun_s, timeout_s=timeout_s, chance=chance)
+    """Hold all hosts when their others are done, in the order in which controllers asked.
+    AgentBusyError after `timeout_s` seconds; hosts that cannot be held for another reason are left
+    out."""
+    endpoints = tuple(endpoints)
+    busy = await run.hold_free({})
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    while busy:
+        await run.close_all()
+        queues = _Queues(connect, observer, run.name)
+        async with queues:
+            try:
+                async with asyncio.timeout_at(None if math.isinf(deadline_s) else deadline_s):
+                    tickets = await queues.tickets(endpoints)
+            except TimeoutError:
+                raise AgentBusyError(
+                    queues.first or busy[0][1].holder,
+                    host=queues.host or busy[0][0].host,
+                    remedy=f"It was not free within {timeout_s:g} s; --wait without a time waits"
+                    " on.",
+                ) from None
+            busy = await run.hold_free(tickets)
 
 
-async def _until_free(
-    endpoint: Endpoint,
-    connect: Connect,
-    begun_s: float,
-    *,
-    timeout_s: float,
-    chance: Callable[[], float],
-) -> None:
-    """Look at an agent until nobody holds it, or the time is over."""
-    async with await connect(endpoint) as agent:
-        while True:
-            waited_s = time.monotonic() - begun_s
-            pause_s = max(LOOK_MIN_S, LOOK_S / (1 + waited_s / HALVED_AFTER_S))
-            # By chance, for two that let go of what the other one wants must not meet again.
-            pause_s *= 0.5 + chance()
-            await asyncio.sleep(max(0.0, min(pause_s, timeout_s - waited_s)))
-            if waited_s >= timeout_s or not (await agent.info()).holder:
-                return
+class _Queues(contextlib.AsyncExitStack):
+    """Places in the queues of agents, until the context is left. `first` is who is served before
+    us, at `host`."""
+
+    def __init__(self, connect: Connect, observer: Observer, run: str) -> None:
+        super().__init__()
+        self.first = self.host = ""
+        self._connect = connect
+        self._observer = observer
+        self._run = run
+        self._told = ""
+
+    async def tickets(self, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+        """Wait for our turn at each, but at those that do not answer."""
+        reached = await asyncio.gather(*map(self._reach, endpoints))
+        found = {}
+        for _, host, agent in sorted(filter(None, reached), key=lambda each: each[:2]):
+            places = agent.queue(holder(), self._run)
+            await self.enter_async_context(contextlib.aclosing(places))
+            with contextlib.suppress(NetestoError):
+                found[host] = await self._turn(host, places)
+        return found
+
+    async def _reach(self, endpoint: Endpoint) -> tuple[str, str, Connection] | None:
+        """The agent of a host, with what decides when it is waited for."""
+        try:
+            agent = await self.enter_async_context(await self._connect(endpoint))
+            return (await agent.info()).identity, endpoint.host, agent
+        except NetestoError:
+            return None
+
+    async def _turn(self, host: str, places: AsyncGenerator[QueuePlace, None]) -> str:
+        async for place in places:
+            if not place.ahead:
+                return place.ticket
+            self.host, self.first, others = host, place.ahead[0], len(place.ahead) - 1
+            text = f"waiting: {host}: in use by {self.first}"
+            text += f", and {others} more before us" if others else ""
+            if text != self._told:
+                self._observer.say(text)
+                self._told = text
+            self._observer.doing(text)
+        raise AssertionError("a queue has no end")

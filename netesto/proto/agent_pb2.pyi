@@ -148,36 +148,48 @@ class Unfetched(_message.Message):
     def __init__(self, run: _Optional[str] = ..., exp: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("holder", "run", "held_s", "unfetched", "settings", "left")
+    __slots__ = ("holder", "run", "held_s", "unfetched", "settings", "left", "waiting")
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     HELD_S_FIELD_NUMBER: _ClassVar[int]
     UNFETCHED_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     holder: str
     run: str
     held_s: float
     unfetched: _containers.RepeatedCompositeFieldContainer[Unfetched]
     settings: _containers.RepeatedScalarFieldContainer[str]
     left: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, holder: _Optional[str] = ..., run: _Optional[str] = ..., held_s: _Optional[float] = ..., unfetched: _Optional[_Iterable[_Union[Unfetched, _Mapping]]] = ..., settings: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
+    waiting: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, holder: _Optional[str] = ..., run: _Optional[str] = ..., held_s: _Optional[float] = ..., unfetched: _Optional[_Iterable[_Union[Unfetched, _Mapping]]] = ..., settings: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ..., waiting: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HoldRequest(_message.Message):
-    __slots__ = ("controller", "run", "protocol", "version", "token", "seen")
+    __slots__ = ("controller", "run", "protocol", "version", "token", "seen", "ticket")
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
     controller: str
     run: str
     protocol: int
     version: str
     token: str
     seen: int
-    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ..., token: _Optional[str] = ..., seen: _Optional[int] = ...) -> None: ...
+    ticket: str
+    def __init__(self, controller: _Optional[str] = ..., run: _Optional[str] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ..., token: _Optional[str] = ..., seen: _Optional[int] = ..., ticket: _Optional[str] = ...) -> None: ...
+
+class QueueReply(_message.Message):
+    __slots__ = ("ticket", "ahead")
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    ticket: str
+    ahead: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ticket: _Optional[str] = ..., ahead: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HoldReply(_message.Message):
     __slots__ = ("token", "event")

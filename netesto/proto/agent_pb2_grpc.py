@@ -54,6 +54,11 @@ class AgentStub:
                 request_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
                 response_deserializer=netesto_dot_proto_dot_agent__pb2.AgentStatus.FromString,
                 _registered_method=True)
+        self.Queue = channel.unary_stream(
+                '/netesto.v1.Agent/Queue',
+                request_serializer=netesto_dot_proto_dot_agent__pb2.HoldRequest.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.QueueReply.FromString,
+                _registered_method=True)
         self.Hold = channel.unary_stream(
                 '/netesto.v1.Agent/Hold',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.HoldRequest.SerializeToString,
@@ -159,6 +164,13 @@ class AgentServicer:
 
     def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Queue(self, request, context):
+        """A place in the queue, for as long as the stream exists. The ticket goes with Hold.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -282,6 +294,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
                     response_serializer=netesto_dot_proto_dot_agent__pb2.AgentStatus.SerializeToString,
+            ),
+            'Queue': grpc.unary_stream_rpc_method_handler(
+                    servicer.Queue,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.HoldRequest.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.QueueReply.SerializeToString,
             ),
             'Hold': grpc.unary_stream_rpc_method_handler(
                     servicer.Hold,
@@ -472,6 +489,33 @@ class Agent:
             '/netesto.v1.Agent/Status',
             netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
             netesto_dot_proto_dot_agent__pb2.AgentStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Queue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/netesto.v1.Agent/Queue',
+            netesto_dot_proto_dot_agent__pb2.HoldRequest.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.QueueReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,15 @@ class Stamp:
     seen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A place in the queue for an agent, by its `ticket`; `ahead` are the holder and those who came
+    earlier. Nobody: the agent is kept for this place."""
+
+    ticket: str
+    ahead: tuple[str, ...]
+
+
 class Agent(Protocol):
     """What an agent does for its controller. All but the first four need a hold."""
 
@@ -113,10 +122,16 @@ class Connection(Agent, Protocol):
     """An agent as a controller reaches it, by a connection that may be cut and made again.
 
     `on_cut` is called with the reason when a cut is noticed, and with "" when the hold was joined
-    again. Calls that are made meanwhile wait for that.
+    again. Calls that are made meanwhile wait for that. `ticket`: of a place in the agent's queue,
+    whose turn it is to hold the agent.
     """
 
     on_cut: Callable[[str], None]
+    ticket: str
+
+    def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
+        """Wait for the agent behind those who came earlier: yields who is ahead whenever that
+        changes. The place is lost when the generator is closed, or the connection."""
 
     @property
     def is_cut(self) -> bool:

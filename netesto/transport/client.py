@@ -35,7 +35,7 @@ from netesto.proto import agent_pb2 as pb
 from netesto.proto import agent_pb2_grpc as pb_grpc
 from netesto.transport import addresses, channel, codec, faults, versions
 from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
-from netesto.transport.base import Stamp
+from netesto.transport.base import QueuePlace, Stamp
 from netesto.transport.holding import Holding, Replies
 from netesto.transport.ssh import Tunnel
 from netesto.transport.tlstunnel import TlsTunnel
@@ -136,6 +136,7 @@ class AgentClient:
         self._channels: list[grpc.aio.Channel] = []
         self._stub = self._dial(address)
         self.on_cut: Callable[[str], None] = lambda _: None
+        self.ticket = ""
         self._holding = self._new_holding("", "")
 
     async def __aenter__(self) -> Self:
@@ -235,20 +236,24 @@ class AgentClient:
         """The stream of a new hold, or of the one with this token."""
         if token:
             await self._open_again()
-        request = pb.HoldRequest(
-            controller=controller,
-            run=run,
-            protocol=versions.PROTOCOL,
-            version=netesto.__version__,
-            token=token,
-            seen=seen,
-        )
+        request = _hold_request(controller, run, token=token, seen=seen, ticket=self.ticket)
         call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
         first_s = _REJOIN_S if token else _HOLD_S
         try:
             with self._border():
                 async for reply in _replies(call, first_s=first_s, next_s=None):
                     yield reply.token, codec.to_event(reply.event)
+        finally:
+            call.cancel()
+
+    async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
+        call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._stub.Queue(
+            _hold_request(controller, run)
+        )
+        try:
+            with self._border():
+                async for reply in _replies(call, first_s=_QUICK_S, next_s=None):
+                    yield codec.decode_reply(QueuePlace, reply, host=self.host)
         finally:
             call.cancel()
 
@@ -389,6 +394,16 @@ class AgentClient:
             case code:
                 message = f"{code.name.lower().replace('_', ' ')}: {error.details()}"
         raise AgentError(message, host=self.host) from None
+
+
+def _hold_request(controller: str, run: str, **more: Any) -> pb.HoldRequest:
+    return pb.HoldRequest(
+        controller=controller,
+        run=run,
+        protocol=versions.PROTOCOL,
+        version=netesto.__version__,
+        **more,
+    )
 
 
 async def _replies(

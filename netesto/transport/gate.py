@@ -8,10 +8,14 @@ The gate reads the service's stream in a separate task, whether or not a connect
 the holder. What the service does when a hold ends therefore runs once, to its end, however abruptly
 the holder went. Events are kept until the holder has acknowledged them, and the results of calls
 until it has them: what was asked or reported into a cut is neither lost nor done twice.
+
+Who waits has a place in a queue, in the order in which they came. While somebody waits, a free
+service is kept for the first of them.
 """
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -19,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError
-from netesto.model import Event, HostInfo
-from netesto.transport.base import Agent, Stamp
+from netesto.model import AgentStatus, Event, HostInfo
+from netesto.transport.base import Agent, QueuePlace, Stamp
 
 # One line for each hold and its end, as the server has one for each change and refusal.
 audit = logging.getLogger("netesto.audit")
@@ -33,6 +37,9 @@ _BACKLOG_MAX = 10_000
 # So many calls and events a holder may leave unacknowledged, and so many connections have. Runs of
 # a thousand flows stay below; what is beyond would take the memory of the host.
 CALLS_MAX, EVENTS_MAX, CONNECTIONS_MAX = 10_000, 50_000, 32
+
+# More would only be attempts to fill the memory.
+WAITING_MAX = 100
 
 # How long a hold outlives its connection: a switch that restarts takes less, and nobody else can
 # use the host meanwhile.
@@ -58,9 +65,8 @@ class _Hold:
     reader: asyncio.Task[None] | None = None
     lease: asyncio.TimerHandle | None = None
     is_ending: bool = False
-    # Set when all is put back, and at each end of a connection and return of one.
+    # Set when all is put back.
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, event: Event) -> None:
         """Keep and pass on an event. AgentError if the holder reads or acknowledges none."""
@@ -82,10 +88,6 @@ class _Hold:
         for number in [number for number in self.calls if number < stamp.pending]:
             del self.calls[number]
 
-    def note_change(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
-
 
 class Gate:
     """Guards a service that has the shape of an agent, on behalf of the adapters that carry it."""
@@ -94,7 +96,11 @@ class Gate:
         self.service = service
         self._lease_s = lease_s
         self._hold: _Hold | None = None
+        # Who waits, by ticket, in the order in which they came.
+        self._waiting: dict[str, str] = {}
         self._is_closed = False
+        # Set, and replaced, when somebody else may be given the service.
+        self._changed = asyncio.Event()
 
     def check(self, token: str) -> None:
         """AgentError unless `token` is that of the present hold."""
@@ -122,14 +128,47 @@ class Gate:
         info = await self.service.info()
         return replace(info, holder=self._hold.controller if self._hold else "")
 
-    async def hold(self, controller: str, run: str) -> AsyncGenerator[tuple[str, Event], None]:
+    async def status(self) -> AgentStatus:
+        """The service's answer, and who waits."""
+        return replace(await self.service.status(), waiting=tuple(self._waiting.values()))
+
+    async def queue(self, controller: str) -> AsyncGenerator[QueuePlace, None]:
+        """A place in the queue until the generator is closed: who is ahead, whenever it changes."""
+        if len(self._waiting) >= WAITING_MAX:
+            raise AgentError(f"refused: {WAITING_MAX} controllers wait already")
+        ticket = secrets.token_hex(16)
+        self._waiting[ticket] = controller
+        audit.info("waits", extra={"claims": controller, "before": len(self._waiting) - 1})
+        told: QueuePlace | None = None
+        try:
+            while not self._is_closed:
+                changed = self._changed
+                place = QueuePlace(ticket, self._ahead(ticket))
+                if place != told:
+                    told = place
+                    yield place
+                await changed.wait()
+        finally:
+            del self._waiting[ticket]
+            self._note_change()
+        raise AgentError("the agent is ending")
+
+    def _ahead(self, ticket: str) -> tuple[str, ...]:
+        """Who is served before the one with this ticket."""
+        earlier = itertools.takewhile(lambda each: each != ticket, self._waiting)
+        holder = [self._hold.controller] if self._hold is not None else []
+        return (*holder, *(self._waiting[each] for each in earlier))
+
+    async def hold(
+        self, controller: str, run: str, ticket: str = ""
+    ) -> AsyncGenerator[tuple[str, Event], None]:
         """Take the service and yield its events, each with the token of this hold.
 
         Waits while the changes of the last holder are put back, and while nothing is heard of one
-        whose connection is cut; AgentBusyError if another holds the service. The hold outlives the
-        generator by its lease.
+        whose connection is cut; AgentBusyError if another holds the service, or waits for it with
+        another `ticket`. The hold outlives the generator by its lease.
         """
-        hold = await self._take(controller, run)
+        hold = await self._take(controller, run, ticket)
         reader = asyncio.create_task(self._read(hold, run), name=f"hold of {controller}")
         reader.add_done_callback(lambda _: self._free(hold))
         hold.reader = reader
@@ -161,6 +200,7 @@ class Gate:
     async def close(self) -> None:
         """Refuse new holds; returns when the last one, which the service ends, is over."""
         self._is_closed = True
+        self._note_change()
         if self._hold is not None:
             await self._hold.over.wait()
 
@@ -184,7 +224,7 @@ class Gate:
         if hold.lease is not None:
             hold.lease.cancel()
             hold.lease = None
-        hold.note_change()
+        self._note_change()
         try:
             yield events
         finally:
@@ -192,7 +232,7 @@ class Gate:
             if not hold.connections and not hold.over.is_set():
                 loop = asyncio.get_running_loop()
                 hold.lease = loop.call_later(self._lease_s, self._end, hold)
-                hold.note_change()
+                self._note_change()
 
     @staticmethod
     async def _events(
@@ -208,14 +248,16 @@ class Gate:
             hold.is_ending = True
             hold.reader.cancel()
 
-    async def _take(self, controller: str, run: str) -> _Hold:
+    async def _take(self, controller: str, run: str, ticket: str) -> _Hold:
         while (hold := self._hold) is not None:
             if hold.connections and not hold.is_ending:
                 raise AgentBusyError(hold.controller)
-            changed = hold.changed
-            await changed.wait()
+            await self._changed.wait()
         if self._is_closed:
             raise AgentError("the agent is ending")
+        first = next(iter(self._waiting), ticket)
+        if first != ticket:
+            raise AgentBusyError(f"{self._waiting[first]}, who came first")
         self._hold = _Hold(controller, run)
         return self._hold
 
@@ -224,12 +266,16 @@ class Gate:
             async for event in events:
                 hold.put(event)
 
+    def _note_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
     def _free(self, hold: _Hold) -> None:
         self._hold = None
         audit.info("hold ended", extra={"run": hold.run, "claims": hold.controller})
         if hold.lease is not None:
             hold.lease.cancel()
         hold.over.set()
-        hold.note_change()
+        self._note_change()
         for events in hold.connections:
             events.put_nowait(None)

@@ -176,8 +176,17 @@ class _Servicer(pb_grpc.AgentServicer):
         return codec.encode(pb.HostState, state)
 
     async def Status(self, _: pb.Nothing, context: Context) -> pb.AgentStatus:
-        status = await self._answer(context, self._service.status)
+        status = await self._answer(context, self._gate.status)
         return codec.encode(pb.AgentStatus, status)
+
+    async def Queue(self, message: pb.HoldRequest, context: Context) -> None:
+        async def queue() -> None:
+            versions.check("controller", message.protocol, message.version)
+            async with contextlib.aclosing(self._gate.queue(message.controller)) as places:
+                async for place in places:
+                    await context.write(codec.encode(pb.QueueReply, place))
+
+        await self._answer(context, queue)
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
@@ -185,7 +194,7 @@ class _Servicer(pb_grpc.AgentServicer):
             events = (
                 self._gate.rejoin(message.token, message.seen)
                 if message.token
-                else self._gate.hold(message.controller, message.run)
+                else self._gate.hold(message.controller, message.run, message.ticket)
             )
             async with contextlib.aclosing(events):
                 async for token, event in events:

@@ -34,6 +34,7 @@ from netesto.model import (
     Unfetched,
 )
 from netesto.results.store import Store
+from netesto.transport.base import QueuePlace
 
 HERE = Place("a.nts", 1)
 CONTENT = b"what was measured"
@@ -70,7 +71,35 @@ class ScriptedAgent:
     is_given_up: bool = False
     refuses: str = ""
     gone: bool = False
+    ticket: str = ""
+    waiting: list[str] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     unfetched: tuple[Unfetched, ...] = ()
+
+    def let_go(self) -> None:
+        """Nobody holds it any more, and who waits is told."""
+        self.holder = ""
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
+        del controller
+        self.waiting.append(run)
+        told: tuple[str, ...] | None = None
+        try:
+            while True:
+                changed = self.changed
+                ahead = (*filter(None, [self.holder]), *self.waiting[: self.waiting.index(run)])
+                if ahead != told:
+                    told = ahead
+                    yield QueuePlace(run, ahead)
+                await changed.wait()
+        finally:
+            self.waiting.remove(run)
+            self._note_change()
 
     def give_up(self) -> None:
         self.is_given_up = True
@@ -92,18 +121,20 @@ class ScriptedAgent:
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        del run
         if self.gone:
             raise AgentError("connection refused", host=self.host)
         if self.holder:
             raise AgentBusyError(self.holder, host=self.host)
+        if self.waiting and self.waiting[0] != self.ticket:
+            raise AgentBusyError(self.waiting[0], host=self.host)
         self.holder = controller
+        self._note_change()
         yield Event(sequence=1, time_s=time.time(), kind="held")
         try:
             while (event := await self.events.get()) is not None:
                 yield event
         finally:
-            self.holder = ""
+            self.let_go()
             await self._answers()
         raise AgentError("connection lost", host=self.host)
 

@@ -51,14 +51,14 @@ class Party:
         )
 
     async def wait(self, timeout_s: float = FOR_EVER) -> list[str]:
-        await waiting.until_held(self.run, self.connect, self.watcher, timeout_s=timeout_s)
+        await waiting.until_held(
+            self.run,
+            self.run.inventory.endpoints.values(),
+            self.connect,
+            self.watcher,
+            timeout_s=timeout_s,
+        )
         return sorted(self.run.hosts)
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "LOOK_S", 0.02)
-    monkeypatch.setattr(waiting, "LOOK_MIN_S", 0.01)
 
 
 def in_time(scenario):
@@ -76,7 +76,7 @@ def test_who_waits_is_told_who_uses_a_host_and_gets_it_when_it_is_free(tmp_path:
         party = Party(tmp_path / "1", [busy, ScriptedAgent("b")])
         waits = asyncio.create_task(party.wait())
         assert await process.wait_until_async(lambda: bool(party.watcher.said), timeout=DEADLINE_S)
-        busy.holder = ""
+        busy.let_go()
         return await waits, party.watcher.said
 
     assert in_time(scenario()) == (["a", "b"], ["waiting: a: in use by ann@h pid 5"])

@@ -3,6 +3,7 @@ wait; and what others change there is in the record of the run."""
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,6 +54,12 @@ class Hosts:
     def said(self, name: str) -> str:
         return (self.folder / f"{name}.out").read_text()
 
+    def queue_of(self, name: str) -> list[str]:
+        """The processes that wait for a host, as `hosts status` tells them."""
+        argv = command("hosts", "status", str(self.folder / f"{name}.toml"))
+        said = process.run(argv, timeout=PATIENCE_S).stdout.partition("\nb: ")[0]
+        return re.findall(r"^    waiting, \d: \S+ pid (\d+) ", said, re.MULTILINE)
+
     def await_text(self, name: str, text: str) -> None:
         assert process.wait_until(lambda: text in self.said(name), timeout=PATIENCE_S)
 
@@ -67,16 +74,25 @@ def hosts(tmp_path: Path, lab_obstacle: str) -> Iterator[Hosts]:
     netns.take_down(lab)
 
 
-def test_who_waits_runs_next_who_does_not_is_told_and_ctrl_c_ends_a_wait(hosts: Hosts):
-    first = hosts.run("first", 5)
+def test_who_came_first_runs_next_who_does_not_wait_is_told_and_ctrl_c_ends_a_wait(hosts: Hosts):
+    first = hosts.run("first", 8)
     hosts.await_text("first", "flow cubic a→b")
-    waits, gives_up = hosts.run("waits", 1, "--wait"), hosts.run("gives_up", 1, "--wait=5m")
-    refused = hosts.run("refused", 1).wait(PATIENCE_S)
+    waits = hosts.run("waits", 1, "--wait")
+    hosts.await_text("waits", "waiting: ")
+    gives_up = hosts.run("gives_up", 1, "--wait=5m")
     hosts.await_text("gives_up", "waiting: ")
+    last = hosts.run("last", 1, "--wait")
+    hosts.await_text("last", "waiting: ")
+    queue = hosts.queue_of("last")
+    refused = hosts.run("refused", 1).wait(PATIENCE_S)
     os.kill(gives_up.pid, signal.SIGINT)
-    statuses = [gives_up.wait(PATIENCE_S), first.wait(PATIENCE_S), waits.wait(PATIENCE_S)]
+    runs = (gives_up, first, waits, last)
+    statuses = [run.wait(PATIENCE_S) for run in runs]
     holder = f"in use by {os.environ.get('USER', 'root')}@{os.uname().nodename} pid {first.pid}"
-    assert (refused, statuses) == (3, [130, 0, 0])
+    assert (refused, statuses) == (3, [130, 0, 0, 0])
+    assert queue == [str(each.pid) for each in (waits, gives_up, last)]
+    # It came last, and was not before the one that waited longer.
+    assert re.search(rf"in use by \S+ pid {waits.pid} ", hosts.said("last"))
     assert f"{holder} since " in hosts.said("refused")
     assert "netesto run --wait … waits until it is free." in hosts.said("refused")
     assert f"{holder} since " in hosts.said("waits")

@@ -23,7 +23,7 @@ from netesto.model import (
     Setting,
 )
 from netesto.transport import faults
-from netesto.transport.base import Stamp
+from netesto.transport.base import QueuePlace, Stamp
 from netesto.transport.gate import Gate
 from netesto.transport.holding import Holding, Replies
 
@@ -43,8 +43,10 @@ class MemoryAgent:
         self._gate = gate
         self._service = gate.service
         self._patience_s = patience_s
+        self.on_cut: Callable[[str], None] = lambda _: None
         self._holding = self._new_holding("", "")
         self._cut = asyncio.Event()
+        self.ticket = ""
 
     def give_up(self) -> None:
         self._holding.give_up()
@@ -79,18 +81,34 @@ class MemoryAgent:
         return Holding(
             lambda token, seen: self._join(controller, run, token, seen),
             patience_s=self._patience_s,
+            on_cut=self.on_cut,
         )
+
+    @property
+    def is_cut(self) -> bool:
+        return self._holding.is_cut
 
     async def _join(self, controller: str, run: str, token: str, seen: int) -> Replies:
         gate = self._gate
         with self._border():
-            replies = gate.rejoin(token, seen) if token else gate.hold(controller, run)
+            held = gate.rejoin(token, seen) if token else None
+            replies = held or gate.hold(controller, run, self.ticket)
             async with contextlib.aclosing(replies) as events:
                 while True:
                     reply = await self._through(anext(events, None))
                     if reply is None:
                         return
                     yield reply
+
+    async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
+        del run
+        with self._border():
+            async with contextlib.aclosing(self._gate.queue(controller)) as places:
+                while True:
+                    place = await self._through(anext(places, None))
+                    if place is None:
+                        return
+                    yield place
 
     async def _through(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         """The result of a call, unless the connection is cut before it has arrived."""
@@ -116,7 +134,7 @@ class MemoryAgent:
 
     async def status(self) -> AgentStatus:
         with self._border():
-            return await self._service.status()
+            return await self._gate.status()
 
     async def configure(self, setting: Setting) -> Applied:
         return await self._held(lambda: self._service.configure(setting))

@@ -1,5 +1,5 @@
 import asyncio
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from ipaddress import ip_address
 
 import pytest
@@ -18,6 +18,7 @@ from netesto.model import (
     Qdisc,
     Sysctl,
 )
+from netesto.transport.base import Connection
 
 # These are settled by events; the deadline only keeps a broken test from hanging.
 DEADLINE_S = 20
@@ -115,6 +116,43 @@ async def test_holds_follow_each_other(wire: Wire):
         async with aclosing(other.hold("bob", "2")) as events:
             await anext(events)
     assert service.asked == [("hold", "ann", "1"), "put back", ("hold", "bob", "2"), "put back"]
+
+
+async def test_those_who_wait_are_served_in_the_order_in_which_they_came(wire: Wire):
+    async with wire(RecordingService()) as connect:
+        agents = [await connect() for _ in range(6)]
+        holder, looks, late = agents[0], agents[4], agents[5]
+        async with AsyncExitStack() as stack:
+            async with aclosing(holder.hold("ann", "1")) as events:
+                await anext(events)
+                queues = [
+                    await stack.enter_async_context(aclosing(agent.queue(name, name)))
+                    for agent, name in zip(agents[1:4], ("bob", "cem", "dan"), strict=True)
+                ]
+                ahead = [(await anext(queue)).ahead for queue in queues]
+                waiting = (await looks.status()).waiting
+                # Who gives up makes room for those who came later.
+                await queues[1].aclose()
+                moved = await anext(queues[2])
+            turn = await anext(queues[0])
+            refused = await _holder_told(late)
+            agents[1].ticket = turn.ticket
+            async with aclosing(agents[1].hold("bob", "2")) as events:
+                await anext(events)
+                await queues[0].aclose()
+                behind = (await looks.status()).waiting
+            while (last := await anext(queues[2])).ahead:
+                pass
+    assert ahead == [("ann",), ("ann", "bob"), ("ann", "bob", "cem")]
+    assert (waiting, moved.ahead) == (("bob", "cem", "dan"), ("ann", "bob"))
+    assert (turn.ahead, refused, behind) == ((), "bob, who came first", ("dan",))
+    assert last.ticket == moved.ticket
+
+
+async def _holder_told(agent: Connection) -> str:
+    with pytest.raises(AgentBusyError) as caught:
+        await anext(agent.hold("eve", "3"))
+    return caught.value.holder
 
 
 async def test_next_holder_waits_until_all_is_put_back(wire: Wire):

@@ -1,7 +1,7 @@
 import asyncio
 import socket
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -101,6 +101,27 @@ async def test_closed_connection_ends_the_hold_with_its_lease(tmp_path: Path):
     async with await connect(str(address), host="h1", timeout=DEADLINE_S) as other:
         assert await anext(other.hold("bob", "2")) == HELD
     await server.stop()
+
+
+async def test_who_waits_loses_the_place_with_the_connection(tmp_path: Path):
+    server, address = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(server.stop)
+        holder, waits, behind = [
+            await stack.enter_async_context(
+                await connect(str(address), host="h1", timeout=DEADLINE_S)
+            )
+            for _ in range(3)
+        ]
+        await anext(await stack.enter_async_context(aclosing(holder.hold("ann", "1"))))
+        first, second = waits.queue("bob", "2"), behind.queue("cem", "3")
+        await anext(first)
+        before = await anext(second)
+        await waits.close()
+        after = await asyncio.wait_for(anext(second), DEADLINE_S)
+        await second.aclose()
+    assert (before.ahead, after.ahead) == (("ann", "bob"), ("ann",))
 
 
 async def test_a_call_under_way_fails_when_the_connection_is_closed(tmp_path: Path):

@@ -8,12 +8,12 @@ from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
 from netesto.transport.addresses import TcpAddress, UnixAddress, parse
-from netesto.transport.base import Agent
+from netesto.transport.base import Connection
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
-Connect: TypeAlias = Callable[[], Awaitable[Agent]]
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 Wire: TypeAlias = Callable[[RecordingService], contextlib.AbstractAsyncContextManager[Connect]]
 
 
@@ -21,7 +21,7 @@ Wire: TypeAlias = Callable[[RecordingService], contextlib.AbstractAsyncContextMa
 async def in_memory(service: RecordingService) -> AsyncIterator[Connect]:
     gate = Gate(service)
 
-    async def connect_to() -> Agent:
+    async def connect_to() -> Connection:
         return MemoryAgent(gate, host="h1")
 
     yield connect_to
@@ -42,7 +42,7 @@ async def serving(service: RecordingService, address: str) -> AsyncIterator[Conn
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(server.stop)
 
-        async def connect_to() -> Agent:
+        async def connect_to() -> Connection:
             return await stack.enter_async_context(
                 await connect(str(reached), host="h1", timeout=5)
             )
