@@ -257,6 +257,11 @@ class Command:
     values: tuple[str, ...] = ()
     keep: bool = False
 
+    @property
+    def words(self) -> str:
+        """As records of it begin: `command NAME name=value…`."""
+        return " ".join(("command", self.name, *self.values))
+
 
 Setting: TypeAlias = (
     Sysctl | Qdisc | Netem | ModuleParameter | LinkAttribute | LinkLimits | RouteMetrics | Command

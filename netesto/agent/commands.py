@@ -26,6 +26,9 @@ _PARAMETER = re.compile(r"\{([A-Za-z_]\w{0,39})\}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,:/+-]{0,99}")
 _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})")
 
+# Of a command in [commands].
+KEYS = frozenset({"run", "parameters", "timeout", "output"})
+
 # A controller waits no longer for a setting.
 LONGEST_S = 25.0
 # What a reply holds, after its status.
@@ -82,9 +85,8 @@ def read(table: object) -> dict[str, Allowed]:
 
 
 def _allowed(entry: object) -> Allowed:
-    known = {"run", "parameters", "timeout", "output"}
-    if not isinstance(entry, dict) or not entry.keys() <= known:
-        raise ValueError(f"a table with {', '.join(sorted(known))} is required")
+    if not isinstance(entry, dict) or not entry.keys() <= KEYS:
+        raise ValueError(f"a table with {', '.join(sorted(KEYS))} is required")
     argv = entry.get("run")
     if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
         raise ValueError("run: a list of texts is required")

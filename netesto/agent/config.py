@@ -1,9 +1,11 @@
 """An agent's settings: the command line, then agent.toml, then what the host itself suggests."""
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from netesto.agent import commands
 from netesto.agent.commands import Allowed
@@ -11,6 +13,7 @@ from netesto.agent.limits import Limits
 from netesto.agent.limits import read as read_limits
 from netesto.errors import UsageError
 from netesto.model import TlsFiles
+from netesto.nearest import hint
 from netesto.transport import tls
 from netesto.transport.addresses import AGENT_SOCKET
 
@@ -38,18 +41,11 @@ class Config:
 
 def read(path: Path) -> Config:
     """The settings in an agent.toml. UsageError names what is wrong with it."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: {error}") from None
+    text, table = _parsed(path)
     known = {each.name for each in fields(Config)}
-    for key in table:
-        if key not in known:
-            raise UsageError(
-                f"{path}: unknown key {key!r}", remedy=f"Keys: {', '.join(sorted(known))}"
-            )
+    for key in table.keys() - known:
+        raise _unknown(f"{path}{_line(text, key)}", key, known)
+    allowed_commands = _commands(path, text, table)
     listen = table.get("listen", [*Config().listen])
     if isinstance(listen, str):
         listen = [listen]
@@ -65,7 +61,6 @@ def read(path: Path) -> Config:
         raise UsageError(f"{path}: {error.message}", remedy=error.remedy) from None
     try:
         limits = read_limits(table.get("limits", {}))
-        allowed_commands = commands.read(table.get("commands", {}))
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path}: {error}") from None
     return Config(
@@ -79,3 +74,57 @@ def read(path: Path) -> Config:
         limits=limits,
         commands=allowed_commands,
     )
+
+
+def read_commands(path: Path) -> Mapping[str, Allowed]:
+    """The commands of a file that has nothing but [commands]. UsageError names what is wrong."""
+    text, table = _parsed(path)
+    for key in table.keys() - {"commands"}:
+        raise UsageError(
+            f"{path}{_line(text, key)}: {key}: only [commands] belongs in a file of commands",
+            remedy="The agents of a lab have no other settings: leave it out.",
+        )
+    return _commands(path, text, table)
+
+
+def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and its table. UsageError if it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _commands(path: Path, text: str, table: Mapping[str, Any]) -> Mapping[str, Allowed]:
+    listed = table.get("commands", {})
+    entries = listed.items() if isinstance(listed, dict) else ()
+    for name, entry in entries:
+        for key in entry.keys() - commands.KEYS if isinstance(entry, dict) else ():
+            where = f"{path}{_line(text, f'commands.{name}', key)}: commands.{name}"
+            raise _unknown(where, key, commands.KEYS)
+    try:
+        return commands.read(listed)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _unknown(where: str, key: str, known: Iterable[str]) -> UsageError:
+    remedy = hint(key, known, otherwise=f"Keys: {', '.join(sorted(known))}")
+    return UsageError(f"{where}: unknown key {key!r}", remedy=remedy)
+
+
+def _line(text: str, *keys: str) -> str:
+    """Where the last of these keys is, each below the one before: ":3"; "" if it is not in the
+    usual form."""
+    end = 0
+    for key in keys:
+        found = re.compile(rf"^[ \t]*\[*[ \t]*{re.escape(key)}[ \t]*[]=.]", re.MULTILINE).search(
+            text, end
+        )
+        if found is None:
+            return ""
+        end = found.end()
+    return f":{text.count(chr(10), 0, end) + 1}"

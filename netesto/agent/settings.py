@@ -167,12 +167,11 @@ class Settings:
         async with self._turn:
             match setting:
                 case Command(name, values):
-                    what = " ".join(("command", name, *values))
                     said = await commands.run(self._commands, name, values)
                     if not said.startswith("exit status 0"):
-                        self._on_warning(f"{what}: {said}")
-                    log.info("command run", extra={"setting": what, "result": said[:100]})
-                    return Applied(what, "", said)
+                        self._on_warning(f"{setting.words}: {said}")
+                    log.info("command run", extra={"setting": setting.words, "result": said[:100]})
+                    return Applied(setting.words, "", said)
                 case LinkAttribute():
                     return await self._apply_attribute(setting)
                 case LinkLimits():

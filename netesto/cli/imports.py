@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 
-from netesto import atomic
 from netesto.cli import folders, printing
 from netesto.controller import hostlist, watched
 from netesto.errors import UsageError
@@ -94,15 +93,17 @@ def _deliver(text: str, options: argparse.Namespace) -> int:
     if options.out is None:
         printing.data().write(text)
     else:
-        with atomic.written(options.out) as file:
+        with printing.into(options.out) as file:
             file.write(text.encode())
     return status.OK
 
 
 def _completions(options: argparse.Namespace) -> str:
-    found, faults = cases.times(options.folder)
+    found, failed, faults = cases.times(options.folder)
     for fault in faults:
         _warn(fault)
+    for case, count in failed.items():
+        printing.err(f"failed: {case}: {count} of {count + len(found[case])} were not completed")
     if not found:
         raise UsageError(
             f"{options.folder}: no completion times here",
@@ -110,7 +111,7 @@ def _completions(options: argparse.Namespace) -> str:
         )
     if options.format == "csv":
         return completions.to_csv(found)
-    table = completions.table(found, marks=options.format == "text")
+    table = completions.table(found, failed, marks=options.format == "text")
     return _formatted([dict(zip(("µs", *found), row, strict=True)) for row in table], options)
 
 

@@ -58,11 +58,20 @@ def _status() -> int:
     if not found:
         printing.out("no lab is up")
     for record in found:
-        is_left = records.is_abandoned(state_folder, record)
-        state = "left by a run that was killed: netesto clean" if is_left else "up"
-        printing.out(f"lab {record.lab} ({record.topology}): {state}")
-        _print_hosts(Lab(record, state_folder))
+        one = Lab(record, state_folder)
+        printing.out(f"lab {record.lab} ({record.topology}): {_state(one)}")
+        _print_hosts(one)
     return status.OK
+
+
+def _state(one: Lab) -> str:
+    if records.is_abandoned(one.state, one.record):
+        return "left by a run that was killed: netesto clean"
+    if not one.missing:
+        return "up"
+    what = f"not up: no namespace {', '.join(one.missing)}"
+    # One of a run is being built, or taken down.
+    return what if one.record.owner is not None else f"{what}: netesto lab down --name {one.id}"
 
 
 def _the_lab(name: str | None) -> Lab:
@@ -87,7 +96,7 @@ def _exec(options: argparse.Namespace) -> int:
     if not options.argv:
         raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
     words = options.argv[1:] if options.argv[0] == "--" else options.argv
-    process.become(_the_lab(options.name).command(options.host, words))
+    process.become(_the_lab(options.name).shell(options.host, words))
 
 
 def _verify(options: argparse.Namespace) -> int:

@@ -245,12 +245,7 @@ def _run(commands: _Commands) -> None:
     run.add_argument(
         "--force", action="store_true", help="go on though the lab is not as it was asked for"
     )
-    run.add_argument(
-        "--commands",
-        type=Path,
-        metavar="FILE",
-        help="in a lab: an agent.toml whose [commands] DO_COMMAND may run",
-    )
+    _completed(_FILES, _commands_file(run))
     run.add_argument(
         "--max-wall",
         type=_seconds,
@@ -370,6 +365,15 @@ def _insecure(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _commands_file(command: argparse.ArgumentParser) -> argparse.Action:
+    return command.add_argument(
+        "--commands",
+        type=Path,
+        metavar="FILE",
+        help="in a lab: a TOML file whose [commands] DO_COMMAND may run, as those of an agent.toml",
+    )
+
+
 def _check(commands: _Commands) -> None:
     check = _add(
         commands,
@@ -380,7 +384,7 @@ def _check(commands: _Commands) -> None:
     scripts = check.add_argument(
         "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
     )
-    _completed(_FILES, scripts, _real_hosts(check))
+    _completed(_FILES, scripts, _real_hosts(check), _commands_file(check))
     _map(check)
     _language(check)
 

@@ -5,8 +5,11 @@ on a terminal, and no encoding lacks a character.
 import codecs
 import contextlib
 import sys
-from typing import TextIO
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TextIO
 
+from netesto import atomic
 from netesto.errors import WorldError
 from netesto.printable import printable, replaced
 
@@ -38,6 +41,23 @@ def data() -> TextIO:
         raise WorldError("standard output is closed")
     _reconfigure(sys.stdout, encoding="utf-8", errors="surrogateescape")
     return sys.stdout
+
+
+@contextlib.contextmanager
+def into(path: Path) -> Iterator[BinaryIO]:
+    """The file of an option -o, to write; complete, or as before. WorldError if it cannot be
+    written."""
+    try:
+        with atomic.written(path) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        folder = path.absolute().parent
+        remedy = "Choose a file with -o that you may write to, where there is room."
+        if not folder.is_dir():
+            remedy = f"There is no folder {folder}: make it, or choose another file with -o."
+        raise WorldError(f"{path}: cannot write: {error.strerror}", remedy=remedy) from error
 
 
 def _reconfigure(

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import atomic, log
+from netesto import log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.deploy import target
-from netesto.errors import UsageError, WorldError
+from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.ports import LabRequest
-from netesto.run import grounds, labs, start, status
+from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.onfailure import OnFailure
 from netesto.run.request import Request
 from netesto.run.session import End
@@ -51,13 +51,8 @@ def plan(options: argparse.Namespace) -> int:
         if options.output in {None, Path("-")}:
             made.write(printing.data().buffer)
         else:
-            try:
-                with atomic.written(options.output) as file:
-                    made.write(file)
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise WorldError(f"{options.output}: cannot write: {error.strerror}") from error
+            with printing.into(options.output) as file:
+                made.write(file)
     return status.OK
 
 
@@ -104,6 +99,8 @@ def _request(options: argparse.Namespace) -> Request:
             f"--{real} means real hosts; --ground and --kernel do not go with it",
             remedy=f"Leave out --{real}, and the script's LAB is built on this machine.",
         )
+    if options.commands is not None:
+        labcommands.check_ground(real)
     if options.jobs is not None and options.jobs > 1:
         if real:
             raise grounds.crowded(options.jobs, "hosts")

@@ -6,7 +6,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from netesto import atomic
@@ -31,15 +31,24 @@ def check(options: argparse.Namespace) -> int:
     )
     # With real hosts the names are theirs, and the LAB only has to be one.
     of_lab = aliases if hosts is None else {}
+    refusing: list[Callable[[RemoteCommand], None]] = [requests.check_possible]
+    if options.commands is not None:
+        labcommands.check_ground("hosts" if options.hosts else "")
+        refusing.append(labcommands.checker(options.commands))
+
+    def refuse(command: RemoteCommand) -> None:
+        for each in refusing:
+            each(command)
+
     findings = checking.check(
         options.scripts,
         library_path=settings.library_path(options.libraries),
         definitions=settings.parse_definitions(options.definitions),
         hosts=None if hosts is None else [*hosts.endpoints, *aliases],
         lab_hosts=functools.partial(_lab_hosts, of_lab),
-        lab_warnings=functools.partial(_lab_warnings, of_lab),
+        lab_warnings=functools.partial(_lab_warnings, of_lab, options.commands),
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
-        refuse=requests.check_possible,
+        refuse=refuse,
         max_iterations=options.max_iterations,
         read=_read,
     )
@@ -62,14 +71,17 @@ def _lab_hosts(aliases: Mapping[str, str], request: LabRequest) -> tuple[str, ..
 
 
 def _lab_warnings(
-    aliases: Mapping[str, str], request: LabRequest, commands: Sequence[RemoteCommand]
+    aliases: Mapping[str, str],
+    allowed: Path | None,
+    request: LabRequest,
+    commands: Sequence[RemoteCommand],
 ) -> list[Warned]:
     network = labs.network(request)
     named = labs.inventory(network, commands, aliases=aliases)
     return [
         *behindlinks.warnings(network, commands, named),
         *keeping.warnings(commands),
-        *labcommands.warnings(commands),
+        *(labcommands.warnings(commands) if allowed is None else ()),
     ]
 
 

@@ -387,7 +387,7 @@ def _instance(
     return InstanceEvidence(
         instance=record.instance,
         status=status,
-        asked_start_s=record.asked_start_s or 0.0,
+        asked_start_s=record.asked_start_s,
         started_s=record.started_s,
         ended_s=record.ended_s,
         result=result,

@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
@@ -31,14 +31,15 @@ from netesto.language import ports
 from netesto.model import (
     SAME_CLOCK,
     AgentStatus,
-    Applied,
     ClockOffset,
+    Command,
     Endpoint,
     Event,
     HostInfo,
     Setting,
     TimeSync,
 )
+from netesto.results.manifest import SettingRecord
 from netesto.transport.base import Agent, Connection
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,9 @@ class HostConnection:
         self.endpoint = endpoint
         self.name = endpoint.host
         self.offset = SAME_CLOCK
-        self.settings: list[Applied] = []
+        self.settings: list[SettingRecord] = []
+        # Commands that ran again since the agent was lost last.
+        self.ran_again: list[str] = []
         self.time_sync: TimeSync | None = None
         self.lost: str | None = None
         # When a cut was over last, on the controller's clock.
@@ -169,7 +172,7 @@ class HostConnection:
         try:
             await self.ready()
             for setting in command.settings:
-                self.settings.append(await self.agent.configure(setting))
+                await self._make(self.agent, setting)
         except (ConnectionLostError, HoldEndedError):
             await self.ready()
         except AgentError:
@@ -177,6 +180,19 @@ class HostConnection:
                 raise
             # Whoever notices the loss first: the script goes on when the setting is made again.
             await self.ready()
+
+    async def _make(self, agent: Connection, setting: Setting, *, why: str = "") -> None:
+        made_s = self._clock.now()
+        try:
+            applied = await agent.configure(setting)
+        except AgentError as error:
+            is_lost = isinstance(error, (ConnectionLostError, HoldEndedError))
+            if isinstance(setting, Command) and (is_lost or (self.lost is not None and not why)):
+                # It may have begun.
+                after = f"not known: {error.message}"
+                self.settings.append(SettingRecord(setting.words, "", after, made_s, why))
+            raise
+        self.settings.append(SettingRecord(**asdict(applied), made_s=made_s, why=why))
 
     def give_up(self) -> None:
         """Wait no more for connections that are cut, or agents that are lost."""
@@ -288,7 +304,9 @@ class HostConnection:
             await self._first_burst(self._agent)
             for settings in self._wanted.values():
                 for setting in settings:
-                    self.settings.append(await self._agent.configure(setting))
+                    await self._make(self._agent, setting, why=self.lost or "")
+                    if isinstance(setting, Command):
+                        self.ran_again.append(setting.words)
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
             if events is not None:
@@ -319,6 +337,7 @@ class HostConnection:
     def _lose(self, reason: str) -> None:
         self.lost = f"agent lost: {reason}"
         self._lost_at_s = self._clock.now()
+        self.ran_again.clear()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
         self._on_lost(self, self.lost)
 

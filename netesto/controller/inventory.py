@@ -144,6 +144,8 @@ def load(
         ]
     else:
         endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
+        if not is_file and path.suffix and (meant := nearest(text, _files_of_hosts(path.parent))):
+            warnings = [f"--hosts {text}: taken for the name of a host. Did you mean {meant}?"]
     names = [endpoint.host for endpoint in endpoints]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
@@ -182,6 +184,15 @@ def _listed(host: hostlist.ListedHost) -> Endpoint:
         address = ip_address(host.hostname)
         addresses = {address.version: address}
     return Endpoint(host=host.name, agent=_named(host.hostname).agent, addresses=addresses)
+
+
+def _files_of_hosts(folder: Path) -> list[str]:
+    """The names of what may be meant by a name like it."""
+    suffixes = {".toml", hostlist.SUFFIX, *ansible.SUFFIXES}
+    try:
+        return [path.name for path in folder.iterdir() if path.suffix in suffixes]
+    except OSError:
+        return []
 
 
 def parse_map(text: str) -> Mapping[str, str]:

@@ -497,7 +497,8 @@ class Run:
         self._changed.set()
 
     def _on_back(self, host: HostConnection) -> None:
-        self._observer.warn(f"{host.name}: its agent is back, and has its settings again")
+        again = f"; ran again: {'; '.join(host.ran_again)}" if host.ran_again else ""
+        self._observer.warn(f"{host.name}: its agent is back, and has its settings again{again}")
         self._changed.set()
 
     def _groups(self) -> Iterator[tuple[Experiment, Group]]:

@@ -93,7 +93,7 @@ def build(
             InstanceEvidence(
                 instance=1,
                 status=flow.status,
-                asked_start_s=started_s,
+                asked_start_s=None,
                 started_s=flow.started_s,
                 ended_s=flow.ended_s,
                 result=result,

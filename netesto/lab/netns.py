@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import selectors
+import shlex
 import shutil
 import socket
 import tempfile
@@ -19,7 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
 
-from netesto import interrupts, process
+from netesto import atomic, interrupts, process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
@@ -50,6 +51,9 @@ TOOLS: Mapping[str, str] = {
     "nsenter": "util-linux",
 }
 
+# Among the lab's files, which have the names of hosts.
+_HOSTS_FILE = ".etc-hosts"
+
 _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 
@@ -77,6 +81,11 @@ class Lab:
             for name, host in self.record.hosts.items()
         }
 
+    @property
+    def missing(self) -> list[str]:
+        """The namespaces that are not there."""
+        return [name for name in self.record.namespaces if not (NAMESPACE_FOLDER / name).exists()]
+
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command that runs `argv` at a host, router or switch. UsageError if the name is
         unknown."""
@@ -86,6 +95,28 @@ class Lab:
             raise UsageError(f"lab {self.id}: no host {node}", remedy=f"There are {known}.")
         words = [process.program(argv[0]), *argv[1:]] if argv else []
         return ["ip", "netns", "exec", namespaces[node], *words]
+
+    def shell(self, node: str, argv: Sequence[str]) -> list[str]:
+        """`command` for a person: the names of hosts are also those of their addresses. In a mount
+        namespace of its own, which ends with the command."""
+        [*enter, program] = self.command(node, argv[:1])
+        files = Path(self.record.files)
+        names = files / _HOSTS_FILE
+        if not files.is_dir():
+            return [*enter, program, *argv[1:]]
+        with contextlib.suppress(OSError):
+            atomic.replace(names, self._names())
+        put = f"mount --bind {shlex.quote(str(names))} /etc/hosts 2>/dev/null"
+        return [*enter, "sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
+
+    def _names(self) -> str:
+        """/etc/hosts, and the lab's hosts before those of this machine."""
+        own = [
+            f"{address} {name}\n"
+            for name, host in self.record.hosts.items()
+            for address in host.addresses
+        ]
+        return "".join([*own, Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")])
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

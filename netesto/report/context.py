@@ -73,17 +73,24 @@ def _shaped_by_script(manifest: Manifest) -> bool:
 
 
 def _links_changed(manifest: Manifest, limit: str) -> bool:
-    """True if a link of the lab has another rate, or delay, than before the script changed it."""
+    """True if a link of the lab had, at any time of the experiment, another rate, or delay, than
+    before the script changed it."""
     first: dict[tuple[str, str], str] = {}
-    last: dict[tuple[str, str], str] = {}
+    had: dict[tuple[str, str], list[str]] = {}
     for name, host in manifest.hosts.items():
         for applied in host.settings:
             # As in: link b: netem limit 1034 delay 0.01s 0s 0%, tbf rate 20000000bit burst 12500 …
             device, _, what = applied.setting.partition(": ")
             if device.startswith("link ") and "=" not in what:
-                first.setdefault((name, device), applied.before)
-                last[name, device] = applied.after
-    return any(_limit(first[link], limit) != _limit(after, limit) for link, after in last.items())
+                link = name, device
+                first.setdefault(link, applied.before)
+                is_during = (applied.made_s or 0.0) >= manifest.started_s
+                had[link] = [*(had.get(link, ()) if is_during else ()), applied.after]
+    return any(
+        _limit(first[link], limit) != _limit(stages, limit)
+        for link, all_stages in had.items()
+        for stages in all_stages
+    )
 
 
 def _limit(stages: str, name: str) -> str:

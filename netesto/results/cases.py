@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError
+from netesto.model import COMPLETION_TESTS
 from netesto.results import completions, integrity, manifest, steady, store
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
@@ -34,20 +35,26 @@ def name(known: Manifest, factors: Mapping[str, str]) -> str:
     return known.description or known.exp_name
 
 
-def times(folder: Path) -> tuple[dict[str, Times], list[str]]:
+def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     """The times of all transfers and transactions of each case, in the order of the experiments;
-    and what could not be read, in words."""
+    how many were not completed, where some were not; and what failed as a whole or could not be
+    read, in words."""
     found: dict[str, list[Times]] = defaultdict(list)
+    failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
     for case, place, known in _experiments(folder, faults):
+        faults += _failed_flows(case, known)
         for path in _files(known):
             try:
-                part = _read(place / path, known.files[path])
+                part, count = _read(place / path, known.files[path])
             except (OSError, OutputError) as error:
                 faults.append(str(error))
             else:
                 found[case].append(part)
-    return {case: np.concatenate(parts) for case, parts in found.items()}, faults
+                if count:
+                    failed[case] += count
+    joined = {case: np.concatenate(parts) for case, parts in found.items()}
+    return joined, dict(failed), faults
 
 
 def steady_rates(
@@ -98,8 +105,18 @@ def _files(known: Manifest) -> Iterator[str]:
     yield from (path for path in sorted(known.files) if PurePosixPath(path).name.startswith(_FILES))
 
 
-def _read(path: Path, sha256: str) -> Times:
+def _failed_flows(case: str, known: Manifest) -> Iterator[str]:
+    for group in known.groups:
+        asked = group.request
+        is_timed = asked.test in COMPLETION_TESTS or asked.requests_per_s is not None
+        for flow in group.instances if is_timed else ():
+            if flow.status != OK:
+                number = f"{known.exp}.{asked.group}.{flow.instance}"
+                yield f"{case}: flow {number} failed: {flow.status}"
+
+
+def _read(path: Path, sha256: str) -> tuple[Times, int]:
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
             raise OutputError(f"{path}: is damaged (its SHA-256 differs)")
-    return completions.read(path)
+    return completions.read_all(path)

@@ -60,9 +60,12 @@ def marked(text: str, count: int, share: float) -> str:
     return f"~{text}" if is_few(count, share) else text
 
 
-def table(cases: Mapping[str, Times], *, marks: bool = False) -> list[tuple[str, ...]]:
+def table(
+    cases: Mapping[str, Times], failed: Mapping[str, int] | None = None, *, marks: bool = False
+) -> list[tuple[str, ...]]:
     """A row for each of ROWS, its name first, with a text for each case: µs with 3 decimals, ""
-    for a case without times. With `marks`, quantiles that rest on few values have a `~`."""
+    for a case without times. With `marks`, quantiles that rest on few values have a `~`. If some
+    have `failed`, a last row says how many."""
     shares = {quantile_name(share): share for share in QUANTILES}
     found = []
     for name, value in _ROWS.items():
@@ -73,7 +76,10 @@ def table(cases: Mapping[str, Times], *, marks: bool = False) -> list[tuple[str,
                 for text, times in zip(texts, cases.values(), strict=True)
             ]
         found.append((name, *texts))
-    return [*found, ("count", *(str(len(times)) for times in cases.values()))]
+    found.append(("count", *(str(len(times)) for times in cases.values())))
+    if failed:
+        found.append(("failed", *(str(failed.get(case, 0)) for case in cases)))
+    return found
 
 
 def to_csv(cases: Mapping[str, Times]) -> str:
@@ -89,6 +95,11 @@ def to_csv(cases: Mapping[str, Times]) -> str:
 def read(path: Path) -> Times:
     """The times in `completions.G.I.csv` or `times.G.I`, of what was completed. OSError;
     OutputError if it is neither."""
+    return read_all(path)[0]
+
+
+def read_all(path: Path) -> tuple[Times, int]:
+    """`read`, and how many were not completed."""
     content = path.read_bytes()
     read_as = _of_transactions if content.startswith(b"netesto times ") else _of_transfers
     try:
@@ -97,22 +108,23 @@ def read(path: Path) -> Times:
         raise OutputError(f"{path}: no times: {error}") from error
 
 
-def _of_transfers(content: bytes) -> Times:
+def _of_transfers(content: bytes) -> tuple[Times, int]:
     rows = csv.DictReader(io.StringIO(content.decode()))
-    times = np.array([float(row["us"]) for row in rows if row["status"] == "ok"], np.float64)
+    told = [float(row["us"]) if row["status"] == "ok" else None for row in rows]
+    times = np.array([us for us in told if us is not None], np.float64)
     if not np.isfinite(times).all():
         raise ValueError("a time is not a number")
-    return times
+    return times, told.count(None)
 
 
-def _of_transactions(content: bytes) -> Times:
+def _of_transactions(content: bytes) -> tuple[Times, int]:
     header, _, numbers = content.partition(b"\n")
     if len(header) > _HEADER_BYTES_MAX or header.split()[2] != b"1":
         raise ValueError(f"{header[:_HEADER_BYTES_MAX]!r}: unknown version")
     data = np.frombuffer(numbers, np.uint8)
     lasts = np.flatnonzero(data < 128)
     if not len(lasts):
-        return np.empty(0)
+        return np.empty(0), 0
     firsts = np.concatenate(([0], lasts[:-1] + 1))
     sizes = lasts - firsts + 1
     if sizes.max() > _NUMBER_BYTES_MAX:
@@ -120,4 +132,4 @@ def _of_transactions(content: bytes) -> Times:
     data = data[: lasts[-1] + 1]
     places = np.arange(len(data)) - np.repeat(firsts, sizes)
     groups = (data & 127).astype(np.uint64) << (7 * places).astype(np.uint64)
-    return np.add.reduceat(groups, firsts)[1::2].astype(np.float64) / 1000.0
+    return np.add.reduceat(groups, firsts)[1::2].astype(np.float64) / 1000.0, 0

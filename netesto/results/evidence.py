@@ -41,7 +41,7 @@ class InstanceEvidence:
 
     instance: int
     status: str
-    asked_start_s: float
+    asked_start_s: float | None
     started_s: float | None
     ended_s: float | None
     result: TransferResult | None

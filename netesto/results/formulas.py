@@ -260,7 +260,7 @@ class Group:
         skews = (
             (flow.started_s - flow.asked_start_s) * 1000
             for flow in self.good
-            if flow.started_s is not None
+            if flow.started_s is not None and flow.asked_start_s is not None
         )
         return max(skews, key=abs, default=None)
 

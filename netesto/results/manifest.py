@@ -66,6 +66,15 @@ class GroupRecord:
     instances: tuple[InstanceRecord, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SettingRecord(Applied):
+    """A setting that was made at this time of the controller's clock (None: a run of an older
+    version), and why it was, if not because the script came to it."""
+
+    made_s: float | None = None
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """One host: what it is, its clock against the controller's, the settings made so far. `facts`
@@ -74,7 +83,7 @@ class HostRecord:
 
     info: HostInfo
     clock: ClockOffset
-    settings: tuple[Applied, ...] = ()
+    settings: tuple[SettingRecord, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     time_sync: TimeSync | None = None
 

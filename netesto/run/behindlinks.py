@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from netesto import units
@@ -9,6 +10,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import WorldError
 from netesto.lab import queueing
 from netesto.lab.graph import Link, Topology
+from netesto.lab.links import LinkSettings
 from netesto.language import ports
 from netesto.language.plan import Warned
 from netesto.model import LinkLimits, Qdisc
@@ -32,38 +34,50 @@ def warnings(
 def _warnings(
     network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
+    # What SET_LINK has made of links.
+    changed: dict[Link, LinkSettings] = {}
     for command in commands:
         for setting in command.settings if isinstance(command, ports.Configure) else ():
-            if isinstance(setting, LinkLimits):
-                yield from _without_limits(network, command, setting, inventory)
-            if not isinstance(setting, Qdisc) or setting.action == "delete":
-                continue
             try:
                 host = inventory.find(command.host).host
             except WorldError:
                 continue  # reported elsewhere, as an error
-            link = network.tested(host)
-            if _is_idle(setting, link, forwards=network.node(host).forwards):
-                yield Warned(_sentence(command.host, setting, link, host), command.place)
+            match setting:
+                case LinkLimits(rate_bps=rate_bps):
+                    for link in _meant(network, host, setting, inventory):
+                        if not queueing.kinds(link.settings):
+                            yield Warned(_without_limits(command.host, link, host), command.place)
+                        elif rate_bps is not None:
+                            was = link.settings
+                            changed[link] = replace(was, rate_bps=rate_bps, limit=was.queue)
+                case Qdisc(action=action) if action != "delete":
+                    link = network.tested(host)
+                    settings = changed.get(link, link.settings)
+                    if _is_idle(setting, settings, forwards=network.node(host).forwards):
+                        text = _sentence(command.host, setting, link, settings, host)
+                        yield Warned(text, command.place)
 
 
-def _without_limits(
-    network: Topology, command: ports.RemoteCommand, limits: LinkLimits, inventory: Inventory
-) -> Iterator[Warned]:
-    with contextlib.suppress(WorldError):  # reported elsewhere, as an error
-        host = inventory.find(command.host).host
-        to = limits.to
-        with contextlib.suppress(WorldError):
-            to = inventory.find(limits.to).host if limits.to else network.tested(host).other(host)
-        for link in network.links_of(host):
-            if link.other(host) == to and not queueing.kinds(link.settings):
-                text = f"SET_LINK host={command.host}: the link {host} - {to} has no limits that"
-                yield Warned(f"{text} could change; LAB gives it some: rate=", command.place)
+def _meant(
+    network: Topology, host: str, limits: LinkLimits, inventory: Inventory
+) -> Iterator[Link]:
+    """The links that a SET_LINK of a host limits."""
+    to = limits.to or network.tested(host).other(host)
+    with contextlib.suppress(WorldError):  # not a host: a router, by its own name
+        to = inventory.find(to).host
+    return (link for link in network.links_of(host) if link.other(host) == to)
 
 
-def _is_idle(qdisc: Qdisc, link: Link, *, forwards: bool) -> bool:
+def _without_limits(name: str, link: Link, host: str) -> str:
+    return (
+        f"SET_LINK host={name}: the link {host} - {link.other(host)} has no limits that could"
+        " change; LAB gives it some: rate="
+    )
+
+
+def _is_idle(qdisc: Qdisc, link: LinkSettings, *, forwards: bool) -> bool:
     """Whether what the command makes lets packets through faster than they leave the link."""
-    link_bps = link.settings.rate_bps
+    link_bps = link.rate_bps
     if link_bps is None or qdisc.kind == "netem":
         return False
     own_bps = _rate_bps(qdisc.options)
@@ -80,9 +94,9 @@ def _rate_bps(options: Sequence[str]) -> float | None:
     return None
 
 
-def _sentence(name: str, qdisc: Qdisc, link: Link, host: str) -> str:
+def _sentence(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host: str) -> str:
     return (
         f"SET_QDISC host={name} qdisc={qdisc.kind}: the bottleneck stays the link "
-        f"{host} - {link.other(host)} behind it ({link.settings.describe()}). LAB sets the queue "
+        f"{host} - {link.other(host)} behind it ({settings.describe()}). LAB sets the queue "
         "of a link (qdisc=, limit=); with LAB … rate=none a router's own tbf is the bottleneck"
     )

@@ -127,7 +127,9 @@ def check_script(request: Request, head: Head) -> None:
         asked = network(head)
         inventory = labs.inventory(asked, head.commands, aliases=request.aliases)
         if request.commands is not None:
-            labcommands.check(head.commands, request.commands)
+            check_allowed = labcommands.checker(request.commands)
+            for command in head.commands:
+                check_allowed(command)
     else:
         for command in head.commands:
             requests.check_possible(command)

@@ -1,11 +1,11 @@
 """Commands that DO_COMMAND runs in a lab, whose hosts allow those of `run --commands FILE`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from netesto.agent import commands as allowed
 from netesto.agent import config
-from netesto.errors import NotAllowedError, ScriptError
+from netesto.errors import NotAllowedError, ScriptError, UsageError
 from netesto.language import ports
 from netesto.language.plan import Warned
 from netesto.model import Command
@@ -16,28 +16,40 @@ def warnings(commands: Sequence[ports.RemoteCommand]) -> list[Warned]:
     return [
         Warned(
             f"DO_COMMAND name={wanted.name}: in a lab it needs `netesto run --commands FILE`,"
-            " an agent.toml that allows it",
+            " with a table [commands] that allows it",
             command.place,
         )
         for command, wanted in [*_wanted(commands)][:1]
     ]
 
 
-def check(commands: Sequence[ports.RemoteCommand], file: Path) -> None:
-    """ScriptError for a command that the file does not allow, or not with these values; UsageError
-    if the file cannot be read."""
-    wanted = list(_wanted(commands))
-    known = config.read(file).commands if wanted else {}
-    for command, each in wanted:
-        try:
-            allowed.argv(known, each.name, each.values)
-        except NotAllowedError as error:
-            raise ScriptError(
-                f"{file}: {error.message}",
-                place=command.place,
-                remedy=error.remedy,
-                chain=command.chain,
-            ) from None
+def check_ground(real: str) -> None:
+    """UsageError if an option `real` names hosts that have files of their own."""
+    if real:
+        raise UsageError(
+            f"--commands is for labs, and --{real} names real hosts",
+            remedy="The agent of a host runs what [commands] of its own agent.toml allows.",
+        )
+
+
+def checker(file: Path) -> Callable[[ports.RemoteCommand], None]:
+    """What raises a ScriptError for a command that the file does not allow, or not with these
+    values. UsageError if the file cannot be read."""
+    known = config.read_commands(file)
+
+    def check(wanted: ports.RemoteCommand) -> None:
+        for command, each in _wanted([wanted]):
+            try:
+                allowed.argv(known, each.name, each.values)
+            except NotAllowedError as error:
+                raise ScriptError(
+                    f"{file}: {error.message}",
+                    place=command.place,
+                    remedy=error.remedy,
+                    chain=command.chain,
+                ) from None
+
+    return check
 
 
 def _wanted(

@@ -55,9 +55,17 @@ def test_one_address_needs_no_list(tmp_path: Path):
         (
             "port = 9",
             (
-                "unknown key 'port'\nKeys: "
+                "1: unknown key 'port'\nKeys: "
                 "clients, commands, device, group, host, limits, listen, state, tls"
             ),
+        ),
+        (
+            'group = "x"\n\n[commands.tell]\nrun = ["true"]\n timeot = "1s"',
+            "5: commands.tell: unknown key 'timeot'\nDid you mean timeout?",
+        ),
+        (
+            'commands = {tell = {run = ["true"], timeot = "1s"}}',
+            " commands.tell: unknown key 'timeot'\nDid you mean timeout?",
         ),
         ("listen = 9", "listen: an address or a list of addresses is required"),
         ("tls = true", f"tls: {NO_TABLE}"),
@@ -74,7 +82,19 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path):
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
         config.read(path)
-    assert str(caught.value) == f"{path}: {message}"
+    assert str(caught.value) in {f"{path}: {message}", f"{path}:{message}"}
+
+
+@pytest.mark.parametrize("key", ["limits", "clients", "tls"])
+def test_a_file_of_commands_has_nothing_else(tmp_path: Path, key: str):
+    path = tmp_path / "commands.toml"
+    path.write_text(f'[commands.tell]\nrun = ["true"]\n[{key}]\nport = 9\n')
+    with pytest.raises(UsageError) as caught:
+        config.read_commands(path)
+    assert str(caught.value) == (
+        f"{path}:3: {key}: only [commands] belongs in a file of commands\n"
+        "The agents of a lab have no other settings: leave it out."
+    )
 
 
 def test_example_is_read():

@@ -101,12 +101,45 @@ def test_limits_of_a_link_that_has_some(told):
     assert told("LAB pair rate=9mbit\nSET_LINK host=a to=b rate=5mbit\n") == []
 
 
+LIMITED = "LAB dumbbell rate=50mbit\nSET_LINK host=router to=right rate=10mbit\n"
+
+
+@pytest.mark.parametrize(
+    ("rate", "warned"),
+    [("20mbit", [STAYS.format("tbf").replace("50", "10", 1).replace(":2:", ":3:")]), ("9mbit", [])],
+)
+def test_a_shaper_is_compared_with_the_rate_that_set_link_has_given_its_link(told, rate, warned):
+    text = f"{LIMITED}SET_QDISC host=router qdisc=tbf rate={rate} burst=9k limit=9k\n"
+    assert told(text) == warned
+
+
 COMMAND = "LAB pair\nDO_COMMAND host=a name=tell rx=9\n"
 
 
 def test_a_command_in_a_lab_without_a_file_that_allows_it(told):
     said = "DO_COMMAND name=tell: in a lab it needs `netesto run --commands FILE`"
-    assert told(COMMAND) == [f"warning: a.nts:2: {said}, an agent.toml that allows it"]
+    assert told(COMMAND) == [f"warning: a.nts:2: {said}, with a table [commands] that allows it"]
+
+
+def test_check_compares_the_file_of_commands_with_the_script(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.nts").write_text(COMMAND)
+    (tmp_path / "allowed.toml").write_text('[commands.tel]\nrun = ["true"]\n')
+    assert cli.main(["check", "--commands", "allowed.toml", "a.nts"]) == 2
+    first, *_, remedy, _ = capsys.readouterr().err.splitlines()
+    said = "a.nts:2:1: error: allowed.toml: command tell is not allowed"
+    assert (first, remedy) == (said, "Did you mean tel?")
+
+
+@pytest.mark.parametrize("words", [["check"], ["run", "-n"]])
+def test_file_of_commands_that_is_wrong_is_refused_also_if_no_command_needs_it(
+    tmp_path, monkeypatch, capsys, words
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.nts").write_text("LAB pair\n")
+    (tmp_path / "allowed.toml").write_text("[limits]\nkeep = true\n")
+    assert cli.main([*words, "--commands", "allowed.toml", "a.nts"]) == 2
+    assert "allowed.toml:1: limits: only [commands] belongs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,19 @@ def test_what_exists_is_a_file_and_no_host(tmp_path: Path, monkeypatch: pytest.M
     assert [*load("h1").endpoints] == ["h2"]
 
 
+def test_a_name_like_that_of_a_hosts_file_beside_is_taken_for_a_host_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.toml").write_text("[h2]\n")
+    found = load("hosts.tml")
+    assert (found.warnings, [*found.endpoints]) == (
+        ("--hosts hosts.tml: taken for the name of a host. Did you mean hosts.toml?",),
+        ["hosts.tml"],
+    )
+    assert load("h1.example").warnings == ()
+
+
 @pytest.mark.parametrize("text", ["", "h1,", "-v", "h1,-oProxyCommand=x", "no/such", "h 1", "h1:0"])
 def test_a_list_of_hosts_with_something_else_is_refused(text: str):
     with pytest.raises(UsageError, match="is neither a hosts file nor a host"):

@@ -227,6 +227,7 @@ def test_cpu_of_a_run_is_that_of_its_watched_cores(results):
 
 def test_a_failed_run_has_a_row_with_its_reason_and_no_number(results):
     row = rows(results)["4.1"]
+    assert {row["startSkew"] for row in rows(results).values()} == {""}
     measured = ("rate", "rateMin", "localRetrans", "retrans_total", "localCpu", "cwnd", "effCa")
     assert row["status"] == "unable to connect to server: Connection refused"
     assert [row[name] for name in measured] == [""] * len(measured)

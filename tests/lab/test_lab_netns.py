@@ -176,6 +176,24 @@ def test_every_host_has_an_agent_that_listens(state: Path, planned):
 
 
 @pytest.mark.lab
+def test_commands_of_a_person_know_the_hosts_of_a_lab_by_name(state: Path, planned):
+    machines = Path("/etc/hosts").read_bytes()
+    with netns.up(planned("pair"), state=state) as lab:
+        told = process.run(lab.shell("a", ["getent", "ahostsv4", "b"]), timeout=10).stdout
+        assert told.split()[0] == str(lab.endpoints["b"].addresses[4])
+        refused = process.run(lab.shell("a", ["sh", "-c", "exit 7"]), timeout=10, check=False)
+        assert (refused.status, Path("/etc/hosts").read_bytes()) == (7, machines)
+
+
+@pytest.mark.lab
+def test_a_lab_whose_namespace_somebody_removed_names_it(state: Path, planned):
+    with netns.up(planned("pair"), state=state, agents=False) as lab:
+        assert lab.missing == []
+        process.run(["ip", "netns", "del", f"{lab.id}-b"], timeout=10)
+        assert lab.missing == [f"{lab.id}-b"]
+
+
+@pytest.mark.lab
 def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, planned):
     with netns.up(planned("pair"), state=state) as lab:
         [agent] = agents_in([lab.record.hosts["a"].namespace])

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import Applied
 from netesto.report import context
 from netesto.report.context import Reference
+from netesto.results.manifest import SettingRecord
 from results import samples
 
 TOLD = samples.manifest(samples.two_flows())
@@ -12,7 +12,7 @@ TOLD = samples.manifest(samples.two_flows())
 
 def with_settings(*texts):
     hosts = dict(TOLD.hosts)
-    settings = tuple(Applied(text, "", text) for text in texts)
+    settings = tuple(SettingRecord(text, "", text) for text in texts)
     hosts["client1"] = replace(hosts["client1"], settings=settings)
     return replace(TOLD, hosts=hosts)
 
@@ -57,22 +57,36 @@ SHALLOW = LINK.replace("limit 625000", "limit 20000")
 def with_links(*changes):
     """SET_LINK on client1: the stages of its link before and after each."""
     host = TOLD.hosts["client1"]
-    settings = tuple(Applied(f"link left: {after}", before, after) for before, after in changes)
+    settings = tuple(
+        SettingRecord(f"link left: {after}", before, after, made_s)
+        for before, after, made_s in changes
+    )
     return replace(TOLD, hosts={**TOLD.hosts, "client1": replace(host, settings=settings)})
 
 
 def test_a_link_that_got_another_rate_leaves_neither_line():
-    found = context.of(with_links((LINK, SLOWER)))
+    found = context.of(with_links((LINK, SLOWER, None)))
     assert (found.capacities, found.base_rtts) == ((), ())
 
 
 def test_a_link_that_got_another_delay_keeps_the_line_of_its_rate():
-    found = context.of(with_links((LINK, LONGER)))
+    found = context.of(with_links((LINK, LONGER, None)))
     assert (found.capacities, found.base_rtts) == (context.of(TOLD).capacities, ())
 
 
+BEFORE_S, DURING_S = TOLD.started_s - 1, TOLD.started_s + 1
+
+
+def test_a_link_that_had_another_rate_while_flows_ran_leaves_neither_line():
+    changes = ((LINK, SLOWER, DURING_S), (SLOWER, LINK, DURING_S))
+    found = context.of(with_links(*changes))
+    assert (found.capacities, found.base_rtts) == ((), ())
+
+
 @pytest.mark.parametrize(
-    "changes", [((LINK, SHALLOW),), ((LINK, SLOWER), (SLOWER, LINK))], ids=["limit", "back"]
+    "changes",
+    [((LINK, SHALLOW, DURING_S),), ((LINK, SLOWER, BEFORE_S), (SLOWER, LINK, BEFORE_S))],
+    ids=["limit", "back"],
 )
 def test_a_link_with_the_rate_and_delay_of_the_lab_keeps_both_lines(changes):
     assert context.of(with_links(*changes)) == context.of(TOLD)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.model import Applied, TimeSync, TransferResult
+from netesto.model import TimeSync, TransferResult
 from netesto.report import page
+from netesto.results.manifest import SettingRecord
 from results import samples
 
 PLOTS = [
@@ -148,9 +149,13 @@ def test_many_warnings_are_folded(publish, read):
 def test_settings_are_told_before_and_during(publish, read):
     evidence = samples.all_failed()
     hosts = dict(samples.manifest(evidence).hosts)
-    applied = Applied("net.ipv4.tcp_ecn", "2", "1")
-    hosts["client1"] = replace(hosts["client1"], settings=(applied,))
-    assert "client1 net.ipv4.tcp_ecn 2 1" in read(publish(evidence, hosts=hosts)).text
+    applied = SettingRecord("net.ipv4.tcp_ecn", "2", "1")
+    again = SettingRecord("command tell", "", "done", evidence.started_s + 2.5, "agent lost")
+    hosts["client1"] = replace(hosts["client1"], settings=(applied, again))
+    text = read(publish(evidence, hosts=hosts)).text
+    assert (
+        "client1 net.ipv4.tcp_ecn 2 1 — client1 command tell — done 2.500, again: agent lost"
+    ) in text
 
 
 def test_what_keeps_clocks_at_utc_is_in_the_table_of_hosts_where_it_is_known(publish, read):

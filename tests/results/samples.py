@@ -321,7 +321,7 @@ def _record(each: GroupEvidence) -> GroupRecord:
 
 def _flow(asked: GroupRequest, flow: InstanceEvidence) -> InstanceRecord:
     skew_ms = None
-    if flow.started_s is not None:
+    if flow.started_s is not None and flow.asked_start_s is not None:
         skew_ms = round((flow.started_s - flow.asked_start_s) * 1000, 3)
     seen = flow.client_samples
     return InstanceRecord(

@@ -48,7 +48,13 @@ def test_what_was_not_completed_is_in_no_figure(tmp_path):
     path.write_text(
         "number,start_s,us,bytes,retransmits,status\n1,1.0,5.5,10,0,ok\n2,1.1,,10,3,unfinished\n"
     )
-    assert completions.read(path).tolist() == [5.5]
+    times, failed = completions.read_all(path)
+    assert (times.tolist(), failed) == ([5.5], 1)
+
+
+def test_a_last_row_has_the_number_of_what_was_not_completed_where_something_was_not():
+    *_, last = completions.table({"a": TIMES, "b": TIMES}, {"b": 3})
+    assert last == ("failed", "0", "3")
 
 
 def test_times_of_transactions_are_read(tmp_path):

@@ -1,5 +1,6 @@
 """DO_COMMAND in a lab whose agent is killed meanwhile."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,18 +9,45 @@ from netesto import process
 
 TIMEOUT_S = 60
 
+SCRIPT = """\
+LAB pair
+DO_COMMAND host=a name=kill
+DO_CLIENT host=a server=b test=TCP_STREAM dur=1
+PROCESS_EXP
+"""
 
-@pytest.mark.lab
-def test_script_waits_until_the_command_of_a_killed_agent_has_run_again(tmp_path: Path):
-    told = tmp_path / "told"
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run in which the first run of a command has killed the agent."""
+    folder = tmp_path_factory.mktemp("commands")
+    told = folder / "told"
     # Its parent is the agent.
     kill = f'echo x >>{told}; test "$(wc -l <{told})" -gt 1 || kill -9 $PPID'
-    (tmp_path / "agent.toml").write_text(f"[commands.kill]\nrun = ['sh', '-c', '{kill}']\n")
-    (tmp_path / "a.nts").write_text("LAB pair\nDO_COMMAND host=a name=kill\n")
+    (folder / "agent.toml").write_text(f"[commands.kill]\nrun = ['sh', '-c', '{kill}']\n")
+    (folder / "a.nts").write_text(SCRIPT)
     words = ("run", "--plain", "--out", "out", "--commands", "agent.toml", "a.nts")
     argv = process.python("netesto", *words)
-    finished = process.run(argv, timeout=TIMEOUT_S, cwd=tmp_path)
-    warnings = [line for line in finished.stderr.splitlines() if line.startswith("warning")]
-    assert (told.read_text(), warnings[-1], "Traceback" in finished.stderr) == (
-        "x\nx\n", "warning: a: its agent is back, and has its settings again", False,
+    finished = process.run(argv, timeout=TIMEOUT_S, cwd=folder)
+    (folder / "stderr").write_text(finished.stderr)
+    return folder
+
+
+@pytest.mark.lab
+def test_script_waits_until_the_command_of_a_killed_agent_has_run_again(killed: Path):
+    said = (killed / "stderr").read_text()
+    warnings = [line for line in said.splitlines() if line.startswith("warning")]
+    again = "warning: a: its agent is back, and has its settings again; ran again: command kill"
+    assert ((killed / "told").read_text(), warnings[-1], "Traceback" in said) == (
+        "x\nx\n", again, False,
     )  # fmt: skip
+
+
+@pytest.mark.lab
+def test_each_run_of_a_command_is_recorded_with_its_time_and_why_it_ran_again(killed: Path):
+    manifest = json.loads((killed / "out" / "1" / "manifest.json").read_text())
+    first, second = manifest["hosts"]["a"]["settings"]
+    assert [first["setting"], second["setting"]] == ["command kill"] * 2
+    assert (first["after"].partition(":")[0], second["after"]) == ("not known", "exit status 0")
+    assert (first["why"], second["why"].partition(":")[0]) == ("", "agent lost")
+    assert first["made_s"] < second["made_s"] < manifest["started_s"]
