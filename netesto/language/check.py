@@ -15,7 +15,7 @@ from netesto.language import ast, ports
 from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
-from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Warned
+from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Head, Warned
 from netesto.language.planner import Planner
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
@@ -70,8 +70,8 @@ def check(
                 definitions=definitions,
                 max_iterations=max_iterations,
             )
-            port = checker.check(read(path), known(None if path == Path("-") else path))
-            checker.check_commands(port, hosts, lab_hosts, lab_warnings, refuse)
+            head = checker.check(read(path), known(None if path == Path("-") else path))
+            checker.check_commands(head, hosts, lab_hosts, lab_warnings, refuse)
         except EnoughError:
             found.end()
         except OSError as error:
@@ -93,11 +93,11 @@ class _Checker:
     definitions: Mapping[str, str]
     max_iterations: int
 
-    def check(self, text: str, known: ports.Columns | None) -> Planner:
-        """Add the findings in a script; return its dry run."""
-        port, errors = Planner(seed=0, columns=known, keep=False), list[ScriptError]()
+    def check(self, text: str, known: ports.Columns | None) -> Head:
+        """Add the findings in a script; return what is known of it as a plan."""
+        planner, errors = Planner(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
-            port,
+            planner,
             library_path=self.library_path,
             seed=0,
             definitions=self.definitions,
@@ -122,27 +122,28 @@ class _Checker:
             self._check_lines(found)
         Usage(self.main, reading, self.findings, self.definitions).check()
         self._add_errors(errors, may_lack_macros=reading.lacks_source or reading.reads_another)
-        self._add_warnings(port.warnings)
-        return port
+        head = planner.plan(facts).head
+        self._add_warnings(head.warnings)
+        return head
 
     def check_commands(
         self,
-        port: Planner,
+        head: Head,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
         lab_warnings: LabWarnings,
         refuse: Callable[[ports.RemoteCommand], None],
     ) -> None:
-        """Add the findings in the commands of a dry run."""
+        """Add the findings in the commands of a plan."""
         known = set(hosts) if hosts is not None else None
-        if port.lab_request is not None and lab_hosts is not None:
-            known = self._check_lab(port.lab_request, known, lab_hosts)
+        if head.lab is not None and lab_hosts is not None:
+            known = self._check_lab(head.lab, known, lab_hosts)
             if hosts is None and known is not None:
-                self._add_warnings(lab_warnings(port.lab_request, port.commands))
-        if known is not None:
-            for command in port.commands:
+                self._add_warnings(lab_warnings(head.lab, head.commands))
+        for command in head.commands:
+            if known is not None:
                 self._check_hosts(command, known)
-        for command in port.commands:
+        for command in head.commands:
             try:
                 refuse(command)
             except ScriptError as error:

@@ -38,10 +38,6 @@ _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
 
 
-def _kept_text(request: ports.LabRequest) -> str:
-    return request.text
-
-
 def make(
     script: SourceFile,
     *,
@@ -52,7 +48,7 @@ def make(
     counter: int = 0,
     columns: ports.Columns | None = None,
     lab: ports.LabRequest | None = None,
-    lab_text: Callable[[ports.LabRequest], str] = _kept_text,
+    lab_text: Callable[[ports.LabRequest], str] = lambda request: request.text,
     watch: Callable[[ports.Step], None] | None = None,
     keep: bool = True,
 ) -> Plan:
@@ -64,7 +60,13 @@ def make(
     which is faster. ScriptError if the script is wrong.
     """
     planner = Planner(
-        seed=seed, counter=counter, columns=columns, lab_text=lab_text, watch=watch, keep=keep
+        seed=seed,
+        counter=counter,
+        columns=columns,
+        lab=lab,
+        lab_text=lab_text,
+        watch=watch,
+        keep=keep,
     )
     interpreter = Interpreter(
         planner,
@@ -73,8 +75,6 @@ def make(
         definitions=definitions,
         max_iterations=max_iterations,
     )
-    if lab is not None:
-        planner.take_lab(lab)
     interpreter.run_text(script.text, script.path)
     return planner.plan(interpreter.finish())
 
@@ -89,8 +89,9 @@ def renumbered(
     """A plan made again, from the sources that it keeps, with other numbers of experiments. The
     parts with the indexes `passed` take none. Without its columns, its warnings stay as they are.
     """
-    seed = plan.head.seed
-    return _like(plan, Planner(seed=seed, counter=counter, passed=passed, columns=columns))
+    head = plan.head
+    planner = Planner(seed=head.seed, counter=counter, lab=head.lab, passed=passed, columns=columns)
+    return _like(plan, planner)
 
 
 def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
@@ -98,7 +99,7 @@ def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
     random numbers, and takes numbers of experiments behind `before`. Its hash stays."""
     begins = {} if part.index is None else {part.index: before}
     counter = before if part.index is None else plan.head.counter
-    planner = Planner(seed=plan.head.seed, counter=counter, begins=begins)
+    planner = Planner(seed=plan.head.seed, counter=counter, lab=plan.head.lab, begins=begins)
     with _like(plan, planner, attempts={part.name: attempt}) as made:
         found = made.head.rest if part.index is None else made.part(part.index)
         assert found is not None, "the same script has the same parts"
@@ -118,8 +119,6 @@ def _like(plan: Plan, planner: "Planner", attempts: Mapping[str, int] | None = N
         max_iterations=head.max_iterations,
         attempts=attempts or {},
     )
-    if head.lab is not None:
-        planner.take_lab(head.lab)
     interpreter.run_text(head.sources[0].text, head.sources[0].path)
     return planner.plan(interpreter.finish(), like=head)
 
@@ -189,7 +188,8 @@ class Planner:
         seed: int,
         counter: int = 0,
         columns: ports.Columns | None = None,
-        lab_text: Callable[[ports.LabRequest], str] = _kept_text,
+        lab: ports.LabRequest | None = None,
+        lab_text: Callable[[ports.LabRequest], str] = lambda request: request.text,
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
         watch: Callable[[ports.Step], None] | None = None,
@@ -218,7 +218,11 @@ class Planner:
         self._lab: ports.LabRequest | None = None
         # What is hashed of it in every part.
         self._network = ""
+        # Whatever LAB the script has.
         self._is_lab_given = False
+        if lab is not None:
+            self.lab(lab)
+            self._is_lab_given = True
         self._requirements: dict[ports.Requirement, None] = {}
         self.warnings: list[Warned] = []
         self._commands: dict[Hashable, ports.RemoteCommand] = {}
@@ -269,7 +273,7 @@ class Planner:
             warnings=tuple(self.warnings),
             echoes=tuple(self._echoes),
             columns=tuple(self._filled),
-            commands=self.commands,
+            commands=tuple(self._commands.values()),
             numbered=tuple(self._numbered.values()),
             rewriting=tuple(self._rewriting.values()),
             totals=self.totals(),
@@ -283,23 +287,9 @@ class Planner:
                 head = replace(head, warnings=like.warnings)
         return Plan(head, self._spool)
 
-    @property
-    def commands(self) -> tuple[ports.RemoteCommand, ...]:
-        """One command of each sort: same host, and same demands on it."""
-        return tuple(self._commands.values())
-
-    @property
-    def lab_request(self) -> ports.LabRequest | None:
-        return self._lab
-
     def totals(self) -> Totals:
         """Experiments processed, flows started, seconds passed on both clocks."""
         return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)
-
-    def take_lab(self, request: ports.LabRequest) -> None:
-        """The lab that is built, whatever LAB the script has."""
-        self.lab(request)
-        self._is_lab_given = True
 
     # ---- the port ------------------------------------------------------------------------
 
@@ -371,7 +361,7 @@ class Planner:
         if not self._is_lab_given:
             self._lab = replace(request, text=self._lab_text(request))
             self._network = _network(self._lab)
-            for timeline in self._timelines:
+            for timeline in (self._simulated, self._real):
                 timeline.lab()
 
     def require(self, requirements: Sequence[ports.Requirement]) -> None:
@@ -405,10 +395,6 @@ class Planner:
         self.warnings.append(Warned(message, place))
 
     # ---- steps ---------------------------------------------------------------------------
-
-    @property
-    def _timelines(self) -> tuple[Timeline, Timeline]:
-        return self._simulated, self._real
 
     @property
     def _owner(self) -> int | None:
@@ -453,8 +439,8 @@ class Planner:
     def _do(self, step: ports.Step) -> None:
         if self._keep:
             self._append(step)
-        for timeline in self._timelines:
-            timeline.take(step)
+        self._simulated.take(step)
+        self._real.take(step)
         if self._watch is not None:
             self._watch(step)
 
