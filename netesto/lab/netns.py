@@ -25,7 +25,7 @@ from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
 from netesto.lab import nursery as nurseries
-from netesto.lab.nursery import Starter
+from netesto.lab.nursery import Nursery
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, Record
 from netesto.model import Endpoint
@@ -140,7 +140,7 @@ def up(
     *,
     state: Path = records.STATE_FOLDER,
     agents: bool = True,
-    nursery: Starter | None = None,
+    nursery: Nursery | None = None,
     allowed: Path | None = None,
 ) -> Iterator[Lab]:
     """A lab while the body runs; it is taken down after an error and after Ctrl-C, too.
@@ -349,7 +349,7 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 # ---- agents ----------------------------------------------------------------------------------
 
 
-def start_again(lab: Lab, host: str, nursery: Starter, plan: Plan) -> bool:
+def start_again(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> bool:
     """Start the agent of a host if it has been killed; whether it was. Returns when it is ready.
     LabError if it cannot be started."""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -370,7 +370,7 @@ def start_again(lab: Lab, host: str, nursery: Starter, plan: Plan) -> bool:
 
 
 def _start_agents(
-    lab: Lab, nursery: Starter | None, plan: Plan, allowed: Path | None = None
+    lab: Lab, nursery: Nursery | None, plan: Plan, allowed: Path | None = None
 ) -> None:
     """Start all agents, and wait until each says that it is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
@@ -395,7 +395,7 @@ def _start_agents(
         _wait_for_agents(lab, selector, set(lab.record.hosts))
 
 
-def _start_agent(lab: Lab, host: str, nursery: Starter, plan: Plan) -> int:
+def _start_agent(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> int:
     """Start an agent; a descriptor to read, to which it writes when it is ready."""
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host

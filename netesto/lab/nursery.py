@@ -8,7 +8,6 @@ import json
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from netesto import process
 from netesto.errors import LabError, ProcessError
@@ -19,14 +18,6 @@ COMMAND = "netesto.agent.nursery"
 _ANSWER_BYTES = 64
 
 
-class Starter(Protocol):
-    """Starts the agents of a lab."""
-
-    def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
-        """Start an agent in a network namespace; its process id. Its output is appended to `log`;
-        when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
-
-
 class Nursery:
     """Orders agents from the process at the other end of `orders`, a socket of whole messages."""
 
@@ -34,6 +25,8 @@ class Nursery:
         self._orders = orders
 
     def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
+        """Start an agent in a network namespace; its process id. Its output is appended to `log`;
+        when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
         order = {"namespace": str(namespace), "argv": list(argv), "log": str(log)}
         try:
             socket.send_fds(self._orders, [json.dumps(order).encode()], [ready])

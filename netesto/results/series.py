@@ -16,6 +16,7 @@ from netesto.errors import ResultsError
 from netesto.model import STREAM_TESTS, Counted, CpuSample, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
+from netesto.results.queues import Queue
 
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
@@ -132,21 +133,6 @@ class CpuSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSeries:
-    """The queue of an interface, `place` as `node/device`. `drops` and `marks` are packets since
-    the previous sample. `rate_bps` is that of its shaper, None if it has none."""
-
-    place: str
-    kind: str
-    rate_bps: float | None
-    time_s: tuple[float, ...]
-    backlog_bytes: Column
-    backlog_packets: Column
-    drops: Column
-    marks: Column
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSeries:
     """What the TCP of a host counted, of all its flows: per second, since the previous sample."""
 
@@ -162,14 +148,14 @@ class TcpSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """All of one experiment."""
+    """All of one experiment. `drops` and `marks` of queues are since the previous sample."""
 
     exp: int
     duration_s: float
     flows: tuple[FlowSeries, ...]
     pings: tuple[PingSeries, ...] = ()
     cpu: tuple[CpuSeries, ...] = ()
-    queues: tuple[QueueSeries, ...] = ()
+    queues: tuple[Queue, ...] = ()
     tcp: tuple[TcpSeries, ...] = ()
     format: int = FORMAT
 
@@ -333,7 +319,7 @@ def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | 
     return _growth([get(sample) for sample in samples])
 
 
-def _growth(counts: Sequence[int | None]) -> Column:
+def _growth(counts: Sequence[int | None]) -> tuple[int | None, ...]:
     steps = [
         new - old if old is not None and new is not None and new >= old else None
         for old, new in itertools.pairwise(counts)
@@ -401,19 +387,15 @@ def _cores(samples: Sequence[CpuSample], watched: Collection[int]) -> tuple[Core
     return tuple(sorted(busiest, key=lambda each: each.core))
 
 
-def _queues(evidence: ExperimentEvidence) -> Iterable[QueueSeries]:
+def _queues(evidence: ExperimentEvidence) -> Iterable[Queue]:
     """Each queue on the path of a flow once."""
     found = {
         (queue.place, queue.time_s): queue for group in evidence.groups for queue in group.queues
     }
     for _, queue in sorted(found.items()):
-        yield QueueSeries(
-            place=queue.place,
-            kind=queue.kind,
-            rate_bps=queue.rate_bps,
+        yield replace(
+            queue,
             time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.time_s),
-            backlog_bytes=queue.backlog_bytes,
-            backlog_packets=queue.backlog_packets,
             drops=_growth(queue.drops),
             marks=_growth(queue.marks),
         )

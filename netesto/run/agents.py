@@ -9,7 +9,7 @@ from netesto.controller.host import Connect
 from netesto.errors import AgentError, LabError
 from netesto.lab import netns
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Starter
+from netesto.lab.nursery import Nursery
 from netesto.lab.plan import Plan
 from netesto.model import Endpoint
 from netesto.transport import client
@@ -44,7 +44,7 @@ def brought(sockets: Mapping[str, Path]) -> Connect:
     return connected
 
 
-def of_lab(lab: Lab, nursery: Starter, plan: Plan) -> Connect:
+def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:
     """Connects to the agents of a lab, and starts one again that was killed."""
     turn = asyncio.Lock()
 

@@ -8,10 +8,10 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from netesto.results import durable
+from netesto.results import durable, store
 from netesto.results.store import Store
 
 # The part of all that belongs to no cell and no repetition.
@@ -70,17 +70,9 @@ def take_over_left(results: Store) -> Iterator[str]:
             yield f"{folder}: its parts are still ending; a later run takes them over"
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        numbers = ", ".join(experiments(rows))
+        numbers = ", ".join(map(str, store.by_experiment(rows)))
         if numbers:
             yield f"took over what a killed run had measured: experiments {numbers}"
-
-
-def experiments(rows: list[dict[str, str]]) -> Mapping[str, list[dict[str, str]]]:
-    """Rows of exp.csv by the number of their experiment."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        found.setdefault(row["exp"].partition(".")[0], []).append(row)
-    return found
 
 
 def _order(part: Path) -> tuple[int, int]:

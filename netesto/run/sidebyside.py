@@ -11,12 +11,11 @@ next run takes over what they had.
 """
 
 import asyncio
-import json
 import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -25,8 +24,9 @@ import psutil
 
 from netesto import interrupts, process
 from netesto.language.plan import Part
-from netesto.results import durable, store
+from netesto.results import durable, runs, store
 from netesto.results.evidence import OK
+from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
 from netesto.run.onfailure import OnFailure
@@ -98,7 +98,7 @@ class SideBySide:
         self._taken = 0
         self._statuses: list[int] = []
         self._failures: list[str] = []
-        self._record: Mapping[str, object] = {}
+        self._record: RunRecord | None = None
         self._began_s = time.monotonic()
         self._is_ending = False
         self._was_interrupted = False
@@ -118,12 +118,11 @@ class SideBySide:
                 if self._was_interrupted:
                     partfolders.draw_index(self._results)
         shutil.rmtree(self._folder, ignore_errors=True)
-        hosts = self._record.get("hosts")
         return End(
             self._status(),
             failures=tuple(self._failures),
-            ground=str(self._record.get("ground", "")),
-            hosts=hosts if isinstance(hosts, dict) else {},
+            ground=self._record.ground if self._record else "",
+            hosts=self._record.hosts if self._record else {},
         )
 
     def _task(self, part: Part) -> Task:
@@ -243,36 +242,26 @@ class SideBySide:
             if kind == "warning":
                 self._watcher.warn(f"{task.part.name}: {text}")
         code = self._ended[task]
-        record = _record(task.folder, self._run)
+        # None if it did not come to that.
+        record = runs.read(task.folder, self._run)
         self._record = self._record or record
-        failures = record.get("failures")
-        told = failures if isinstance(failures, list) else []
-        if self._was_interrupted and not record:
+        told = list(record.failures) if record is not None else []
+        if self._was_interrupted and record is None:
             # It ended before it could treat that as Ctrl-C.
             code = status.INTERRUPTED
         if code not in {status.OK, status.INTERRUPTED} and not told:
             told = [self._killed.get(task) or _last_words(said) or f"exit status {code}"]
         if task in self._retried:
-            self._watcher.warn(f"{task.part.name}: {'; '.join(map(str, told))}; it was run again")
+            self._watcher.warn(f"{task.part.name}: {'; '.join(told)}; it was run again")
         else:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
         # In haste the index is drawn once, at the end.
         rows = partfolders.take_over(self._results, task.folder, draw=not self._was_interrupted)
-        for exp, own in partfolders.experiments(rows).items():
-            folder = self._results.whole(int(exp))
+        for exp, own in store.by_experiment(rows).items():
+            folder = self._results.whole(exp)
             status_there = store.status_of(own[0], folder) or OK
-            self._watcher.experiment_ended(int(exp), status_there, own, str(folder / "exp.html"))
-
-
-def _record(folder: Path, run: str) -> Mapping[str, object]:
-    """The part's own record of its run; empty if it did not come to that."""
-    try:
-        text = (folder / "runs" / f"{run}.json").read_text(encoding="utf-8")
-        found = json.loads(text)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+            self._watcher.experiment_ended(exp, status_there, own, str(folder / "exp.html"))
 
 
 def _last_words(said: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from netesto.controller.inventory import Inventory
 from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Nursery, Starter
+from netesto.lab.nursery import Nursery
 from netesto.language import ports
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
@@ -47,7 +47,7 @@ def run(session: Session) -> End:
 class _Whole:
     """The ground, the agents, the plan, and the results as they come."""
 
-    def __init__(self, session: Session, results: Store, starter: Starter | None) -> None:
+    def __init__(self, session: Session, results: Store, nursery: Nursery | None) -> None:
         head = session.plan.head
         if not session.is_part:
             results.check_free(head.counter, head.last_number)
@@ -64,7 +64,7 @@ class _Whole:
         self._watcher = session.watcher
         self._head = head
         self._results = results
-        self._starter = starter
+        self._nursery = nursery
 
     # ---- the ground ----------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ class _Whole:
         kind = self._session.ground
         self._watcher.doing("building the lab")
         self._tidy_up()
-        assert self._starter is not None, "a lab is built only where there is one"
+        assert self._nursery is not None, "a lab is built only where there is one"
         built = labs.plan_of(network)
-        with netns.up(built, nursery=self._starter, allowed=self._request.commands) as lab:
+        with netns.up(built, nursery=self._nursery, allowed=self._request.commands) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
             text = drawing.draw(network)
@@ -128,7 +128,7 @@ class _Whole:
             inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
             measured = self._measure(lab, built, pairs)
             try:
-                connect = agents.of_lab(lab, self._starter, built)
+                connect = agents.of_lab(lab, self._nursery, built)
                 yield inventory, Ground(kind=kind, topology=text, paths=measured), connect
             finally:
                 self._keep_unfetched(lab)

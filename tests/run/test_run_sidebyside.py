@@ -39,6 +39,7 @@ while awaited != "-" and not Path(awaited).exists() and time.monotonic() < deadl
 (folder / "runs").mkdir()
 failures = [] if status == "ok" else [f"experiment {number}: {status}"]
 record = {"failures": failures, "ground": "sim", "hosts": {"a": "unix:a"}}
+record |= {"name": "RUN", "argv": [], "script_path": "", "script": "", "seed": 1, "started": ""}
 (folder / "runs" / "RUN.json").write_text(json.dumps(record))
 print(f"part {number}")
 print(f"warning: slow {number}", file=sys.stderr)
