@@ -98,25 +98,6 @@ def sysctl_words(namespace: Namespace) -> list[str]:
     return [f"{name}={value}" for name, value in namespace.sysctls.items()]
 
 
-def render(plan: Plan) -> str:
-    """The whole plan as the commands that a person would type."""
-    lines = [f"ip netns add {namespace.name}" for namespace in plan.namespaces]
-    for namespace in plan.namespaces:
-        words = " ".join(sysctl_words(namespace))
-        lines.append(f"ip netns exec {namespace.name} sysctl -w {words}")
-    lines += [f"ip {line}" for line in cable_lines(plan)]
-    for namespace in plan.namespaces:
-        lines += [f"ip -n {namespace.name} {line}" for line in ip_lines(namespace)]
-        lines += [f"tc -n {namespace.name} {line}" for line in tc_lines(namespace)]
-        lines += [
-            f"ip netns exec {namespace.name} ethtool -K {device} {' '.join(OFFLOADS_OFF)}"
-            for device in without_offload(namespace)
-        ]
-    for namespace in plan.namespaces:
-        lines += [f"ip -n {namespace.name} {line}" for line in choice_lines(namespace)]
-    return "\n".join(lines) + "\n"
-
-
 # Segmentation of super-packets by the sender, and merging by the receiver.
 OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
 

@@ -83,47 +83,33 @@ class Topology:
 
     def steps(self, source: str, destination: str) -> frozenset[tuple[str, str]]:
         """The steps, from one node to the next, of all shortest paths."""
-        before, after = self._distances(source), self._distances(destination)
-        total = before.get(destination)
+        before, after = self.paths(source), self.paths(destination)
+        total = len(before.get(destination, ()))
         return frozenset(
             (near, far)
             for link in self.links
             for near, far in ((link.a, link.b), (link.b, link.a))
-            if near in before and far in after and before[near] + 1 + after[far] == total
+            if near in before and far in after and len(before[near]) + 1 + len(after[far]) == total
         )
-
-    def _distances(self, start: str) -> dict[str, int]:
-        """The number of links from `start` to each node, without paths through hosts."""
-        neighbours: dict[str, list[str]] = {node.name: [] for node in self.nodes}
-        for link in self.links:
-            neighbours[link.a].append(link.b)
-            neighbours[link.b].append(link.a)
-        forwards = {node.name for node in self.nodes if node.forwards}
-        distances = {start: 0}
-        queue = deque([start])
-        while queue:
-            here = queue.popleft()
-            for other in neighbours[here] if here == start or here in forwards else ():
-                if other not in distances:
-                    distances[other] = distances[here] + 1
-                    queue.append(other)
-        return distances
 
     def path(self, source: str, destination: str) -> tuple[Link, ...]:
         """The links of a shortest path (of several, the first in the topology's order)."""
-        arrived_by: dict[str, Link | None] = {source: None}
+        return self.paths(source).get(destination, ())
+
+    def paths(self, source: str) -> dict[str, tuple[Link, ...]]:
+        """The shortest path to each node that packets can reach: hosts do not forward them."""
+        links_of: dict[str, list[Link]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            links_of[link.a].append(link)
+            links_of[link.b].append(link)
+        forwards = {node.name for node in self.nodes if node.forwards} | {source}
+        paths: dict[str, tuple[Link, ...]] = {source: ()}
         queue = deque([source])
-        while queue and destination not in arrived_by:
+        while queue:
             here = queue.popleft()
-            if here != source and not self.node(here).forwards:
-                continue
-            for link in self.links_of(here):
-                if link.other(here) not in arrived_by:
-                    arrived_by[link.other(here)] = link
-                    queue.append(link.other(here))
-        links: list[Link] = []
-        here = destination
-        while (link_back := arrived_by.get(here)) is not None:
-            links.append(link_back)
-            here = link_back.other(here)
-        return tuple(reversed(links))
+            for link in links_of[here] if here in forwards else ():
+                other = link.other(here)
+                if other not in paths:
+                    paths[other] = (*paths[here], link)
+                    queue.append(other)
+        return paths

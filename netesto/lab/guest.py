@@ -77,7 +77,6 @@ def run(
     argv: Sequence[str],
     *,
     kernel: Kernel,
-    memory_mb: int | None = None,
     writable: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
@@ -95,10 +94,10 @@ def run(
     The guest reads all files of the machine except those below /run, /dev, /proc and /sys, which
     are its own. Only what it writes in the existing folders `writable` remains. `stdout` and
     `stderr` are file descriptors; if one is a terminal, it is one inside, too. `seed` sets every
-    random number of a guest in simulated time. `memory_mb` is the guest's memory (default:
-    `default_memory_mb`). `meanwhile` is called several times a second while the guest runs; it must
-    not raise. A program that computes for `stall_s` in simulated time and never waits is ended, and
-    `warn` called; without `warn`, or if it is the command itself, the guest is ended.
+    random number of a guest in simulated time. `meanwhile` is called several times a second while
+    the guest runs; it must not raise. A program that computes for `stall_s` in simulated time and
+    never waits is ended, and `warn` called; without `warn`, or if it is the command itself, the
+    guest is ended.
 
     The first KeyboardInterrupt interrupts the command, which may end in its own way; with
     `defers_interrupts` it begins with SIGINT blocked, and unblocks it. A second Ctrl-C, or much
@@ -108,10 +107,7 @@ def run(
     """
     if missing := [path for path in writable if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")
-    if memory_mb is None:
-        memory_mb = default_memory_mb(
-            kernel, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-        )
+    memory_mb = default_memory_mb(kernel, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
     terminals = {
         name: size(number)
         for name, number in (("stdout", stdout), ("stderr", stderr))

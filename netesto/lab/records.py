@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from netesto import atomic
+import cattrs
+
+from netesto import atomic, typed
 from netesto.errors import LabError
 from netesto.lab import life
 
@@ -166,20 +168,12 @@ def read(path: Path) -> Record:
                 f"{path}: written by another version of netesto",
                 remedy="That version can take the lab down: netesto clean",
             )
-        owner = entry["owner"]
-        hosts = {
-            name: HostRecord(**{**host, "addresses": tuple(host["addresses"])})
-            for name, host in entry["hosts"].items()
-        }
-        return Record(
-            lab=entry["lab"],
-            topology=entry["topology"],
-            owner=owner["pid"] if isinstance(owner, dict) else owner,
-            namespaces=tuple(entry["namespaces"]),
-            sockets=entry["sockets"],
-            files=entry["files"],
-            hosts=hosts,
-        )
+        if isinstance(owner := entry["owner"], dict):
+            entry |= {"owner": owner["pid"], "format": FORMAT}
+        return typed.converter(forbid_extra_keys=False).structure(entry, Record)
+    except cattrs.BaseValidationError as error:
+        wrong = cattrs.transform_error(error)[0]
+        raise LabError(f"{path}: not the record of a lab: {wrong}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"{path}: not the record of a lab: {error}") from None
 

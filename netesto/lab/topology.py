@@ -169,6 +169,7 @@ def _check(topology: Topology, path: Path) -> None:
     if not topology.hosts:
         raise UsageError(f"{path}: no node has an agent, so no script can use it")
     first = topology.hosts[0]
+    reached = topology.paths(first)
     for host in topology.hosts[1:]:
-        if not topology.path(first, host):
+        if host not in reached:
             raise UsageError(f"{path}: no path from {first} to {host}")

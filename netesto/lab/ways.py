@@ -101,13 +101,7 @@ def _addresses(node: str, namespace: str) -> dict[Address, Place]:
     }
 
 
-def trace(lab_map: Map, flow: Flow) -> tuple[Hop, ...]:
-    """The path of one flow. LabError if the lab's kernel knows none."""
-    [way] = trace_all(lab_map, [flow])
-    return way
-
-
-def trace_all(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
+def trace(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
     """The paths of flows, in their order; many cost little more than one.
 
     Each node reports where it sends the packets that arrive on each of its interfaces. LabError
@@ -207,7 +201,7 @@ def check(plan: Plan) -> None:
     expected = counts[farthest]
     destination = plan.namespace(farthest).addresses[4]
     flows = sample(first.addresses[4], destination, FLOWS_FOR_EACH_PATH * expected)
-    used = len(set(trace_all(lab_map, flows)))
+    used = len(set(trace(lab_map, flows)))
     if used != expected:
         raise LabError(
             f"{len(flows)} flows from {first.node.name} to {farthest} take {used} of {expected} "

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.lab.commands import choice_lines, ip_lines, render, tc_lines, without_offload
+from netesto.lab.commands import choice_lines, ip_lines, tc_lines, without_offload
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.links import LinkSettings
 from netesto.lab.plan import (
@@ -271,18 +271,22 @@ def test_a_network_has_room_for_so_many():
         plan(crowd, prefix="nt3f")
 
 
-def test_a_plan_prints_as_commands():
+def test_the_middle_of_a_link_redirects_from_one_end_to_the_other():
     every = "ingress protocol all u32 match u32 0 0"
-    assert render(planned("pair", rate="10mbit", offload="off")).splitlines()[-8:] == [
-        f"tc -n nt3f-links qdisc add dev b-a {' '.join(TBF)}",
-        "tc -n nt3f-links qdisc add dev b-a ingress",
-        f"tc -n nt3f-links filter add dev b-a {every} action mirred egress redirect dev a-b",
-        f"tc -n nt3f-links qdisc add dev a-b {' '.join(TBF)}",
-        "tc -n nt3f-links qdisc add dev a-b ingress",
-        f"tc -n nt3f-links filter add dev a-b {every} action mirred egress redirect dev b-a",
-        "ip netns exec nt3f-links ethtool -K b-a tso off gso off gro off",
-        "ip netns exec nt3f-links ethtool -K a-b tso off gso off gro off",
+    links = planned("pair", rate="10mbit").namespaces[-1]
+    assert tc_lines(links) == [
+        f"qdisc add dev b-a {' '.join(TBF)}",
+        "qdisc add dev b-a ingress",
+        f"filter add dev b-a {every} action mirred egress redirect dev a-b",
+        f"qdisc add dev a-b {' '.join(TBF)}",
+        "qdisc add dev a-b ingress",
+        f"filter add dev a-b {every} action mirred egress redirect dev b-a",
     ]
+
+
+def test_offload_off_is_told_to_the_middle_of_a_link_too():
+    links = planned("pair", rate="10mbit", offload="off").namespaces[-1]
+    assert without_offload(links) == ["b-a", "a-b"]
 
 
 @given(st.sampled_from(sorted(SHAPES)))
