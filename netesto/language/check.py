@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError
 from netesto.language import ast, ports
+from netesto.language.draft import Draft
 from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Head, Warned
-from netesto.language.planner import Planner
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, UndefinedError
@@ -95,9 +95,9 @@ class _Checker:
 
     def check(self, text: str, known: ports.Columns | None) -> Head:
         """Add the findings in a script; return what is known of it as a plan."""
-        planner, errors = Planner(seed=0, columns=known, keep=False), list[ScriptError]()
+        draft, errors = Draft(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
-            planner,
+            draft,
             library_path=self.library_path,
             seed=0,
             definitions=self.definitions,
@@ -122,7 +122,7 @@ class _Checker:
             self._check_lines(found)
         Usage(self.main, reading, self.findings, self.definitions).check()
         self._add_errors(errors, may_lack_macros=reading.lacks_source or reading.reads_another)
-        head = planner.plan(facts).head
+        head = draft.plan(facts).head
         self._add_warnings(head.warnings)
         return head
 

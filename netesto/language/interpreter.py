@@ -1,4 +1,4 @@
-"""Runs scripts: finds and parses files, and passes their steps to a port.
+"""Runs scripts: finds and parses files, and passes their steps to the draft of a plan.
 
 The interpreter owns the run's random generator: RAND_WAIT draws from it, `SWEEP order=random`
 shuffles by its seed. The same script, definitions and seed give the same steps.
@@ -7,13 +7,13 @@ shuffles by its seed. The same script, definitions and seed give the same steps.
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeGuard
 
 from netesto.errors import Place, ScriptError
-from netesto.language import ast, ports
+from netesto.language import ast
 from netesto.language.commands import ALL_NAMES
+from netesto.language.draft import Draft
 from netesto.language.lines import Block, Report, read
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
@@ -22,6 +22,7 @@ from netesto.language.plan import (
     MAKE_AGAIN,
     MAX_ITERATIONS,
     STANDARD_INPUT,
+    Facts,
     SourceFile,
 )
 from netesto.language.scope import MisuseError, check_name
@@ -32,18 +33,6 @@ from netesto.nearest import nearest
 MAX_BYTES = 10_000_000
 
 _COMMAND = re.compile(r"[A-Z_]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What was interpreted. `files` begins with the script itself; `found` is which of them SOURCE
-    meant: the file with the SOURCE, its word, the path; `macros` are those that were run."""
-
-    files: tuple[SourceFile, ...]
-    found: tuple[tuple[str, str, str], ...]
-    definitions: Mapping[str, str]
-    max_iterations: int
-    macros: frozenset[str]
 
 
 class NoScriptError(MisuseError):
@@ -67,7 +56,7 @@ class Interpreter:
 
     def __init__(
         self,
-        port: ports.Port,
+        draft: Draft,
         *,
         library_path: Sequence[Path],
         seed: int,
@@ -81,7 +70,7 @@ class Interpreter:
         self._definitions = dict(definitions)
         self._max_iterations = max_iterations
         self._kept = kept
-        self._machine = Machine(port, seed=seed, max_iterations=max_iterations)
+        self._machine = Machine(draft, seed=seed, max_iterations=max_iterations)
         self._machine.attempts = attempts or {}
         self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
@@ -96,7 +85,7 @@ class Interpreter:
             self._walk.run_file(parse(text, file=file).body)
         except EndOfScript:
             self._machine.finish()
-            self._machine.port.round_counter()
+            self._machine.draft.round_counter()
         else:
             self._machine.finish()
 

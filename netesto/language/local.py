@@ -69,7 +69,7 @@ def parse_seconds(text: str) -> float:
 
 def wait(machine: Machine, words: Words, _: ast.Row) -> None:
     seconds = parse_seconds(words[0])
-    machine.port.do(ports.Wait(seconds=seconds, mean_s=seconds))
+    machine.draft.do(ports.Wait(seconds=seconds, mean_s=seconds))
 
 
 def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -82,7 +82,7 @@ def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
             remedy=f"The shorter time comes first: RAND_WAIT {words[1]} {words[0]}",
         )
     seconds = low + (high - low) * machine.random.random()
-    machine.port.do(ports.Wait(seconds=seconds, mean_s=(low + high) / 2))
+    machine.draft.do(ports.Wait(seconds=seconds, mean_s=(low + high) / 2))
 
 
 def describe(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -127,12 +127,12 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
         )
     columns = {name: ",".join(values) for name, values in lists.items()}
     for name in columns:
-        machine.port.need_column(name, row.place(name))
+        machine.draft.need_column(name, row.place(name))
     machine.notes.other = columns
 
 
 def echo(machine: Machine, words: Words, _: ast.Row) -> None:
-    machine.port.do(ports.Echo(text=plain(" ".join(words))))
+    machine.draft.do(ports.Echo(text=plain(" ".join(words))))
 
 
 def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
@@ -148,7 +148,7 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
-    machine.port.round_counter()
+    machine.draft.round_counter()
 
 
 def debug(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -175,7 +175,7 @@ def end(_: Machine, __: Words, ___: ast.Row) -> None:
 
 
 def require(machine: Machine, words: Words, row: ast.Row) -> None:
-    machine.port.require([requirement(needed(word), row) for word in words])
+    machine.draft.require([requirement(needed(word), row) for word in words])
 
 
 def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
@@ -193,10 +193,10 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             "ASSERT is about the experiment processed last, not about the running one",
             row,
         )
-    kinds = machine.port.column_kinds()
+    kinds = machine.draft.column_kinds()
     if kinds is not None:
         check_kinds(tree, kinds)
-    machine.port.do(
+    machine.draft.do(
         ports.Claim(
             exp=machine.processed,
             text=text.strip(),
@@ -219,7 +219,7 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
         )
     machine.remote.has_held = False
     lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
-    machine.port.do(ports.StartFlows(lead_s=lead_s))
+    machine.draft.do(ports.StartFlows(lead_s=lead_s))
 
 
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:
@@ -243,7 +243,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
         raise MisuseError("LAB: missing topology", remedy=f"Write: {LOCAL['LAB'].text}")
     machine.has_lab = True
     topology = words[0] if named else ""
-    machine.port.lab(
+    machine.draft.lab(
         ports.LabRequest(
             topology=topology, settings=settings, place=row.place(), chain=machine.chain()
         )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ast, ports
+from netesto.language.draft import Draft
 from netesto.language.plan import drawn
 from netesto.language.ports import REPETITION
 from netesto.language.remote import Remote
@@ -109,10 +110,10 @@ class Notes:
 class Machine:
     """The state of a run, shared by all that executes statements."""
 
-    def __init__(self, port: ports.Port, *, seed: int, max_iterations: int) -> None:
-        self.port = port
+    def __init__(self, draft: Draft, *, seed: int, max_iterations: int) -> None:
+        self.draft = draft
         self.scope = Scope()
-        self.remote = Remote(port)
+        self.remote = Remote(draft)
         self.macros: dict[str, ast.Macro] = {}
         # The macros that were run.
         self.ran: set[str] = set()
@@ -136,7 +137,7 @@ class Machine:
         self.attempts: Mapping[str, int] = {}
 
     def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
-        """Run a part of the script (see Port.enter_part).
+        """Run a part of the script (see Draft.enter_part).
 
         What it draws depends on the run's seed and on its name alone, not on the parts before it.
         """
@@ -151,19 +152,19 @@ class Machine:
             words = drawn(name, self.attempts.get(name, 1))
             self.random = random.Random(f"{self.seed} {words}")
         self._is_in_part = True
-        self.port.enter_part(name, cell)
+        self.draft.enter_part(name, cell)
         whole = False
         try:
             body()
             whole = True
         finally:
-            self.port.leave_part(whole=whole)
+            self.draft.leave_part(whole=whole)
             self._is_in_part, self.random = not is_outer, before
 
     def process(self, exp: int, notes: ports.ExperimentNotes, place: Place) -> None:
         """PROCESS_EXP."""
         self.processed = exp
-        self.port.do(ports.ProcessExperiment(exp=exp, notes=notes, place=place))
+        self.draft.do(ports.ProcessExperiment(exp=exp, notes=notes, place=place))
 
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
         """Execute a remote command."""
@@ -194,7 +195,7 @@ class Machine:
         """The script has ended, by END or by itself."""
         self.finish_left("where the script ends")
         for capture in self.remote.captures_left():
-            self.port.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
+            self.draft.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
     def spend(self, iterations: int = 1) -> None:
         """Count iterations of loops. SpentError if the script makes too many."""
@@ -267,4 +268,4 @@ class Machine:
     def trace(self, row: ast.Row, frame: Frame) -> None:
         """Show a statement that is about to run."""
         text = f"{row.line.file}:{row.line.number}: {self.scope.fill(row.line.text, frame)}"
-        self.port.do(ports.Echo(text=text))
+        self.draft.do(ports.Echo(text=text))

@@ -13,10 +13,10 @@ from netesto.language.commands import (
     REMOTE,
     Specification,
 )
+from netesto.language.draft import Draft
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
-from netesto.language.planner import Planner
 from netesto.language.remote import Common, setting
 from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
@@ -139,5 +139,5 @@ def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
     known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name == "LAB" and known and "$" not in raws[0])
     if is_known:
-        machine = Machine(Planner(seed=0), seed=0, max_iterations=1)
+        machine = Machine(Draft(seed=0), seed=0, max_iterations=1)
         local.HANDLERS[name](machine, tuple(known), row)

@@ -165,6 +165,18 @@ class Head:
     entangled: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was interpreted. `files` begins with the script itself; `found` is which of them SOURCE
+    meant: the file with the SOURCE, its word, the path; `macros` are those that were run."""
+
+    files: tuple[SourceFile, ...]
+    found: tuple[tuple[str, str, str], ...]
+    definitions: Mapping[str, str]
+    max_iterations: int
+    macros: frozenset[str]
+
+
 class Plan:
     """A script as data. Closing it, best by `with`, removes the file that its steps are kept in."""
 

@@ -1,11 +1,11 @@
-"""The steps that scripts resolve to, as frozen values, and the Port that takes them.
+"""The steps that scripts resolve to, and what they know of columns, as frozen values.
 
 The interpreter has resolved every variable, default and sticky value before a step gets here, and
 checked every type and range. `arguments` of a command are the same as text, all defaults included,
 for showing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -319,48 +319,3 @@ class Columns:
 
     table: Table
     kinds: Mapping[str, ColumnKind]
-
-
-class Port(Protocol):
-    """The world as the language sees it.
-
-    Any NetestoError passes through the interpreter unchanged, but for its place and chain, which
-    a ScriptError without a place gets from the command that ran.
-    """
-
-    def next_experiment(self) -> int:
-        """Take the next number from the counter."""
-
-    def previous_experiment(self) -> int:
-        """The number last taken, 0 if none ever was."""
-
-    def round_counter(self) -> None:
-        """NEXT_COUNTER."""
-
-    def do(self, step: Step) -> None:
-        """The next step of the script. EnterPart and LeavePart are not among them."""
-
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
-        """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
-        repetition of `RUN macro,n` (`cell` is empty then). Only cells are within other parts."""
-
-    def leave_part(self, *, whole: bool) -> None:
-        """The part that began last has ended; `whole`: it ran to its end."""
-
-    def lab(self, request: LabRequest) -> None:
-        """The network that the script expects. Comes once, before any remote command."""
-
-    def require(self, requirements: Sequence[Requirement]) -> None:
-        """Pre-flight conditions."""
-
-    def need_column(self, name: str, place: Place) -> None:
-        """OTHER, or a factor of SWEEP, says what is in a column of the experiments to come.
-
-        ScriptError if that is not for scripts to say.
-        """
-
-    def column_kinds(self) -> Mapping[str, ColumnKind] | None:
-        """What the columns hold that ASSERT may name now; None if that is not known."""
-
-    def warn(self, message: str, place: Place) -> None:
-        """A warning to the author, such as a macro defined twice."""

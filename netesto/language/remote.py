@@ -10,6 +10,7 @@ from netesto.errors import Place
 from netesto.language import permitted, ports
 from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
+from netesto.language.draft import Draft
 from netesto.language.scope import MisuseError
 from netesto.model import (
     UDP_TESTS,
@@ -69,8 +70,8 @@ class Begun:
 class Remote:
     """The state that remote commands share."""
 
-    def __init__(self, port: ports.Port) -> None:
-        self._port = port
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._exited: dict[str, Place] = {}
         self.suffix = ""
         self.exp = 0
@@ -95,7 +96,7 @@ class Remote:
         chain: tuple[str, ...],
         notes_of: Callable[[str], ports.ExperimentNotes],
     ) -> None:
-        """Resolve a remote command and pass it to the port. `notes_of` gives the current notes of
+        """Resolve a remote command and pass it to the draft. `notes_of` gives the current notes of
         an experiment with this name."""
         words, torn = without_torn(REMOTE[name], words)
         for pair in torn:
@@ -127,9 +128,9 @@ class Remote:
             self._captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, ports.DoServer | ports.DoClient):
             self._begin(command, notes_of)
-            self._port.do(command)
+            self._draft.do(command)
         elif command is not None:
-            self._port.do(command)
+            self._draft.do(command)
         # Only the values of a command that was sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
@@ -160,10 +161,10 @@ class Remote:
         if isinstance(requested, int):
             return requested
         if takes_number and (requested == "COUNTER" or (requested is None and not self.exp)):
-            return self._port.next_experiment()
+            return self._draft.next_experiment()
         if self.exp or requested is None:
             return self.exp
-        previous = self._port.previous_experiment()
+        previous = self._draft.previous_experiment()
         if takes_number and not previous:
             raise MisuseError(
                 "exp=PREV, but no experiment has run",
@@ -191,7 +192,7 @@ class Remote:
         """Warn once for each `key`: loops would repeat the warning."""
         if key not in self._warned:
             self._warned.add(key)
-            self._port.warn(message, place)
+            self._draft.warn(message, place)
 
     def begun(self) -> list[int]:
         """The numbers of the experiments that have begun and are not processed."""
@@ -212,7 +213,7 @@ class Remote:
             raise MisuseError(
                 "WAIT_FLOWS before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
             )
-        self._port.do(ports.WaitFlows(exp=self.exp, timeout_s=timeout_s))
+        self._draft.do(ports.WaitFlows(exp=self.exp, timeout_s=timeout_s))
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
 
@@ -221,7 +222,7 @@ class Remote:
         said of it when it last started flows in it."""
         begun = self._begun[exp]
         if not begun.has_waited:
-            self._port.do(ports.WaitFlows(exp=exp, timeout_s=None))
+            self._draft.do(ports.WaitFlows(exp=exp, timeout_s=None))
         self.finish(exp)
         return begun.notes
 
@@ -251,7 +252,7 @@ class Remote:
                     self._warn_of_exit(capture)
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
-                    self._port.do(
+                    self._draft.do(
                         replace(capture, exp=exp, exp_name=command.exp_name, arguments=arguments)
                     )
             self._captures = [each for each in self._captures if each[0] not in {None, exp}]

@@ -184,7 +184,7 @@ class Walk:
         cells = local.cells_of(machine, words_of(frame))
         local.check_seen(machine, cells.factors, frame)
         for name in cells.factors if cells.order else ():
-            machine.port.need_column(name, row.place(name))
+            machine.draft.need_column(name, row.place(name))
         for cell in cells:
             machine.notes.cells.append(cell)
             machine.stack.append(Level(row, "SWEEP", "", cell))
@@ -218,7 +218,7 @@ class Walk:
         known = machine.macros.get(macro.name)
         if known is not None and known is not macro:
             line = known.row.line
-            machine.port.warn(
+            machine.draft.warn(
                 f"macro {macro.name} is defined again (first at {line.file}:{line.number})",
                 macro.row.place(macro.name),
             )

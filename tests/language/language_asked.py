@@ -1,4 +1,4 @@
-"""A port that keeps what it was asked, and how a test runs a script on it."""
+"""A draft of a plan that keeps what it was asked, and how a test runs a script on it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Any
 from netesto.errors import Place, ScriptError
 from netesto.language import ports
 from netesto.language.claims import falsehood
+from netesto.language.draft import rounded_counter
 from netesto.language.interpreter import Interpreter
-from netesto.language.planner import rounded_counter
 
 LIBRARY = Path(__file__).parents[2] / "lib"
 
 
 class Asked:
-    """A port that takes everything and keeps it; ASSERT finds `columns`."""
+    """A draft that takes everything and keeps it; ASSERT finds `columns`."""
 
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
         self.commands: list[ports.RemoteCommand] = []

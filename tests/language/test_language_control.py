@@ -2,7 +2,7 @@
 
 from language_asked import Asked, run
 
-from netesto.language.planner import rounded_counter
+from netesto.language.draft import rounded_counter
 
 
 def test_macro_runs_as_often_as_asked(asked):

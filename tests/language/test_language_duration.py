@@ -3,8 +3,8 @@
 import pytest
 from language_asked import run
 
+from netesto.language.draft import Draft
 from netesto.language.duration import Costs, Timeline
-from netesto.language.planner import Planner
 
 COSTS = Costs(
     lab_s=1000.0,
@@ -22,8 +22,8 @@ COSTS = Costs(
 )
 
 
-class Clocks(Planner):
-    """A planner whose second clock has costs of our own."""
+class Clocks(Draft):
+    """A draft whose second clock has costs of our own."""
 
     def __init__(self) -> None:
         super().__init__(seed=0)
@@ -111,13 +111,13 @@ def test_in_simulated_time_there_are_flows_and_waits_alone():
 
 
 def test_connections_for_each_request_end_late_in_any_time():
-    port = Planner(seed=0)
+    port = Draft(seed=0)
     run("DO_CLIENT host=a server=b dur=5 test=TCP_CRR\nWAIT_FLOWS\n", port)
     assert port.totals().simulated_s == 9.0
 
 
 def test_work_beside_long_flows_is_little():
-    port = Planner(seed=0)
+    port = Draft(seed=0)
     run(
         "DO_SERVER host=b exp=COUNTER\nDO_CLIENT host=a server=b dur=60\nWAIT_FLOWS\nPROCESS_EXP\n",
         port,

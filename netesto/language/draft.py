@@ -1,0 +1,504 @@
+"""A plan while its script is interpreted."""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from netesto.errors import Place, ScriptError, UsageError
+from netesto.language import ports
+from netesto.language.demands import demands
+from netesto.language.duration import NOTHING, REAL_TIME, Timeline
+from netesto.language.plan import (
+    FORMAT,
+    MAKE_AGAIN,
+    REST_NAME,
+    Facts,
+    Head,
+    Part,
+    Plan,
+    Totals,
+    Warned,
+)
+from netesto.language.ports import REPETITION
+from netesto.language.scope import ColumnError, MisuseError
+from netesto.language.spool import Spool, encoded
+from netesto.model import LARGEST_EXPERIMENT
+
+# The experiments of parts that are passed over have numbers behind this one: none that is stored.
+SHADOW = LARGEST_EXPERIMENT
+
+# What a step says beside what it does; the number of its experiment depends on those before it.
+_BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")
+# Settings are no part of an experiment.
+_BESIDE_SETTING = (*_BESIDE, "exp_name")
+_DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
+
+
+class _Settings:
+    """What is set on hosts: the numbers of the steps that did it, and what is hashed of them, in
+    the order in which they have to be done again."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Hashable, list[tuple[int, bytes]]] = {}
+        # Where qdiscs were added and deleted one by one: all of it has to be done again.
+        self._one_by_one: set[Hashable] = set()
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for steps in self._steps.values():
+            yield from steps
+
+    def add(self, command: ports.Configure, number: int, hashed: bytes) -> None:
+        """Remember it; what it replaces is forgotten."""
+        target = command.target
+        if not command.is_change:
+            self._steps.pop(target, None)
+            self._one_by_one.discard(target)
+        elif not command.is_assignment:
+            self._one_by_one.add(target)
+        steps = self._steps.setdefault(target, [])
+        if target not in self._one_by_one:
+            # What every cell of a SWEEP sets alike counts once: the last time.
+            steps[:] = [step for step in steps if step[1] != hashed]
+        steps.append((number, hashed))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A part that is being planned, or the rest (without an index)."""
+
+    index: int | None
+    name: str
+    cell: Mapping[str, str]
+    within: int | None
+    before: int
+    first: int
+    requests: int
+    seconds: float
+    simulated_s: float
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    # The numbers that it has taken, each with its place among them.
+    taken: dict[int, int] = field(default_factory=dict)
+    echoes: list[str] = field(default_factory=list)
+    # What it has set on hosts, and still holds.
+    settings: _Settings = field(default_factory=_Settings)
+
+
+class Draft:
+    """Keeps the steps of a script, which the interpreter has resolved, as a plan.
+
+    Two clocks go on with the steps: WAIT adds to them, RAND_WAIT adds its mean, WAIT_FLOWS lets
+    them go on to the end of the experiment's last flow. One counts no more than that; the other one
+    the work around flows and waits as well. (It cannot be known here whether the script will run in
+    simulated time.)
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        counter: int = 0,
+        columns: ports.Columns | None = None,
+        lab: ports.LabRequest | None = None,
+        lab_text: Callable[[ports.LabRequest], str] = lambda request: request.text,
+        passed: Collection[int] = (),
+        begins: Mapping[int, int] | None = None,
+        watch: Callable[[ports.Step], None] | None = None,
+        keep: bool = True,
+    ) -> None:
+        self._seed = seed
+        self._start = self._counter = counter
+        self._columns = columns
+        self._lab_text = lab_text
+        self._passed = passed
+        # The experiment number last taken where a part begins, if it is not that before it.
+        self._begins = begins or {}
+        self._watch = watch
+        self._keep = keep
+        self._spool = Spool()
+        self._simulated = Timeline(NOTHING)
+        self._real = Timeline(REAL_TIME)
+        self._shadow = SHADOW
+        # The parts within each other that run, the outermost first.
+        self._open: list[_Open] = []
+        self._has_rest = False
+        self._parts: list[Part | None] = []
+        # The steps that claim something of the last experiment of a part, and stand behind it.
+        self._behind: dict[int, list[int]] = {}
+        self._settings = _Settings()
+        self._lab: ports.LabRequest | None = None
+        # What is hashed of it in every part.
+        self._network = ""
+        # Whatever LAB the script has.
+        self._is_lab_given = False
+        if lab is not None:
+            self.lab(lab)
+            self._is_lab_given = True
+        self._requirements: dict[ports.Requirement, None] = {}
+        self.warnings: list[Warned] = []
+        self._commands: dict[Hashable, ports.RemoteCommand] = {}
+        self._numbered: dict[int, ports.RemoteCommand] = {}
+        self._rewriting: dict[int, ports.RemoteCommand] = {}
+        self._experiments = 0
+        self._flows = 0
+        # The number of DO_SERVER and DO_CLIENT so far.
+        self._requests = 0
+        self._rest = self._opened(None, REST_NAME, {})
+        self._counted: set[int] = set()
+        self._finished: set[int] = set()
+        # What waits for START_FLOWS.
+        self._held: list[ports.DoClient] = []
+        self._filled: dict[str, None] = {}
+        self._named: set[str] = set()
+        self._echoes: list[str] = []
+        self._entangled = 0
+        # The outermost part that an experiment began in; None for the rest.
+        self._owners: dict[int, int | None] = {}
+        # Where the experiment was processed that claims are about.
+        self._last_owner: int | None = None
+
+    def plan(self, facts: Facts, *, like: Head | None = None) -> Plan:
+        """The plan. The script has ended. Where the plan of the same script was made
+        before, `like` is its head: what was known of columns then, and the hashes, are kept."""
+        self._close_range(self._rest)
+        parts = [self._with_claims(part) for part in self._parts if part is not None]
+        outer = [part for part in parts if part.within is None]
+        rest = self._part(self._rest)
+        rest = replace(
+            rest,
+            seconds=rest.seconds - sum(part.seconds for part in outer),
+            simulated_s=rest.simulated_s - sum(part.simulated_s for part in outer),
+        )
+        head = Head(
+            script=facts.files[0].path,
+            sources=facts.files,
+            found=facts.found,
+            definitions=facts.definitions,
+            max_iterations=facts.max_iterations,
+            seed=self._seed,
+            fields="" if self._columns is None else str(self._columns.table),
+            counter=self._start,
+            last_number=self._counter,
+            lab=self._lab,
+            requirements=tuple(self._requirements),
+            warnings=tuple(self.warnings),
+            echoes=tuple(self._echoes),
+            columns=tuple(self._filled),
+            commands=tuple(self._commands.values()),
+            numbered=tuple(self._numbered.values()),
+            rewriting=tuple(self._rewriting.values()),
+            totals=self.totals(),
+            parts=tuple(parts),
+            rest=rest if self._has_rest else None,
+            entangled=self._entangled,
+        )
+        if like is not None:
+            head = _alike(head, like)
+            if self._columns is None:
+                head = replace(head, warnings=like.warnings)
+        return Plan(head, self._spool)
+
+    def totals(self) -> Totals:
+        """Experiments processed, flows started, seconds passed on both clocks."""
+        return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)
+
+    # ---- what the interpreter calls ------------------------------------------------------
+
+    def next_experiment(self) -> int:
+        """Take the next number from the counter."""
+        self._counter += 1
+        self._counted.add(self._counter)
+        for part in self._open or [self._rest]:
+            part.taken[self._counter] = len(part.taken) + 1
+        return self._counter
+
+    def previous_experiment(self) -> int:
+        """The number last taken, 0 if none ever was."""
+        return self._counter
+
+    def round_counter(self) -> None:
+        """NEXT_COUNTER."""
+        self._counter = rounded_counter(self._counter)
+
+    def do(self, step: ports.Step) -> None:
+        """The next step of the script. EnterPart and LeavePart are not among them."""
+        match step:
+            case ports.RemoteCommand():
+                self._remote(step)
+            case ports.StartFlows():
+                self._held = []
+            case ports.ProcessExperiment():
+                self._process(step)
+            case ports.Claim():
+                self._claim()
+            case ports.Echo(text=text):
+                (self._open[0].echoes if self._open else self._echoes).append(text)
+            case _:
+                """Nothing is known of it beside it."""
+        self._do(step)
+
+    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+        """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
+        repetition of `RUN macro,n` (`cell` is empty then). Only cells are within other parts."""
+        if not self._open:
+            self._close_range(self._rest)
+        index = len(self._parts)
+        if index in self._passed:
+            # When the part ends, the numbers go on from here.
+            self._counter, self._shadow = self._shadow, self._counter
+        self._counter = self._begins.get(index, self._counter)
+        part = self._opened(index, name, cell)
+        for number, hashed in self._settings:
+            _add_range(part.ranges, number, number + 1)
+            part.digest.update(hashed)
+        self._parts.append(None)
+        self._open.append(part)
+        self._do(ports.EnterPart(index=index))
+
+    def leave_part(self, *, whole: bool) -> None:
+        """The part that began last has ended; `whole`: it ran to its end."""
+        part = self._open[-1]
+        assert part.index is not None, "the rest is not left"
+        self._do(ports.LeavePart(index=part.index, whole=whole))
+        self._close_range(part)
+        self._parts[part.index] = self._part(part)
+        self._open.pop()
+        if part.index in self._passed:
+            self._counter, self._shadow = self._shadow, self._counter
+        if self._open:
+            return
+        if self._requests == part.requests:
+            self._echoes += part.echoes
+        # The rest finds hosts as the part has set them.
+        for number, hashed in part.settings:
+            _add_range(self._rest.ranges, number, number + 1)
+            self._rest.digest.update(hashed)
+        self._rest.first = len(self._spool)
+
+    def lab(self, request: ports.LabRequest) -> None:
+        """The network that the script expects. Comes once, before any remote command."""
+        if not self._is_lab_given:
+            self._lab = replace(request, text=self._lab_text(request))
+            self._network = _network(self._lab)
+            for timeline in (self._simulated, self._real):
+                timeline.lab()
+
+    def require(self, requirements: Sequence[ports.Requirement]) -> None:
+        """Pre-flight conditions."""
+        self._requirements.update(dict.fromkeys(requirements))
+
+    def need_column(self, name: str, place: Place) -> None:
+        """OTHER, or a factor of SWEEP, says what is in a column of the experiments to come.
+
+        ScriptError if that is not for scripts to say.
+        """
+        if self._columns is None or name in self._named:
+            return
+        table = self._columns.table
+        try:
+            there = table.has(name)
+        except ScriptError as error:
+            column = ColumnError(error.message, remedy=error.remedy)
+            column.place = place
+            raise column from None
+        self._named.add(name)
+        if not there:
+            near = table.nearest(name)
+            meant = f"; is {near} meant?" if near else ""
+            self.warn(
+                f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
+            )
+
+    def column_kinds(self) -> Mapping[str, ports.ColumnKind] | None:
+        """What the columns hold that ASSERT may name now; None if that is not known."""
+        if self._columns is None:
+            return None
+        own: dict[str, ports.ColumnKind] = dict.fromkeys(self._filled, "any")
+        return own | dict(self._columns.kinds)
+
+    def warn(self, message: str, place: Place) -> None:
+        """A warning to the author, such as a macro defined twice."""
+        self.warnings.append(Warned(message, place))
+
+    # ---- steps ---------------------------------------------------------------------------
+
+    @property
+    def _owner(self) -> int | None:
+        """The outermost part that runs; None in the rest."""
+        return self._open[0].index if self._open else None
+
+    def _remote(self, command: ports.RemoteCommand) -> None:
+        if isinstance(command, ports.DoServer | ports.DoClient):
+            self._requests += 1
+            self._own(command.exp)
+            self._has_rest = self._has_rest or not self._open
+            if command.exp not in self._counted:
+                self._numbered.setdefault(command.exp, command)
+            if command.exp in self._finished:
+                self._rewriting.setdefault(command.exp, command)
+        if isinstance(command, ports.DoClient):
+            self._flows += command.flow.instances
+            if command.hold:
+                self._held.append(command)
+        self._commands.setdefault(demands(command), command)
+
+    def _process(self, step: ports.ProcessExperiment) -> None:
+        self._refuse_held(step.exp)
+        self._own(step.exp)
+        self._experiments += 1
+        self._finished.add(step.exp)
+        self._last_owner = self._owner
+        self._filled.update(dict.fromkeys(step.notes.columns))
+        if REPETITION in step.notes.cell:
+            self._filled[REPETITION] = None
+
+    def _claim(self) -> None:
+        """Claims are about the experiment processed last, perhaps in another part."""
+        if self._last_owner == self._owner:
+            return
+        number = len(self._spool)
+        if self._last_owner is None:
+            _add_range(self._rest.ranges, number, number + 1)
+        else:
+            self._behind.setdefault(self._last_owner, []).append(number)
+
+    def _do(self, step: ports.Step) -> None:
+        if self._keep:
+            self._append(step)
+        self._simulated.take(step)
+        self._real.take(step)
+        if self._watch is not None:
+            self._watch(step)
+
+    def _append(self, step: ports.Step) -> None:
+        """Keep a step, and count it in the hashes of the parts that it decides on."""
+        beside = _BESIDE_SETTING if isinstance(step, ports.Configure) else _BESIDE
+        decisive, line = encoded(step, beside=beside)
+        number = len(self._spool)
+        self._spool.append(line)
+        if not isinstance(step, _DECIDES_NOTHING):
+            for part in self._open or [self._rest]:
+                part.digest.update(decisive + self._number_in(part, step))
+                if isinstance(step, ports.Configure):
+                    part.settings.add(step, number, decisive)
+        if isinstance(step, ports.Configure):
+            self._settings.add(step, number, decisive)
+
+    def _number_in(self, part: _Open, step: ports.Step) -> bytes:
+        """The number of a step's experiment as it counts within a part; as it is, if the script
+        itself gives it."""
+        match step:
+            case ports.Configure():
+                return b""
+            case (
+                ports.RemoteCommand(exp=exp)
+                | ports.WaitFlows(exp=exp)
+                | ports.ProcessExperiment(exp=exp)
+            ):
+                if exp in self._counted or not exp:
+                    return b"own %d" % part.taken.get(exp, 0)
+                return b"%d" % exp
+            case _:
+                return b""
+
+    def _refuse_held(self, exp: int) -> None:
+        """MisuseError, at their command, if flows of the experiment would never start."""
+        for command in self._held:
+            if command.exp == exp:
+                self._held = []
+                error = MisuseError(
+                    f"hold={command.arguments['hold']}, but no START_FLOWS comes before the end"
+                    f" of experiment {exp}",
+                    remedy="START_FLOWS starts, at one instant, what hold=1 has held back.",
+                )
+                error.place, error.chain = command.place.narrowed("hold="), command.chain
+                raise error
+
+    def _own(self, exp: int) -> None:
+        if self._owners.setdefault(exp, self._owner) != self._owner:
+            self._entangled = self._entangled or exp
+
+    # ---- parts ---------------------------------------------------------------------------
+
+    def _opened(self, index: int | None, name: str, cell: Mapping[str, str]) -> _Open:
+        return _Open(
+            index=index,
+            name=name,
+            cell=dict(cell),
+            within=self._open[-1].index if self._open else None,
+            before=self._counter,
+            first=len(self._spool),
+            requests=self._requests,
+            seconds=self._real.now_s,
+            simulated_s=self._simulated.now_s,
+        )
+
+    def _close_range(self, part: _Open) -> None:
+        _add_range(part.ranges, part.first, len(self._spool))
+        part.first = len(self._spool)
+
+    def _part(self, part: _Open) -> Part:
+        drawn = [each.name for each in self._open or [part]]
+        names = () if self._columns is None else self._columns.table.names
+        where = [FORMAT, self._seed, drawn, self._network, names]
+        part.digest.update(json.dumps(where, sort_keys=True).encode())
+        return Part(
+            index=part.index,
+            name=part.name,
+            cell=part.cell,
+            within=part.within,
+            before=part.before,
+            numbers=self._counter - part.before,
+            ranges=tuple(part.ranges),
+            hash=part.digest.hexdigest(),
+            seconds=self._real.now_s - part.seconds,
+            simulated_s=self._simulated.now_s - part.simulated_s,
+            is_idle=self._requests == part.requests,
+        )
+
+    def _with_claims(self, part: Part) -> Part:
+        behind = self._behind.get(part.index, ()) if part.index is not None else ()
+        return replace(part, ranges=(*part.ranges, *((at, at + 1) for at in behind)))
+
+
+def _alike(head: Head, like: Head) -> Head:
+    """The head of a plan, with what is known from another plan of the same script. UsageError if
+    that has other parts than its script."""
+    if [(part.name, part.cell) for part in head.parts] != [
+        (part.name, part.cell) for part in like.parts
+    ]:
+        raise UsageError(
+            f"the plan has other cells and repetitions than its script {head.script}",
+            remedy=MAKE_AGAIN,
+        )
+    parts = tuple(
+        replace(new, hash=old.hash) for new, old in zip(head.parts, like.parts, strict=True)
+    )
+    rest = head.rest and like.rest and replace(head.rest, hash=like.rest.hash)
+    return replace(head, fields=like.fields, parts=parts, rest=rest)
+
+
+def rounded_counter(counter: int) -> int:
+    """The counter after NEXT_COUNTER: the next number that is taken begins a new ten.
+
+    `counter` is the last number taken. After 13 the next experiment is 20; after 19 it is 30,
+    because 20 would have come anyway.
+    """
+    return ((counter + 1) // 10 + 1) * 10 - 1
+
+
+def _network(lab: ports.LabRequest) -> str:
+    """The hash of what a lab is made from. The name of a file is not."""
+    settings = {key: text for key, text in lab.settings.items() if key != "file"}
+    made_from = json.dumps([lab.topology, settings, lab.text], sort_keys=True)
+    return hashlib.sha256(made_from.encode()).hexdigest()
+
+
+def _add_range(ranges: list[tuple[int, int]], first: int, end: int) -> None:
+    """Add steps to ranges; those that follow each other become one."""
+    if first >= end:
+        return
+    if ranges and ranges[-1][1] == first:
+        first = ranges.pop()[0]
+    ranges.append((first, end))
