@@ -416,6 +416,7 @@ class AgentStatus:
 EventKind = Literal[
     "held",  # first event of a stream: the controller holds the agent
     "accepted",  # a group was accepted and will start
+    "ready",  # a group waits for its instant: nothing is left to do but to begin
     "started",  # an instance's tool was started
     "progress",  # an instance's goodput since the last sample
     "ended",  # an instance ended well

@@ -303,14 +303,15 @@ async def start(
     *,
     stdout: Path | None = None,
     stderr: Path | None = None,
+    stdin: int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Job:
     """Start a command in the background of the running event loop.
 
     `stdout` and `stderr` are new files. Without `stdout` its lines are read with `Job.lines`,
-    without `stderr` standard error goes to standard output. `pass_fds` stay open in it, with the
-    same numbers. ProcessError if it cannot start.
+    without `stderr` standard error goes to standard output; `stdin` is a descriptor. `pass_fds`
+    stay open in it, with the same numbers. ProcessError if it cannot start.
     """
     with contextlib.ExitStack() as stack, _starting(argv):
         out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
@@ -318,7 +319,7 @@ async def start(
         child = await asyncio.create_subprocess_exec(
             *argv,
             executable=program(argv[0], env),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=out,
             stderr=err,
             env=None if env is None else dict(env),

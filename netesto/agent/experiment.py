@@ -3,13 +3,13 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
-from netesto.agent.group import PREPARATION_S, Group
+from netesto.agent.group import Group
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
 from netesto.agent.limits import OF_LAB, Limits, flows_of
@@ -69,6 +69,8 @@ class Experiment:
         self._groups: dict[int, asyncio.Task[None]] = {}
         self._flowing: set[int] = set()
         self._accepted: set[int] = set()
+        # Of groups that wait for it, the instant of START_FLOWS.
+        self._starts: dict[int, asyncio.Future[float]] = {}
         self._sizes: dict[int, int] = {}
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._devices: dict[Address, str] = {}
@@ -134,13 +136,15 @@ class Experiment:
         device = await self._device_to(request.server_address)
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
-        base_s = start_at_s
-        if base_s is None:
-            base_s = self._clock.now() + PREPARATION_S + request.idle_s
+        begins = asyncio.get_running_loop().create_future()
+        if start_at_s is None:
+            self._starts[request.group] = begins
+        else:
+            begins.set_result(start_at_s)
         start = Start(
             request=request,
             ports=ports,
-            asked_start_s=base_s + request.delay_s,
+            begins=begins,
             tool=tool,
             version=version,
             folder=self.folder,
@@ -156,6 +160,12 @@ class Experiment:
         self._flowing.add(request.group)
         task = asyncio.create_task(self._run(group), name=f"group {request.group}")
         self._groups[request.group] = task
+
+    def begin(self, groups: Sequence[int], start_at_s: float) -> None:
+        """Tell groups that wait when they begin. Those that have ended meanwhile do not."""
+        for group in groups:
+            if group in self._groups and group in self._starts:
+                self._starts.pop(group).set_result(start_at_s)
 
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""

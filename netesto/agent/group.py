@@ -17,7 +17,7 @@ from netesto.model import Event
 # Flushing metrics, the first ss and ping take some 50 ms; they begin this long before the instant.
 PREPARATION_S = 0.1
 
-# A tool that waits for its instant also connects before it, over a path that may be long.
+# A tool that connects before its instant does so over a path that may be long.
 CONNECTION_S = 0.5
 
 _FLUSH_TIMEOUT_S = 2.0
@@ -32,19 +32,28 @@ class Group:
         self._device = device
         self._mtu_bytes: int | None = None
         self._observation = observation
+        # One whose start is not known yet gets ready now, unless its delay is time enough for that.
+        self._is_made_ready = (
+            not start.begins.done() and start.request.delay_s <= PREPARATION_S + CONNECTION_S
+        )
         self._flows = [Flow(start, number + 1) for number in range(start.request.instances)]
 
     async def run(self, why_ended: Callable[[], str]) -> None:
         """Run all flows to their ends. Cancelled, it ends them for the reason `why_ended()`."""
         try:
-            ahead_s = CONNECTION_S if self._start.tool.waits else 0.0
-            idle_s = max(ahead_s, self.request.idle_s)
-            await self._until(self._start.asked_start_s - PREPARATION_S - idle_s)
+            connection_s = CONNECTION_S if self._start.tool.connects_early else 0.0
+            if not self._is_made_ready:
+                self._tell_ready()
+                await self._before_start(PREPARATION_S + max(connection_s, self.request.idle_s))
             async with self._observed():
-                await self._until(self._start.asked_start_s - ahead_s)
+                if not self._is_made_ready:
+                    await self._before_start(PREPARATION_S + connection_s)
                 async with asyncio.TaskGroup() as tasks:
                     for flow in self._flows:
                         tasks.create_task(flow.run())
+                    await asyncio.wait({flow.ready for flow in self._flows})
+                    if self._is_made_ready:
+                        self._tell_ready()
         except asyncio.CancelledError:
             self._give_up(why_ended())
             raise
@@ -93,8 +102,14 @@ class Group:
         except ProcessError as error:
             self._warn(f"TCP metrics of earlier flows were not flushed: {error}")
 
-    async def _until(self, instant_s: float) -> None:
-        await asyncio.sleep(instant_s - self._start.clock.now())
+    def _tell_ready(self) -> None:
+        now_s, of = self._start.clock.now(), self.request
+        if not self._start.begins.done():
+            self._start.emit(Event(time_s=now_s, kind="ready", exp=of.exp, group=of.group))
+
+    async def _before_start(self, seconds: float) -> None:
+        start_s = await self._start.start_s()
+        await asyncio.sleep(start_s - seconds - self._start.clock.now())
 
     def _write_after(self, before: dict[str, int]) -> None:
         self._write(before, hostfacts.interface_counters(self._device))
@@ -103,7 +118,7 @@ class Group:
         record = {
             "request": asdict(self.request),
             "ports": asdict(self._start.ports),
-            "asked_start_s": self._start.asked_start_s,
+            "asked_start_s": self._start.known_start_s,
             "device": self._device,
             "mtu_bytes": self._mtu_bytes,
             "counters_before": before,

@@ -1,7 +1,7 @@
 """The flows of one group at its client: started at their instant, watched, and judged at the end.
 
-    accepted ──the instant comes──► started ──progress …──► ended | failed     (each instance)
-                                                            complete           (the group)
+    accepted ──ready──the instant comes──► started ──progress …──► ended | failed  (each instance)
+                                                                   complete        (the group)
 
 Every instance lives and fails by itself. A failed flow has a reason and no result.
 """
@@ -9,7 +9,8 @@ Every instance lives and fails by itself. A failed flow has a reason and no resu
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -19,7 +20,12 @@ from netesto.agent import spool
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError, ProcessError
 from netesto.model import Event, GroupRequest, Ports, TransferResult
+from netesto.traffic import native
 from netesto.traffic.base import Tool
+
+# A client is ready within milliseconds, after some round trips. It gives up by itself after 10 s of
+# silence in each of its steps.
+READY_TIMEOUT_S = 30.0
 
 # How much of a tool's last words goes into an event.
 _LAST_LINES = 5
@@ -34,16 +40,24 @@ Emit: TypeAlias = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A group to start at `asked_start_s`, and what its flows work with; files go to `folder`."""
+    """A group, and what its flows work with; files go to `folder`. It starts at `begins` and its
+    delay, when that is known."""
 
     request: GroupRequest
     ports: Ports
-    asked_start_s: float
+    begins: asyncio.Future[float]
     tool: Tool
     version: str
     folder: Path
     clock: Clock
     emit: Emit
+
+    @property
+    def known_start_s(self) -> float | None:
+        return self.begins.result() + self.request.delay_s if self.begins.done() else None
+
+    async def start_s(self) -> float:
+        return await asyncio.shield(self.begins) + self.request.delay_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +83,9 @@ class Flow:
             start.ports,
             instance,
             folder=start.folder,
-            start_ns=start.clock.monotonic_ns(start.asked_start_s),
         )
+        # Done when it is ready, or over.
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._files = start.folder / f"flow.{start.request.group}.{instance}"
         self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
         self._started_s: float | None = None
@@ -86,45 +101,99 @@ class Flow:
             self._conclude(Outcome(reason=reason, last_lines=self._last_lines()))
 
     async def _outcome(self) -> Outcome:
-        # Read before the tool exists: a flow never begins before the start that it reports.
-        now_s = self._start.clock.now()
-        try:
-            job = await process.start(self._argv, stderr=self._err)
-        except ProcessError as error:
-            return Outcome(reason=str(error))
-        limit_s = self._tool.deadline_s(self._request)
-        if self._tool.waits:
-            limit_s += max(0.0, self._start.asked_start_s - now_s)
-        else:
-            self._begin(now_s)
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._follow(job)
-                status = await job.wait()
-        except TimeoutError:
-            status = await job.end()
-            reason = f"{self._tool.name} still ran after {limit_s:g} s, ended"
-            return Outcome(reason=reason, exit_status=status, last_lines=self._last_lines())
-        except OSError as error:
-            return Outcome(reason=f"its output cannot be kept: {error.strerror}")
-        finally:
-            await job.end()
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                job = await self._client(stack)
+            except ProcessError as error:
+                return Outcome(reason=str(error))
+            ended = asyncio.create_task(self._follow(job))
+            stack.callback(ended.cancel)
+            stack.push_async_callback(job.end)
+            if reason := await self._outlasts(ended):
+                status = await job.end()
+                return Outcome(reason=reason, exit_status=status, last_lines=self._last_lines())
+            try:
+                status = ended.result()
+            except OSError as error:
+                return Outcome(reason=f"its output cannot be kept: {error.strerror}")
         # In a thread: other flows go on meanwhile.
         return await asyncio.to_thread(self._judge, status)
+
+    async def _client(self, stack: contextlib.AsyncExitStack) -> process.Job:
+        """The tool's client, which waits for its instant; without netesto-flow, at the instant."""
+        held = _held(self._argv)
+        if not held:
+            self._set_ready()
+            await asyncio.sleep(await self._start.start_s() - self._start.clock.now())
+            # Read before the tool exists: a flow never begins before the start that it reports.
+            now_s = self._start.clock.now()
+            job = await process.start(self._argv, stderr=self._err)
+            self._begin(now_s)
+            return job
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                job = await process.start(held, stderr=self._err, stdin=theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        reader, writer = await asyncio.open_connection(sock=ours)
+        stack.callback(writer.close)
+        released = asyncio.create_task(self._release(reader, writer))
+        stack.push_async_callback(self._hang_up, released)
+        return job
+
+    async def _release(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell a client its instant when it is ready, and learn when it began."""
+        with contextlib.suppress(ConnectionError):
+            if await reader.readline() != b"ready\n":
+                return
+            self._set_ready()
+            start_s = await self._start.start_s()
+            writer.write(b"%d\n" % max(1, self._start.clock.monotonic_ns(start_s)))
+            word, _, begun_ns = (await reader.readline()).partition(b" ")
+            if word == b"begun":
+                self._begin(self._start.clock.at(int(begun_ns)))
+
+    async def _hang_up(self, released: asyncio.Task[None]) -> None:
+        """The client has ended: hear the last that it said."""
+        if not self._start.begins.done():
+            released.cancel()
+        await asyncio.wait({released})
+
+    async def _outlasts(self, ended: asyncio.Task[int]) -> str:
+        """Wait for the client's end. If it takes too long, the reason."""
+        begins, ready = self._start.begins, self.ready
+        await asyncio.wait(
+            (ended, ready), timeout=READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not ended.done() and not ready.done():
+            return f"{self._tool.name} was not ready after {READY_TIMEOUT_S:g} s, ended"
+        await asyncio.wait((ended, begins), return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            return ""
+        ahead_s = (self._start.known_start_s or 0.0) - self._start.clock.now()
+        limit_s = self._tool.deadline_s(self._request)
+        await asyncio.wait({ended}, timeout=max(0.0, ahead_s) + limit_s)
+        return "" if ended.done() else f"{self._tool.name} still ran after {limit_s:g} s, ended"
+
+    def _set_ready(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
 
     def _begin(self, time_s: float) -> None:
         self._started_s = time_s
         self._emit(Event(time_s=time_s, kind="started", text=" ".join(self._argv)))
 
-    async def _follow(self, job: process.Job) -> None:
+    async def _follow(self, job: process.Job) -> int:
+        """The exit status of a client, when it has ended."""
         with self._out.open("xb", buffering=0) as copy:
             async for line in job.lines(copy):
-                if self._started_s is None and (begun_ns := self._tool.begun_ns(line)) is not None:
-                    self._begin(self._start.clock.at(begun_ns))
                 rate_bps = self._tool.progress(line, self._request)
                 if rate_bps is not None:
                     now_s = self._start.clock.now()
                     self._emit(Event(time_s=now_s, kind="progress", rate_bps=rate_bps))
+        return await job.wait()
 
     def _judge(self, status: int) -> Outcome:
         """What exit status and output say."""
@@ -147,12 +216,13 @@ class Flow:
 
     def _conclude(self, outcome: Outcome) -> None:
         self._is_over = True
+        self._set_ready()
         ports = self._start.ports
         record = {
             "argv": self._argv,
             "tool": self._tool.name,
             "version": self._start.version,
-            "asked_start_s": self._start.asked_start_s,
+            "asked_start_s": self._start.known_start_s,
             "started_s": self._started_s,
             "ended_s": self._start.clock.now(),
             "exit_status": outcome.exit_status,
@@ -182,6 +252,17 @@ class Flow:
     def _emit(self, event: Event) -> None:
         of = self._request
         self._start.emit(replace(event, exp=of.exp, group=of.group, instance=self._instance))
+
+
+def _held(command: Sequence[str]) -> list[str]:
+    """A client's command that says when it is ready, waits for its instant, and tells when it began
+    (start.c of netesto-flow). Empty if netesto-flow, or the tool, is not there."""
+    program = process.program(command[0])
+    if not (native.PROGRAM.exists() and Path(program).is_absolute()):
+        return []
+    if program == str(native.PROGRAM):
+        return [*command, "hold=1"]
+    return [str(native.PROGRAM), "at", program, *command[1:]]
 
 
 def failure(tool: str, status: int, said: str) -> str:

@@ -128,6 +128,10 @@ class Service:
         with self._acting() as session:
             await session.start(request, ports, start_at_s)
 
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        with self._acting() as session:
+            session.release(exp, groups, start_at_s)
+
     async def start_capture(self, request: CaptureRequest) -> None:
         with self._acting() as session:
             await session.start_capture(request)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from netesto.agent import congestion, routes
@@ -146,6 +146,11 @@ class Session:
         await self._check_limits(request, request.server_address)
         experiment = self.experiment(request.exp)
         await experiment.start(request, ports, start_at_s, tool=tool, version=version)
+
+    def release(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        if exp not in self._experiments:
+            raise AgentError(f"experiment {exp}: no flow waits for its start")
+        self._experiments[exp].begin(groups, start_at_s)
 
     async def _check_limits(self, request: GroupRequest, peer: Address) -> None:
         """NotAllowedError if agent.toml does not allow these flows here."""

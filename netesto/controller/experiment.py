@@ -25,6 +25,7 @@ class Flow:
 class Group:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
+    `held`: it waits for START_FLOWS. `ready`: nothing is left to do there but to begin.
     `accepted`: the client's agent will report how it ends. `released`: the server has forgotten it.
     `left`: it was ended here, and its client may not know.
     """
@@ -35,6 +36,7 @@ class Group:
     full_server: str
     flows: list[Flow]
     held: bool = False
+    ready: bool = False
     accepted: bool = False
     complete: bool = False
     released: bool = False
@@ -69,6 +71,9 @@ class Group:
         if event.kind == "complete":
             self.fail("the agent reported no result of this flow", time_s)
             self.complete = True
+            return
+        if event.kind == "ready":
+            self.ready = True
             return
         if not 1 <= event.instance <= len(self.flows):
             return

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import traffic, units
@@ -36,8 +36,11 @@ CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 # its samplers. Without it every flow would start late, each by another amount.
 START_LEAD_S = 0.15
 
-# The processor time for a group's tool, ping and statistics before its instant, with some room.
-PREPARATION_EACH_S = 0.05
+# START_FLOWS tells clients that are ready an instant at least so far ahead.
+RELEASE_LEAD_S = 0.2
+
+# A group that is not ready by then fails, and the others start.
+READY_TIMEOUT_S = 60.0
 
 # So many hosts are prepared, and asked for data, at once.
 AT_ONCE = 16
@@ -61,15 +64,6 @@ OVERDUE_GRACE_S = 30.0
 # a run that has given so many warnings has said enough.
 ABSURD_S = 3600.0
 WARNINGS_MAX = 10_000
-
-
-def preparation_s(clients: Sequence[str], ground: str) -> float:
-    """How long it may take until the flows of groups with these clients are ready to start. It
-    takes no simulated time."""
-    if ground == SIMULATED or not clients:
-        return 0.0
-    most = max(Counter(clients).values()) if ground == "hosts" else len(clients)
-    return most * PREPARATION_EACH_S
 
 
 class Run:
@@ -388,38 +382,85 @@ class Run:
             await self._start(experiment, group, start_s)
 
     async def start_held(self, lead_s: float) -> None:
-        """START_FLOWS: all held groups start from one instant, `lead_s` from now, or as much later
-        as their machines need to prepare them."""
+        """START_FLOWS: make all held groups ready, and let them start at one instant: as soon as
+        the last one is ready, but not before `lead_s` from now."""
         held = [(experiment, group) for experiment, group in self._groups() if group.held]
-        clients = {self.hosts[group.request.client] for _, group in held}
-        # One that is lost now does not start its flows either.
-        await asyncio.gather(
-            *(client.measure_clock() for client in clients), return_exceptions=True
-        )
         await_moment(self._ground)
-        on = [group.request.client for _, group in held]
-        ready_s = max(lead_s, preparation_s(on, self._ground))
+        earliest_s = self.clock.now() + lead_s
+        self._observer.doing("making flows ready")
+        await asyncio.gather(*(self._start_or_spoil(*pair) for pair in held))
+        deadline_s = self.clock.now() + READY_TIMEOUT_S
+        await self._until(
+            lambda: all(group.ready or group.complete for _, group in held),
+            deadline_s=lambda: deadline_s,
+        )
+        for experiment, group in held:
+            if not group.ready and not group.complete:
+                reason = f"{group.request.client}: not ready within {READY_TIMEOUT_S:g} s"
+                self._end(experiment, group, reason)
+        release_s = await self._calling_time_s({group.request.client for _, group in held})
         # All start together, when the last of the pings that precede some has shown an idle path.
         idle_s = max((group.request.idle_s for _, group in held), default=0.0)
-        start_s = self.clock.now() + ready_s + idle_s
-        await asyncio.gather(*(self._start_or_spoil(*pair, start_s) for pair in held))
+        start_s = max(earliest_s, self.clock.now() + release_s) + idle_s
+        waiting: dict[tuple[int, str], list[Group]] = defaultdict(list)
+        for experiment, group in held:
+            if not group.complete:
+                waiting[experiment.exp, group.request.client].append(group)
+        await asyncio.gather(
+            *(
+                self._release_at(self.experiments[exp], groups, start_s)
+                for (exp, _), groups in waiting.items()
+            )
+        )
 
-    async def _start_or_spoil(self, experiment: Experiment, group: Group, start_s: float) -> None:
+    async def _calling_time_s(self, clients: Collection[str]) -> float:
+        """How far ahead an instant has to be for all clients to know it in time. Their clocks are
+        measured on this occasion."""
+        begun_s = self.clock.now()
+        # One that is lost now does not start its flows either.
+        await asyncio.gather(
+            *(self.hosts[name].measure_clock() for name in clients), return_exceptions=True
+        )
+        # That were several calls of each, but what keeps a machine busy comes and goes.
+        needed_s = max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
+        return 0.0 if self._ground == SIMULATED else needed_s
+
+    async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
         try:
-            await self._start(experiment, group, start_s)
+            await self._start(experiment, group, None)
         except AgentError as error:
             experiment.spoil(error.message)
 
-    async def _start(self, experiment: Experiment, group: Group, start_s: float) -> None:
+    async def _release_at(
+        self, experiment: Experiment, groups: Sequence[Group], start_s: float
+    ) -> None:
+        """Let groups of one client that are ready start."""
+        client = self.hosts[groups[0].request.client]
+        for group in groups:
+            self._set_start(experiment, group, start_s)
+        numbers = [group.request.group for group in groups]
+        try:
+            await client.agent.begin(experiment.exp, numbers, client.to_agent_clock(start_s))
+        except AgentError as error:
+            for group in groups:
+                self._end(experiment, group, error.message)
+            experiment.spoil(error.message)
+
+    async def _start(self, experiment: Experiment, group: Group, start_s: float | None) -> None:
         client = self.hosts[group.request.client]
         group.held = False
-        group.set_start(start_s)
+        at_s = None if start_s is None else client.to_agent_clock(start_s)
         try:
-            await client.agent.start(group.request, group.ports, client.to_agent_clock(start_s))
+            await client.agent.start(group.request, group.ports, at_s)
         except AgentError as error:
             self._end(experiment, group, error.message)
             raise
         group.accepted = True
+        if start_s is not None:
+            self._set_start(experiment, group, start_s)
+
+    def _set_start(self, experiment: Experiment, group: Group, start_s: float) -> None:
+        group.set_start(start_s)
         for flow in group.flows:
             self._observer.flow_accepted(
                 experiment.exp,

@@ -501,6 +501,16 @@ class StartRequest(_message.Message):
     start_at_s: float
     def __init__(self, request: _Optional[_Union[GroupRequest, _Mapping]] = ..., ports: _Optional[_Union[Ports, _Mapping]] = ..., start_at_s: _Optional[float] = ...) -> None: ...
 
+class BeginRequest(_message.Message):
+    __slots__ = ("exp", "groups", "start_at_s")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    START_AT_S_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    start_at_s: float
+    def __init__(self, exp: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ..., start_at_s: _Optional[float] = ...) -> None: ...
+
 class CaptureRequest(_message.Message):
     __slots__ = ("exp", "host", "peer", "packets", "snap_bytes")
     EXP_FIELD_NUMBER: _ClassVar[int]

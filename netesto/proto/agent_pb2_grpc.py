@@ -99,6 +99,11 @@ class AgentStub:
                 request_serializer=netesto_dot_proto_dot_agent__pb2.StartRequest.SerializeToString,
                 response_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
                 _registered_method=True)
+        self.Begin = channel.unary_unary(
+                '/netesto.v1.Agent/Begin',
+                request_serializer=netesto_dot_proto_dot_agent__pb2.BeginRequest.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
+                _registered_method=True)
         self.StartCapture = channel.unary_unary(
                 '/netesto.v1.Agent/StartCapture',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.CaptureRequest.SerializeToString,
@@ -224,6 +229,12 @@ class AgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Begin(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartCapture(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -338,6 +349,11 @@ def add_AgentServicer_to_server(servicer, server):
             'Start': grpc.unary_unary_rpc_method_handler(
                     servicer.Start,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.StartRequest.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
+            ),
+            'Begin': grpc.unary_unary_rpc_method_handler(
+                    servicer.Begin,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.BeginRequest.FromString,
                     response_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
             ),
             'StartCapture': grpc.unary_unary_rpc_method_handler(
@@ -731,6 +747,33 @@ class Agent:
             target,
             '/netesto.v1.Agent/Start',
             netesto_dot_proto_dot_agent__pb2.StartRequest.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Begin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netesto.v1.Agent/Begin',
+            netesto_dot_proto_dot_agent__pb2.BeginRequest.SerializeToString,
             netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
             options,
             channel_credentials,

@@ -35,9 +35,8 @@ class Tool(Protocol):
         which listens on the data port and ends with the instance (iperf3 -1)."""
 
     @property
-    def waits(self) -> bool:
-        """True if a client may be started early: it gets ready, begins at its instant, and tells it
-        (`begun_ns`). The others begin when they are started."""
+    def connects_early(self) -> bool:
+        """True if a client that waits for its instant connects before its instant."""
 
     @property
     def extras(self) -> Mapping[str, re.Pattern[str]]:
@@ -70,21 +69,15 @@ class Tool(Protocol):
         instance: int,
         *,
         folder: Path | None = None,
-        start_ns: int | None = None,
     ) -> list[str]:
         """The client of one instance (from 1). In `folder` it may leave files that begin with
-        `times.` or `completions.`. `start_ns` is its instant, of the monotonic clock, if it `waits`
-        for it."""
+        `times.` or `completions.`."""
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         """The client's end of the data connection; None if the tool has no option for it."""
 
     def deadline_s(self, request: GroupRequest) -> float:
         """Seconds after its start by which a client has ended, unless it hangs."""
-
-    def begun_ns(self, line: str) -> int | None:
-        """If the tool `waits`: the monotonic instant of its first byte, in a line that a running
-        client printed; None if it has none."""
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         """Goodput in bit/s in a line that a running client printed; None if it has none."""

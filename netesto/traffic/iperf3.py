@@ -61,7 +61,7 @@ class Iperf3:
     name: ClassVar = "iperf3"
     tests: ClassVar = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
     lasting_server: ClassVar = False
-    waits: ClassVar = False
+    connects_early: ClassVar = False
     server_port: ClassVar = 0
     extras: ClassVar = {
         "pacing": re.compile("--fq-rate"),
@@ -94,7 +94,6 @@ class Iperf3:
         instance: int,
         *,
         folder: Path | None = None,  # noqa: ARG002 - it prints everything
-        start_ns: int | None = None,  # noqa: ARG002 - it begins when it is started
     ) -> list[str]:
         command = [*pinned(request.client_cpus), "iperf3", "-c", str(request.server_address)]
         command += ["-p", str(ports.data[instance - 1]), f"-{request.server_address.version}"]
@@ -118,9 +117,6 @@ class Iperf3:
 
     def deadline_s(self, request: GroupRequest) -> float:
         return math.ceil(request.omit_s) + _whole_seconds(request.duration_s) + END_SLACK_S
-
-    def begun_ns(self, line: str) -> int | None:  # noqa: ARG002 - it begins when it is started
-        return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         # What a UDP sender sends is not goodput.

@@ -82,7 +82,7 @@ class Netperf:
     name = "netperf"
     tests = (STREAM_TESTS | REQUEST_TESTS) - {"TCP_BIDI", "KV_RR"}
     lasting_server = True
-    waits = False
+    connects_early = False
     server_port = traffic_ports.NETSERVER_PORT
     extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
 
@@ -110,7 +110,6 @@ class Netperf:
         instance: int,
         *,
         folder: Path | None = None,  # noqa: ARG002 - it prints everything
-        start_ns: int | None = None,  # noqa: ARG002 - it begins when it is started
     ) -> list[str]:
         family = str(request.server_address.version)
         command = ["netperf", "-H", f"{request.server_address},{family}"]
@@ -157,9 +156,6 @@ class Netperf:
 
     def deadline_s(self, request: GroupRequest) -> float:
         return _whole_seconds(request) + END_SLACK_S
-
-    def begun_ns(self, line: str) -> int | None:  # noqa: ARG002 - it begins when it is started
-        return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         match = _INTERIM.match(line)

@@ -88,9 +88,12 @@ class Agent(Protocol):
         """At the server: the group has ended. Free its ports and complete its samples."""
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
-        """At the client: run the group. Its delay counts from `start_at_s` on this agent's clock
-        (None: from when all is prepared, in 0.1 s). Returns when it is accepted; events report the
-        rest."""
+        """At the client: run the group. Its delay counts from `start_at_s` on this agent's clock.
+        Without it the group gets ready, which the event `ready` reports, and waits for `begin`.
+        Returns when it is accepted; events report the rest."""
+
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        """At the client: let groups that wait start, at `start_at_s` on this agent's clock."""
 
     async def start_capture(self, request: CaptureRequest) -> None:
         """Capture packets for the experiment."""

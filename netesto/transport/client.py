@@ -299,6 +299,10 @@ class AgentClient:
         message = codec.from_start(request, ports, start_at_s)
         await self._call("Start", message, _WORK_S)
 
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        message = pb.BeginRequest(exp=exp, groups=groups, start_at_s=start_at_s)
+        await self._call("Begin", message, _WORK_S)
+
     async def start_capture(self, request: CaptureRequest) -> None:
         message = codec.encode(pb.CaptureRequest, request)
         await self._call("StartCapture", message, _WORK_S)

@@ -239,6 +239,12 @@ class _Servicer(pb_grpc.AgentServicer):
     async def Start(self, message: pb.StartRequest, context: Context) -> pb.Nothing:
         return await self._done(context, lambda: self._service.start(*codec.to_start(message)))
 
+    async def Begin(self, message: pb.BeginRequest, context: Context) -> pb.Nothing:
+        groups = tuple(message.groups)
+        return await self._done(
+            context, lambda: self._service.begin(message.exp, groups, message.start_at_s)
+        )
+
     async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
         await self._held(
             context,

@@ -9,7 +9,7 @@ from netesto.errors import AgentError
 
 # Incremented when an end with the old number would misunderstand one with the new. 0: a version
 # that told no number.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 def check(other: str, protocol: int, version: str, *, host: str = "") -> None:

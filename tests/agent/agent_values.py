@@ -42,7 +42,7 @@ class ShellTool:
     options: frozenset[str] = field(default_factory=frozenset)
     lasting_server: bool = False
     server_port: int = 0
-    waits: bool = False
+    connects_early: bool = False
     extras: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
     def for_version(self, version: str) -> Self:
@@ -67,7 +67,6 @@ class ShellTool:
         instance: int,
         *,
         folder: Path | None = None,
-        start_ns: int | None = None,
     ) -> list[str]:
         return list(self.argv) or ["sh", "-c", self.script]
 
@@ -76,9 +75,6 @@ class ShellTool:
 
     def deadline_s(self, request: GroupRequest) -> float:
         return self.limit_s
-
-    def begun_ns(self, line: str) -> int | None:
-        return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         return float(line.split()[1]) if line.startswith("rate ") else None

@@ -47,7 +47,7 @@ async def test_agent_works_with_the_capabilities_of_the_unit(start_daemon: Start
         asked = request(stats=True, congestion_control="cubic")
         await a.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5, snap_bytes=99))
         ports = await a.expect(asked)
-        await a.start(asked, ports, None)
+        await a.start(asked, ports, 0.0)
         events = []
         async for event in a.events:
             events.append((event.kind, event.text))

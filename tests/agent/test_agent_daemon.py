@@ -80,7 +80,7 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
     async with client.held() as a, server.held() as b:
         ports = await b.expect(made)
         await a.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5))
-        await a.start(made, ports, None)
+        await a.start(made, ports, 0.0)
         events = await events_until(a, "complete")
         await b.forget(1, 1)
         await a.finish(1)
@@ -133,7 +133,7 @@ async def test_statistics_lie_around_all_groups(start_daemon: StartDaemon, tmp_p
     groups = [request(stats=True), request(stats=True, group=2, delay_s=0.2)]
     async with client.held() as a, server.held() as b:
         for group in groups:
-            await a.start(group, await b.expect(group), None)
+            await a.start(group, await b.expect(group), 0.0)
         for _ in groups:
             await events_until(a, "complete")
         await a.finish(1)
@@ -148,7 +148,7 @@ async def test_statistics_between_groups_are_kept_aside(start_daemon: StartDaemo
     groups = [request(stats=True), request(stats=True, group=2)]
     async with client.held() as a, server.held() as b:
         for group in groups:
-            await a.start(group, await b.expect(group), None)
+            await a.start(group, await b.expect(group), 0.0)
             await events_until(a, "complete")
         await a.finish(1)
         paths = [entry.path for entry in await a.files(1)]
@@ -163,7 +163,7 @@ async def test_flow_runs_over_ipv6(tool: str, start_daemon: StartDaemon):
     loopback = ip_address("::1")
     made = request(tool=tool, client_address=loopback, server_address=loopback)
     async with client.held() as a, server.held() as b:
-        await a.start(made, await b.expect(made), None)
+        await a.start(made, await b.expect(made), 0.0)
         events = await events_until(a, "complete")
     assert [(event.kind, event.text) for event in events[2:]] == [("ended", ""), ("complete", "")]
 
@@ -191,7 +191,7 @@ def test_many_flows_may_have_their_files(start_daemon: StartDaemon):
 async def test_killed_tool_is_a_failed_flow(start_daemon: StartDaemon):
     client, server = start_daemon("a"), start_daemon("b")
     async with client.held() as a, server.held() as b:
-        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
         os.kill(await pid_of(life_of(client), "netperf"), signal.SIGKILL)
         failed, complete = await events_until(a, "complete")
@@ -205,7 +205,7 @@ async def test_killed_tool_is_a_failed_flow(start_daemon: StartDaemon):
 @pytest.mark.usefixtures("netperf")
 async def test_flow_without_a_server_fails_with_what_the_tool_says(start_daemon: StartDaemon):
     async with start_daemon("a").held() as a:
-        await a.start(request(), NOBODY, None)
+        await a.start(request(), NOBODY, 0.0)
         events = await events_until(a, "complete")
     assert kinds(events) == [
         ("accepted", 1, 0),
@@ -231,7 +231,7 @@ async def test_frozen_server_is_replaced(start_daemon: StartDaemon):
 async def test_missing_tool_is_a_failed_flow(start_daemon: StartDaemon, tmp_path: Path):
     async with start_daemon("a", env={**os.environ, "PATH": str(tmp_path)}).held() as a:
         assert "netperf" not in (await a.info()).tools
-        await a.start(request(), NOBODY, None)
+        await a.start(request(), NOBODY, 0.0)
         events = await events_until(a, "complete")
     assert [event.text for event in events if event.kind == "failed"] == [
         "netperf: cannot start: No such file or directory"
@@ -249,14 +249,14 @@ async def test_unknown_congestion_control_is_refused_before_anything_runs(
 ):
     async with start_daemon("a").held() as a:
         with pytest.raises(MissingError, match=r"^a: congestion control nosuch: not in this kern"):
-            await a.start(request(congestion_control="nosuch"), NOBODY, None)
+            await a.start(request(congestion_control="nosuch"), NOBODY, 0.0)
 
 
 async def test_group_that_has_run_is_refused(start_daemon: StartDaemon):
     async with start_daemon("a").held() as a:
-        await a.start(request(), NOBODY, None)
+        await a.start(request(), NOBODY, 0.0)
         with pytest.raises(AgentError, match=r"^a: experiment 1: group 1 was started before$"):
-            await a.start(request(), NOBODY, None)
+            await a.start(request(), NOBODY, 0.0)
 
 
 @pytest.mark.parametrize("run", ["../escape", "", "a/b", ".hidden"])
@@ -272,7 +272,7 @@ async def test_abort_ends_flows_and_keeps_what_was_measured(
 ):
     client, server = start_daemon("a"), start_daemon("b")
     async with client.held() as a, server.held() as b:
-        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
         await a.abort()
         failed, complete = await events_until(a, "complete")
@@ -286,7 +286,7 @@ async def test_abort_ends_flows_and_keeps_what_was_measured(
 async def test_finish_is_refused_while_flows_run(start_daemon: StartDaemon):
     client, server = start_daemon("a"), start_daemon("b")
     async with client.held() as a, server.held() as b:
-        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         with pytest.raises(AgentError, match=r"^a: experiment 1: flows of group 1 still run$"):
             await a.finish(1)
 
@@ -295,7 +295,7 @@ async def test_finish_is_refused_while_flows_run(start_daemon: StartDaemon):
 async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: StartDaemon):
     client, server = start_daemon("a"), start_daemon("b")
     async with client.held() as a, server.held() as b:
-        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
     lives = [life_of(daemon) for daemon in (client, server)]
     assert await process.wait_until_async(
@@ -309,7 +309,7 @@ async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: 
 async def signal_in_mid_flow(client: Daemon, b: HoldingClient, sign: signal.Signals) -> None:
     """Signal the client's agent while a flow to `b` runs, and read its events to their end."""
     async with client.held() as a:
-        await a.start(request(duration_s=30), await b.expect(request()), None)
+        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
         client.child.send_signal(sign)
         await events_until(a, "never")

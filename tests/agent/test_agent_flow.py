@@ -1,5 +1,6 @@
 import asyncio
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from netesto import process
 from netesto.agent.jobs import Flow, Start, last_lines
 from netesto.collectors.clock import Clock
 from netesto.model import Event, Ports
+from netesto.traffic import native
 
 PORTS = Ports(control=(1000,), data=(2000,))
 
@@ -23,11 +25,16 @@ class Told(list):
         self.append((event.kind, event.text, event.rate_bps, event.last_lines))
 
 
-def flow_of(tool: ShellTool, folder: Path, told: Told) -> Flow:
+def flow_of(
+    tool: ShellTool, folder: Path, told: Told, start_s: asyncio.Future[float] | None = None
+) -> Flow:
+    begins = start_s or asyncio.get_running_loop().create_future()
+    if start_s is None:
+        begins.set_result(100.0)
     start = Start(
         request=request(),
         ports=PORTS,
-        asked_start_s=100.0,
+        begins=begins,
         tool=tool,
         version="1.0",
         folder=folder,
@@ -98,6 +105,47 @@ async def test_cancelled_flow_fails_with_the_reason_given(tmp_path: Path):
     await asyncio.wait({task})
     flow.give_up("aborted by the controller")
     assert told[-1] == ("failed", "aborted by the controller", 0.0, "rate 1")
+
+
+@pytest.mark.parametrize("program", [native.PROGRAM, Path("/no/netesto-flow")])
+async def test_flow_is_ready_before_its_start_and_begins_at_it(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(native, "PROGRAM", program)
+    told, begins = Told(), asyncio.get_running_loop().create_future()
+    flow = flow_of(ShellTool(), tmp_path, told, begins)
+    running = asyncio.create_task(flow.run())
+    await asyncio.wait_for(flow.ready, DEADLINE_S)
+    before = list(told)
+    start_s = Clock().now() + 0.1
+    begins.set_result(start_s)
+    await asyncio.wait_for(running, DEADLINE_S)
+    record = json.loads((tmp_path / "flow.1.1.json").read_text())
+    assert before == []
+    assert [kind for kind, *_ in told] == ["started", "ended"]
+    # Two clocks of one test may be some microseconds apart.
+    assert record["started_s"] >= record["asked_start_s"] - 1e-4 == start_s - 1e-4
+
+
+async def test_flow_that_ends_before_it_is_ready_has_failed(tmp_path: Path):
+    told = Told()
+    closed = [str(native.PROGRAM), "client", "127.0.0.1", "1", "port=2", "duration=1"]
+    begins = asyncio.get_running_loop().create_future()
+    flow = flow_of(ShellTool(argv=closed), tmp_path, told, begins)
+    await asyncio.wait_for(flow.run(), DEADLINE_S)
+    said = "netesto-flow: cannot connect: Connection refused"
+    assert (told, flow.ready.done()) == ([("failed", "shelltool exited 1", 0.0, said)], True)
+
+
+async def test_client_that_is_never_ready_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("netesto.agent.jobs.READY_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = str(silent.getsockname()[1])
+        words = [str(native.PROGRAM), "client", "127.0.0.1", port, "port=2", "duration=1"]
+        told, begins = Told(), asyncio.get_running_loop().create_future()
+        flow = flow_of(ShellTool(argv=words), tmp_path, told, begins)
+        await asyncio.wait_for(flow.run(), DEADLINE_S)
+    assert told == [("failed", "shelltool was not ready after 0.1 s, ended", 0.0, "")]
 
 
 async def test_flow_that_is_over_is_not_given_up(tmp_path: Path):

@@ -83,7 +83,7 @@ async def test_one_instance_may_fail_and_others_end_well(service_in: ServiceIn, 
     service = service_in(tmp_path / "state", tool)
     async with held(service) as events:
         ports = Ports(control=(13000, 13001), data=(13100, 13101))
-        await service.start(asked(instances=2), ports, None)
+        await service.start(asked(instances=2), ports, 0.0)
         told = await told_until_complete(events)
     assert sorted(kind for kind, *_ in told) == [
         "accepted",
@@ -98,7 +98,7 @@ async def test_one_instance_may_fail_and_others_end_well(service_in: ServiceIn, 
 async def test_every_event_is_kept_with_the_experiment(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="echo rate 3; echo result 5"))
     async with held(service) as events:
-        await service.start(asked(), PORTS, None)
+        await service.start(asked(), PORTS, 0.0)
         await told_until_complete(events)
         await service.finish(1)
     lines = (tmp_path / "state" / "spool" / "run" / "1" / "events.jsonl").read_text().splitlines()
@@ -117,11 +117,46 @@ async def test_flow_aborted_before_its_instant_has_failed_and_never_started(
 ):
     service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
     async with held(service) as events:
-        await service.start(asked(delay_s=1000), PORTS, None)
+        await service.start(asked(delay_s=1000), PORTS, 0.0)
         await service.abort()
         told = await told_until_complete(events)
     assert (told, (tmp_path / "ran").exists()) == (
         [("accepted", 0, ""), ("failed", 1, "aborted by the controller"), ("complete", 0, "")],
+        False,
+    )
+
+
+async def test_group_without_a_start_gets_ready_and_begins_when_it_is_told(
+    service_in: ServiceIn, tmp_path: Path
+):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service) as events:
+        await service.start(asked(delay_s=0.1), PORTS, None)
+        kinds = [(await anext(events)).kind for _ in range(2)]
+        start_s = Clock().now()
+        await service.begin(1, (1, 2), start_s)
+        async for event in events:
+            kinds.append(event.kind)
+            if event.kind == "started":
+                started_s = event.time_s
+            if event.kind == "complete":
+                break
+    assert kinds == ["accepted", "ready", "started", "ended", "complete"]
+    assert started_s >= start_s + 0.1
+
+
+async def test_flow_that_is_aborted_when_it_is_ready_has_failed_and_never_started(
+    service_in: ServiceIn, tmp_path: Path
+):
+    service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
+    async with held(service) as events:
+        await service.start(asked(), PORTS, None)
+        while (await anext(events)).kind != "ready":
+            pass
+        await service.abort()
+        told = await told_until_complete(events)
+    assert (told, (tmp_path / "ran").exists()) == (
+        [("failed", 1, "aborted by the controller"), ("complete", 0, "")],
         False,
     )
 
@@ -131,7 +166,7 @@ async def test_start_under_way_when_the_hold_ends_starts_nothing(
 ):
     service = service_in(tmp_path / "state", ShellTool(script=f": > {tmp_path}/ran"))
     async with held(service):
-        starting = asyncio.create_task(service.start(asked(stats=True), PORTS, None))
+        starting = asyncio.create_task(service.start(asked(stats=True), PORTS, 0.0))
         await asyncio.sleep(0)
     with pytest.raises(AgentError):
         await asyncio.wait_for(starting, DEADLINE_S)
@@ -141,7 +176,7 @@ async def test_start_under_way_when_the_hold_ends_starts_nothing(
 async def test_flow_running_when_the_hold_ends_has_failed(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="echo rate 1; exec sleep 60"))
     async with held(service) as events:
-        await service.start(asked(), PORTS, None)
+        await service.start(asked(), PORTS, 0.0)
         async for event in events:
             if event.kind == "progress":
                 break
@@ -156,7 +191,7 @@ async def test_flow_running_when_the_hold_ends_has_failed(service_in: ServiceIn,
 async def test_counters_are_read_before_and_after(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool(script="ping -c 1 127.0.0.1"))
     async with held(service) as events:
-        await service.start(asked(), PORTS, None)
+        await service.start(asked(), PORTS, 0.0)
         await told_until_complete(events)
     folder = tmp_path / "state" / "spool" / "run" / "1"
     record = json.loads((folder / "group.1.json").read_text())
@@ -182,7 +217,7 @@ async def test_finished_experiment_takes_no_more(service_in: ServiceIn, tmp_path
         await service.take_stats(1, 0)
         await service.finish(1)
         with pytest.raises(AgentError, match=r"^experiment 1 is finished$"):
-            await service.start(asked(), PORTS, None)
+            await service.start(asked(), PORTS, 0.0)
 
 
 async def test_statistics_before_are_the_first_taken(service_in: ServiceIn, tmp_path: Path):
@@ -199,7 +234,7 @@ async def test_unknown_tool_is_told(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         with pytest.raises(MissingError, match=r"^nosuch: no such traffic tool$"):
-            await service.start(request(tool="nosuch"), PORTS, None)
+            await service.start(request(tool="nosuch"), PORTS, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -223,14 +258,14 @@ async def test_request_out_of_all_reason_is_refused(
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         with pytest.raises(AgentError) as caught:
-            await service.start(asked(**changes), PORTS, None)
+            await service.start(asked(**changes), PORTS, 0.0)
     assert str(caught.value) == text
 
 
 async def test_nothing_is_done_without_a_hold(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     with pytest.raises(AgentError, match=r"^the hold has ended$"):
-        await service.start(asked(), PORTS, None)
+        await service.start(asked(), PORTS, 0.0)
 
 
 async def test_what_only_some_versions_of_a_tool_can_do_is_reported(

@@ -65,6 +65,8 @@ class ScriptedAgent:
     left: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
+    waiting: dict[int, GroupRequest] = field(default_factory=dict)
+    unready: bool = False
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     on_cut: Callable[[str], None] = lambda _: None
     is_cut: bool = False
@@ -180,14 +182,25 @@ class ScriptedAgent:
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         del ports
         self.calls.append(f"start {request.exp} {request.group}")
-        self.starts_s.append(start_at_s or 0.0)
         self.asked.set()
+        if start_at_s is None:
+            self.waiting[request.group] = request
+            if not self.unready:
+                self.tell("ready", request.exp, request.group)
+            return
+        self.starts_s.append(start_at_s)
         if self.deaf:
             await asyncio.Event().wait()
         if self.dies:
             self.events.put_nowait(None)
         elif not self.silent:
             self.end(request)
+
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        self.calls.append(f"begin {exp} {' '.join(map(str, groups))}")
+        self.starts_s.append(start_at_s)
+        for group in groups:
+            self.end(self.waiting.pop(group))
 
     def end(self, request: GroupRequest) -> None:
         """Tell of the group's flows all that an agent tells."""
@@ -331,9 +344,14 @@ def world(folder: Path, *, ground: str = "lab", **client: object) -> World:
 
 
 def do_client(
-    group: int = 1, *, exp: int = 1, hold: bool = False, **options: object
+    group: int = 1,
+    *,
+    exp: int = 1,
+    hold: bool = False,
+    between: tuple[str, str] = ("a", "b"),
+    **options: object,
 ) -> ports.DoClient:
-    """DO_CLIENT from a to b, with `options` of its flow."""
+    """DO_CLIENT from a to b, or `between` others, with `options` of its flow."""
     plain: dict[str, object] = {
         "test": "TCP_STREAM",
         "congestion_control": "cubic",
@@ -341,8 +359,8 @@ def do_client(
     }
     return ports.DoClient(
         name="DO_CLIENT",
-        host="a",
-        server="b",
+        host=between[0],
+        server=between[1],
         exp=exp,
         exp_name="x",
         group=group,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
 
-from netesto.controller.run import WARNINGS_MAX, preparation_s
+from netesto.controller.run import WARNINGS_MAX
 from netesto.model import Event, TimeSync
 
 
@@ -210,10 +210,53 @@ def test_held_flows_start_together_at_one_instant(tmp_path: Path):
         await here.run.carry_out(do_client(group=2, hold=True))
         before = list(here.agents["a"].calls)
         await here.run.start_held(0.2)
-        first, second = here.agents["a"].starts_s
-        return before, here.agents["a"].calls, second - first
+        return before, here.agents["a"].calls, len(here.agents["a"].starts_s)
 
-    assert asyncio.run(scenario()) == ([], ["start 1 1", "start 1 2"], 0.0)
+    assert asyncio.run(scenario()) == ([], ["start 1 1", "start 1 2", "begin 1 1 2"], 1)
+
+
+def test_a_flow_that_is_not_ready_in_time_fails_and_the_others_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("netesto.controller.run.READY_TIMEOUT_S", 0.05)
+
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["b"].unready = True
+        await here.run.carry_out(do_client(group=1, hold=True))
+        await here.run.carry_out(do_client(group=2, between=("b", "a"), hold=True))
+        await here.run.start_held(0.0)
+        await here.run.wait_flows(1, None)
+        return statuses(here.run), "begin 1 2" in here.agents["b"].calls
+
+    assert asyncio.run(scenario()) == (["ok", "b: not ready within 0.05 s"], False)
+
+
+def test_a_flow_whose_agent_is_lost_while_it_gets_ready_fails_and_the_others_start(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["b"].unready = True
+        await here.run.carry_out(do_client(group=1, between=("a", "a"), hold=True))
+        await here.run.carry_out(do_client(group=2, between=("b", "b"), hold=True))
+        starting = asyncio.create_task(here.run.start_held(0.0))
+        await here.agents["b"].asked.wait()
+        here.agents["b"].events.put_nowait(None)
+        await starting
+        return statuses(here.run)[1], "begin 1 1" in here.agents["a"].calls
+
+    assert asyncio.run(scenario()) == ("b: agent lost: connection lost", True)
+
+
+def test_flows_start_as_soon_as_the_last_is_ready_but_not_before_the_lead(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client(hold=True))
+        before_s = here.run.clock.now()
+        await here.run.start_held(5.0)
+        return here.agents["a"].starts_s[0] - before_s
+
+    # It is ready at once. The offset of its clock is known to within some milliseconds.
+    assert asyncio.run(scenario()) == pytest.approx(5.0, abs=0.2)
 
 
 def test_held_flows_are_not_waited_for_before_they_are_started(tmp_path: Path):
@@ -445,11 +488,3 @@ def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
         return here.watcher.left
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
-
-
-@pytest.mark.parametrize(
-    ("ground", "expected_s"), [("lab", 0.15), ("uml", 0.15), ("hosts", 0.1), ("sim", 0.0)]
-)
-def test_flows_start_together_when_their_machines_have_prepared_them(ground, expected_s):
-    clients = ["client1", "client2", "client1"]
-    assert preparation_s(clients, ground) == pytest.approx(expected_s)

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -256,10 +257,86 @@ def test_a_flow_begins_at_its_instant(server):
     words = ("test=TCP_RR", "duration=0.1", f"start={start}", "port=12878")
     command = [str(PROGRAM), "client", "127.0.0.1", str(server), *words]
     line = process.run(command, timeout=30).stdout.splitlines()[0]
-    begun = Native().begun_ns(line)
-    assert begun is not None
     # Not before; how late is a question of how busy the machine is.
-    assert begun >= start
+    assert json.loads(line)["monotonic_ns"] >= start
+
+
+@contextlib.contextmanager
+def held(*words):
+    """A process that waits for its start, the other end of its standard input, and what it says."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    with (
+        ours,
+        subprocess.Popen(
+            [str(PROGRAM), *words], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as child,
+    ):
+        theirs.close()
+        try:
+            yield child, ours, ours.makefile("rw")
+        finally:
+            child.kill()
+
+
+def test_a_held_flow_is_ready_and_begins_at_the_instant_that_it_is_told(server):
+    words = ("client", "127.0.0.1", str(server), "test=TCP_RR", "duration=0.1", "hold=1")
+    with held(*words, "port=12881") as (_, _, line):
+        ready = line.readline()
+        start = time.monotonic_ns() + 100_000_000
+        line.write(f"{start}\n")
+        line.flush()
+        word, begun = line.readline().split()
+    assert (ready, word, int(begun) >= start) == ("ready\n", "begun", True)
+
+
+def test_a_held_flow_ends_with_the_agent(server):
+    words = ("client", "127.0.0.1", str(server), "test=TCP_RR", "duration=0.1", "hold=1")
+    with held(*words, "port=12882") as (child, ours, line):
+        line.readline()
+        ours.shutdown(socket.SHUT_RDWR)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (1, b"netesto-flow: ended before its start\n")
+
+
+def test_a_held_flow_fails_when_its_server_ends(tmp_path):
+    serving = Native().server_command(12_879)
+    words = ("client", "127.0.0.1", "12879", "test=TCP_RR", "duration=0.1", "hold=1")
+    with contextlib.ExitStack() as stack:
+        listens = lambda: process.run(["ss", "-Htln", "sport = :12879"], timeout=5).stdout != ""  # noqa: E731
+        server = process.background(serving, stdout=tmp_path / "log", ready=listens)
+        stack.enter_context(server)
+        child, _, line = stack.enter_context(held(*words, "port=12883"))
+        line.readline()
+        server.__exit__(None, None, None)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (1, b"netesto-flow: the server has ended\n")
+
+
+def test_another_tool_is_started_at_its_instant_with_nothing_to_read():
+    script = "cat; date +%s%N"
+    with held("at", "/bin/sh", "-c", script) as (child, _, line):
+        ready = line.readline()
+        start, utc = time.monotonic_ns() + 100_000_000, time.time_ns() + 100_000_000
+        line.write(f"{start}\n")
+        line.flush()
+        begun = int(line.readline().split()[1])
+        printed, _ = child.communicate(timeout=30)
+    # The clocks were read one after the other.
+    assert (ready, begun >= start, int(printed) >= utc - 1_000_000) == ("ready\n", True, True)
+
+
+def test_a_server_that_sends_waits_for_the_word_of_its_client(server):
+    client = Client(server, "test=TCP_MAERTS port=12878 duration=0.1")
+    data = client.data(12_878)
+    data.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        data.recv(1)
+    client.say("go\n")
+    data.settimeout(30)
+    assert len(data.recv(1)) == 1
+    data.close()
+    client.close()
 
 
 def test_a_store_has_what_was_set(server):
@@ -272,11 +349,14 @@ class Client:
 
     def __init__(self, server: int, options: str) -> None:
         self._control = socket.create_connection(("127.0.0.1", server), timeout=5)
-        self._control.sendall(f"netesto-flow 2 {options}\n".encode())
+        self._control.sendall(f"netesto-flow 3 {options}\n".encode())
         assert self._control.recv(100) == b"ready\n"
 
     def data(self, port: int) -> socket.socket:
         return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def say(self, words: str) -> None:
+        self._control.sendall(words.encode())
 
     def close(self) -> None:
         """When the server has closed its end, its ports are free."""
@@ -300,7 +380,7 @@ class Client:
         ("set a 0 0 2\r\nxyz\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n"),
         ("set a 0 0 1000001\r\n", "CLIENT_ERROR bad command line format\r\n"),
         ("delete a\r\n", "ERROR\r\n"),
-        ("version\r\n", "VERSION netesto-flow 2\r\n"),
+        ("version\r\n", "VERSION netesto-flow 3\r\n"),
     ],
 )
 def test_the_store_speaks_the_protocol_of_memcached(said, replied, server):

@@ -232,11 +232,6 @@ def test_transfers_that_are_missing_fail_the_flow(changed, reason, ask):
         NATIVE.parse(printed(**TRANSFERS | changed), request, started_s=1e9)
 
 
-def test_a_line_tells_when_a_flow_began():
-    lines = ['{"event":"begun","monotonic_ns":123}', '{"event":"interval","bytes":1}', "{"]
-    assert [NATIVE.begun_ns(line) for line in lines] == [123, None, None]
-
-
 def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
     members = {key.replace("server_rec", "client_rec"): value for key, value in STREAM.items()}
     output = printed(**members, client_received_after_ns=30_000_000)

@@ -154,6 +154,9 @@ class MemoryAgent:
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         await self._held(lambda: self._service.start(request, ports, start_at_s))
 
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        await self._held(lambda: self._service.begin(exp, groups, start_at_s))
+
     async def start_capture(self, request: CaptureRequest) -> None:
         await self._held(lambda: self._service.start_capture(request))
 

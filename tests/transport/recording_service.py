@@ -152,6 +152,9 @@ class RecordingService:
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         self.asked.append(("start", request, ports, start_at_s))
 
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+        self.asked.append(("begin", exp, tuple(groups), start_at_s))
+
     async def start_capture(self, request: CaptureRequest) -> None:
         self.asked.append(request)
 

@@ -251,6 +251,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
             ports = await agent.expect(REQUEST)
             await agent.start(REQUEST, PORTS, None)
             await agent.start(REQUEST, PORTS, 1e9 + 0.125)
+            await agent.begin(3, (1, 2), 1e9 + 0.125)
             await agent.start_capture(capture)
             await agent.start_capture(everything)
             await agent.forget(3, 1)
@@ -269,6 +270,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
             ("expect", REQUEST),
             ("start", REQUEST, PORTS, None),
             ("start", REQUEST, PORTS, 1e9 + 0.125),
+            ("begin", 3, (1, 2), 1e9 + 0.125),
             capture,
             everything,
             ("forget", 3, 1),

@@ -66,7 +66,7 @@ class Native:
     name: ClassVar = "native"
     tests: ClassVar = TESTS
     lasting_server: ClassVar = True
-    waits: ClassVar = True
+    connects_early: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
     extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
 
@@ -95,7 +95,6 @@ class Native:
         instance: int,
         *,
         folder: Path | None = None,
-        start_ns: int | None = None,
     ) -> list[str]:
         command = [str(PROGRAM), "client", str(request.server_address)]
         command += [str(ports.control[instance - 1]), f"test={request.test}"]
@@ -116,7 +115,6 @@ class Native:
             "zerocopy": request.zerocopy if request.zerocopy != "0" else None,
             "pacing": None if request.pacing_bps is None else round(request.pacing_bps),
             "skip_receive": 1 if request.skip_receive else None,
-            "start": start_ns,
             "client_cpu": format_processors(request.client_cpus) or None,
             "server_cpu": format_processors(request.server_cpus) or None,
             "ecn": 1 if request.ecn else None,
@@ -150,14 +148,6 @@ class Native:
     def deadline_s(self, request: GroupRequest) -> float:
         waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
         return request.omit_s + request.duration_s + waiting_s + END_SLACK_S
-
-    def begun_ns(self, line: str) -> int | None:
-        if not line.startswith('{"event":"begun"'):
-            return None
-        try:
-            return _Result(json.loads(line)).whole("monotonic_ns")
-        except (ValueError, OutputError):
-            return None
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
         if not line.startswith('{"event":"interval"'):

@@ -309,7 +309,9 @@ static int loop(struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
     struct epoll_event events[EVENTS];
-    if (begin_due(sender))
+    int first = begin_due(sender);
+    begin(sender->flow, sender->zero);
+    if (first)
         return -1;
     int64_t limit = 0;
     for (;;) {
@@ -433,13 +435,13 @@ int completions_client(struct flow *flow, struct json *result)
         epoll_ctl(sender.epoll, EPOLL_CTL_ADD, flow->control, &control)) {
         fail(flow->why, "no memory or descriptors");
     } else if (options->test == TCP_FLOWS || !open_lasting(&sender)) {
-        if (options->start)
-            sleep_until(options->start);
-        struct processor_use before = processor_use();
+        status = be_ready(flow);
+        struct processor_use before = approach(options->start);
+        reach(options->start);
         sender.zero = sender.next = now();
         sender.end = options->duration ? sender.zero + options->duration : INT64_MAX;
-        tell_begun(sender.zero);
-        status = loop(&sender);
+        if (!status)
+            status = loop(&sender);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
         if (options->test == TCP_MESSAGES)
             json_tcp(result, "client", &sender.lasting->fd, 1);

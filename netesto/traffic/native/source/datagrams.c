@@ -73,11 +73,11 @@ int datagrams_client(struct flow *flow, struct json *result)
     size_t interval_count = count_intervals(options);
     int64_t *in_interval = calloc(interval_count, sizeof *in_interval);
     int status = data && in_interval ? 0 : fail(flow->why, "no memory");
-    if (options->start)
-        sleep_until(options->start);
-    struct processor_use before = processor_use();
+    if (!status)
+        status = be_ready(flow);
+    struct processor_use before = approach(options->start);
+    reach(options->start);
     int64_t zero = now(), time = zero, last = zero, end = zero + options->omit + options->duration;
-    tell_begun(zero);
     for (int64_t slot = 0; !status; slot++) {
         if (options->bitrate) {
             int64_t due = zero + (int64_t)((__int128)slot * length * 8 * NS_PER_S / options->bitrate);
@@ -104,6 +104,8 @@ int datagrams_client(struct flow *flow, struct json *result)
             wait_for(fd, POLLOUT, end);
             put = put_datagram(fd, data, length, sent, zero, &stamp);
         }
+        if (!flow->begun)
+            begin(flow, zero);
         if (put >= 0) {
             sent++;
             in_interval[interval_of(options, stamp, interval_count)]++;

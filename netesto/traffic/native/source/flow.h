@@ -3,6 +3,7 @@
  *   client                                server
  *     | control: one line of options  --->  |   (the client's own, word for word)
  *     | <---  "ready" or "error WHY"        |
+ *     | control: "go"                 --->  |   (tests in which the server sends by itself)
  *     | data:    connections or datagrams   |
  *     | control: "end ..."            --->  |   (tests in which the server has to be told)
  *     | <---  one line of results           |
@@ -25,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define VERSION "2"
+#define VERSION "3"
 #define NS_PER_S 1000000000LL
 #define LINE_MAX_BYTES 8192
 
@@ -43,7 +44,7 @@ struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
     int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
-    int64_t start, get, ecn;
+    int64_t start, get, ecn, hold;
     char congestion_control[16], reverse_congestion_control[16];
     char client_cpu[256], server_cpu[256]; /* 0,2,8-15 */
     char local[64], times[1024];
@@ -70,6 +71,7 @@ struct flow {
     int control;
     int listener; /* the server's, of data */
     struct failure *why;
+    _Atomic int64_t begun; /* when the client's first byte was written */
 };
 
 /* ---- options.c */
@@ -93,6 +95,16 @@ void pace(struct pacer *pacer, int64_t instant);
 /* Pseudo-random numbers, alike for equal seeds (xorshift64*, Vigna 2016). */
 uint64_t random_next(uint64_t *state);
 double random_exponential(uint64_t *state, double mean);
+
+/* ---- start.c */
+struct processor_use {
+    int64_t busy, all;
+};
+int be_ready(struct flow *flow);
+struct processor_use approach(int64_t start);
+void reach(int64_t start);
+void begin(struct flow *flow, int64_t instant);
+int start_at(char **command);
 
 /* ---- net.c */
 int fail(struct failure *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -138,16 +150,12 @@ void json_close(struct json *json);
 void json_print(const struct json *json);
 void json_free(struct json *json);
 void json_tcp(struct json *json, const char *end, const int *sockets, int count);
-void tell_begun(int64_t instant);
 void json_latencies(struct json *json, struct times *times);
 
 int times_add(struct times *times, int64_t start, int64_t took);
 int times_write(const struct times *times, const char *path, struct failure *why);
 int64_t quantile_ns(const int64_t *sorted, size_t count, double p);
 
-struct processor_use {
-    int64_t busy, all;
-};
 struct processor_use processor_use(void);
 double processor_percent(struct processor_use before, struct processor_use after);
 

@@ -2,9 +2,10 @@
  *
  *     netesto-flow server PORT
  *     netesto-flow client ADDRESS PORT test=TCP_STREAM port=12900 duration=10 ...
+ *     netesto-flow at COMMAND...
  *     netesto-flow version
  *
- * A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result"
+ * `at` is for other tools: it becomes the command at its instant (start.c). A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result"
  * at the end. It exits with 1, and a line on standard error, if the flow failed.
  */
 #include "flow.h"
@@ -126,9 +127,11 @@ static int client(const char *server, int port, int count, char **words, struct 
 int main(int count, char **words)
 {
     struct failure why = {""};
-    signal(SIGPIPE, SIG_IGN);
     /* Otherwise every sleeper wakes 50 µs late, to spare the processor an interrupt: prctl(2). */
     prctl(PR_SET_TIMERSLACK, 1);
+    if (count > 2 && !strcmp(words[1], "at"))
+        return start_at(words + 2);
+    signal(SIGPIPE, SIG_IGN);
     if (count == 2 && !strcmp(words[1], "version")) {
         printf("netesto-flow %s\n", VERSION);
         return 0;
@@ -136,7 +139,7 @@ int main(int count, char **words)
     if (count == 3 && !strcmp(words[1], "server"))
         return serve(atoi(words[2]));
     if (count < 4 || strcmp(words[1], "client")) {
-        fprintf(stderr, "usage: netesto-flow server PORT | client ADDRESS PORT NAME=VALUE...\n");
+        fprintf(stderr, "usage: netesto-flow server PORT | client ADDRESS PORT NAME=VALUE... | at COMMAND...\n");
         return 2;
     }
     if (client(words[2], atoi(words[3]), count - 4, words + 4, &why)) {

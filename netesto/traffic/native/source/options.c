@@ -52,6 +52,7 @@ static const struct option {
     {"start", WHOLE, MEMBER(start), 0, NO_LIMIT, NULL},
     {"get", WHOLE, MEMBER(get), 0, 1000000, NULL},
     {"ecn", WHOLE, MEMBER(ecn), 0, 1, NULL},
+    {"hold", WHOLE, MEMBER(hold), 0, 1, NULL},
     {"client_cpu", TEXT, MEMBER(client_cpu), 0, 256, NULL},
     {"server_cpu", TEXT, MEMBER(server_cpu), 0, 256, NULL},
     {"congestion_control", TEXT, MEMBER(congestion_control), 0, 16, NULL},

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,23 +29,45 @@ struct requester {
     char *request, *reply;
     struct keyvalue keyvalue; /* of KV_RR, and how many bytes of it were told */
     int64_t told_bytes;
+    sem_t begun; /* `end` is known */
 };
 
 /* Ends what blocks in the connection when the time is over. */
 struct watchdog {
     pthread_t thread;
     int fd;
-    int64_t end;
+    struct requester *requester;
     _Atomic bool is_called_off;
 };
 
 static void *watch(void *argument)
 {
     struct watchdog *watchdog = argument;
-    sleep_until(watchdog->end);
+    while (sem_wait(&watchdog->requester->begun))
+        ;
+    sleep_until(watchdog->requester->end);
     if (!watchdog->is_called_off)
         shutdown(watchdog->fd, SHUT_RDWR);
     return NULL;
+}
+
+/* The first request was sent. */
+static void note_begin(struct requester *requester)
+{
+    if (requester->flow->begun)
+        return;
+    begin(requester->flow, requester->zero);
+    sem_post(&requester->begun);
+}
+
+/* Wait for the start, from which all times count. */
+static void start_now(struct requester *requester)
+{
+    const struct options *options = &requester->flow->options;
+    reach(options->start);
+    requester->zero = now();
+    requester->end = requester->zero + options->omit + options->duration;
+    requester->next_interval = requester->zero + options->interval;
 }
 
 /* Wait for the instant of the next request: the instant from which its latency counts, -1 behind the
@@ -137,19 +160,24 @@ static int receive_all(int fd, char *buffer, size_t size)
 static int exchange(struct requester *requester, int fd)
 {
     const struct options *options = &requester->flow->options;
-    if (options->test == KV_RR)
+    if (options->test == KV_RR) {
+        note_begin(requester);
         return keyvalue_exchange(&requester->keyvalue, fd, requester->flow->why);
-    return !write_all(fd, requester->request, (size_t)options->request) &&
-           receive_all(fd, requester->reply, (size_t)options->reply) > 0;
+    }
+    if (write_all(fd, requester->request, (size_t)options->request))
+        return 0;
+    note_begin(requester);
+    return receive_all(fd, requester->reply, (size_t)options->reply) > 0;
 }
 
 static int on_one_connection(struct requester *requester, int fd)
 {
-    struct watchdog watchdog = {.fd = fd, .end = requester->end};
+    struct watchdog watchdog = {.fd = fd, .requester = requester};
     int status = 0;
     int64_t begin;
     if (pthread_create(&watchdog.thread, NULL, watch, &watchdog))
         return fail(requester->flow->why, "cannot start a thread");
+    start_now(requester);
     for (int64_t n = 0; !status && (begin = next_request(requester, n)) >= 0; n++) {
         int exchanged = exchange(requester, fd);
         if (exchanged <= 0) {
@@ -166,6 +194,7 @@ static int on_one_connection(struct requester *requester, int fd)
     watchdog.is_called_off = true;
     if (status)
         pthread_cancel(watchdog.thread);
+    sem_post(&requester->begun);
     pthread_join(watchdog.thread, NULL);
     return status;
 }
@@ -175,8 +204,10 @@ static int on_many_connections(struct requester *requester)
     struct flow *flow = requester->flow;
     const struct options *options = &flow->options;
     int64_t begin;
+    start_now(requester);
     for (int64_t n = 0; (begin = next_request(requester, n)) >= 0; n++) {
         int fd = connect_to(&flow->local, &flow->peer, options, requester->end, flow->why);
+        note_begin(requester);
         if (fd < 0)
             return now() < requester->end ? -1 : 0;
         bool is_good = !write_all(fd, requester->request, (size_t)options->request);
@@ -214,10 +245,12 @@ static int by_datagrams(struct requester *requester, int fd)
     const struct options *options = &requester->flow->options;
     struct failure *why = requester->flow->why;
     int64_t begin;
+    start_now(requester);
     for (uint64_t n = 0; (begin = next_request(requester, (int64_t)n)) >= 0; n++) {
         memcpy(requester->request, &n, number_size(options));
         if (send(fd, requester->request, (size_t)options->request, 0) < 0 && errno != ENOBUFS)
             return fail_errno(why, "send");
+        note_begin(requester);
         int64_t limit = now() + REPLY_TIMEOUT;
         if (limit > requester->end)
             limit = requester->end;
@@ -245,6 +278,7 @@ int requests_client(struct flow *flow, struct json *result)
                                   .reply = calloc(1, (size_t)options->reply + 8)};
     int fd = -1, status = -1;
     struct sockaddr_storage local = flow->local;
+    sem_init(&requester.begun, 0, 0);
     if (options->test != TCP_CRR)
         address_set_port(&local, (int)options->client_port);
     if (!requester.request || !requester.reply) {
@@ -256,16 +290,12 @@ int requests_client(struct flow *flow, struct json *result)
         fd = datagram_socket(&local, &flow->peer, options, CLIENT, flow->why);
     }
     if (fd >= 0 || (options->test == TCP_CRR && requester.reply)) {
-        if (options->start)
-            sleep_until(options->start);
-        struct processor_use before = processor_use();
-        requester.zero = now();
-        requester.end = requester.zero + options->omit + options->duration;
-        requester.next_interval = requester.zero + options->interval;
-        tell_begun(requester.zero);
-        status = options->test == UDP_RR    ? by_datagrams(&requester, fd)
-                 : options->test == TCP_CRR ? on_many_connections(&requester)
-                                            : on_one_connection(&requester, fd);
+        status = be_ready(flow);
+        struct processor_use before = approach(options->start);
+        if (!status)
+            status = options->test == UDP_RR    ? by_datagrams(&requester, fd)
+                     : options->test == TCP_CRR ? on_many_connections(&requester)
+                                                : on_one_connection(&requester, fd);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
         if (options->test == TCP_RR || options->test == KV_RR)
             json_tcp(result, "client", &fd, 1);

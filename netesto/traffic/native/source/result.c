@@ -109,13 +109,6 @@ void json_free(struct json *json)
     *json = (struct json){0};
 }
 
-/* The client begins: from here on its flow counts. */
-void tell_begun(int64_t instant)
-{
-    printf("{\"event\":\"begun\",\"monotonic_ns\":%lld}\n", (long long)instant);
-    fflush(stdout);
-}
-
 /* What the kernel says of this end's sockets, in sum; the names are those of tcp_info. */
 void json_tcp(struct json *json, const char *end, const int *sockets, int count)
 {

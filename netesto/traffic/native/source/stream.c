@@ -1,5 +1,5 @@
 /* TCP_STREAM, TCP_MAERTS, TCP_BIDI: bulk data on one or more connections, a thread for each
- * direction of each.
+ * direction of each. A server that sends begins when its client says "go".
  *
  * Goodput is what the receiver gets in a window of exactly `duration`, which begins `omit` after its
  * first byte. What comes later counts nowhere, and is dropped when the test is over.
@@ -41,6 +41,7 @@ struct direction {
     int64_t sent;
     struct failure why;
     bool has_failed;
+    enum end end;
     const _Atomic bool *is_over;
 };
 
@@ -73,7 +74,10 @@ static void *receive(void *argument)
     char *buffer = malloc(size);
     /* With MSG_TRUNC, tcp(7), the data is not copied. */
     int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
-    int64_t deadline = now() + FIRST_BYTE_TIMEOUT;
+    /* A server cannot know when its client begins. */
+    int64_t deadline = direction->end == SERVER ? INT64_MAX
+                       : options->start         ? options->start + FIRST_BYTE_TIMEOUT
+                                                : now() + FIRST_BYTE_TIMEOUT;
     while (buffer) {
         ssize_t got = recv(direction->fd, buffer, size, flags);
         int64_t time = now();
@@ -83,7 +87,14 @@ static void *receive(void *argument)
             deadline = receipt->zero + options->omit + options->duration;
             count_bytes(receipt, options, time, got);
         } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-            wait_for(direction->fd, POLLIN, deadline);
+            if (receipt->zero || direction->end == CLIENT)
+                wait_for(direction->fd, POLLIN, deadline);
+            else if (wait_for_either(direction->fd, direction->flow->control, deadline) &&
+                     !wait_for(direction->fd, POLLIN, 0)) {
+                direction->has_failed = true;
+                fail(&direction->why, "the client has ended");
+                break;
+            }
         } else {
             /* The sender ended before the time, which it has to explain, or all is over. */
             if (!*direction->is_over) {
@@ -148,12 +159,15 @@ static void *transmit(void *argument)
     set_nonblocking(direction->fd, true);
     /* The rate of a flow is that of all its connections together. */
     int64_t rate = options->bitrate / options->parallel;
-    int64_t begin = now(), time = begin;
+    bool has_begun = direction->end == SERVER;
+    if (!has_begun)
+        reach(options->start);
+    int64_t zero = now(), time = zero;
     while (!direction->has_failed && !*direction->is_over) {
         size_t part = size - (size_t)direction->sent % size;
         if (rate) {
             /* The instant at which everything before this write has had its time. */
-            int64_t due = begin + (int64_t)((__int128)direction->sent * 8 * NS_PER_S / rate);
+            int64_t due = zero + (int64_t)((__int128)direction->sent * 8 * NS_PER_S / rate);
             if (due > time) {
                 /* Without events: only the end of the test is an earlier reason to go on. */
                 wait_for(direction->fd, 0, due);
@@ -162,6 +176,10 @@ static void *transmit(void *argument)
             }
         }
         ssize_t sent = send_some(direction, file, buffer, rate ? part : size);
+        if (!has_begun) {
+            has_begun = true;
+            begin(direction->flow, zero);
+        }
         if (sent > 0) {
             direction->sent += sent;
         } else if (errno == EAGAIN || errno == ENOBUFS) {
@@ -186,12 +204,13 @@ static void *transmit(void *argument)
 
 /* A thread for each connection. */
 static bool start(struct direction *directions, void *(*work)(void *), struct flow *flow,
-                  struct receipt *receipt, const int *sockets, const _Atomic bool *is_over)
+                  struct receipt *receipt, const int *sockets, enum end end,
+                  const _Atomic bool *is_over)
 {
     for (int n = 0; n < flow->options.parallel; n++) {
         struct direction *direction = &directions[n];
         *direction = (struct direction){.flow = flow, .receipt = receipt, .fd = sockets[n],
-                                        .is_over = is_over};
+                                        .end = end, .is_over = is_over};
         if (pthread_create(&direction->thread, NULL, work, direction)) {
             fail(flow->why, "cannot start a thread");
             return false;
@@ -236,7 +255,7 @@ static bool receives(const struct options *options, enum end end)
 }
 
 static void tell_receipt(struct json *json, const struct receipt *receipt, enum end end,
-                         int64_t begin)
+                         int64_t zero)
 {
     char text[64];
     /* With TCP_BIDI both ends receive. */
@@ -244,7 +263,7 @@ static void tell_receipt(struct json *json, const struct receipt *receipt, enum 
     snprintf(text, sizeof text, "%s_received_bytes", name);
     json_integer(json, text, receipt->bytes);
     snprintf(text, sizeof text, "%s_received_after_ns", name);
-    json_integer(json, text, receipt->zero - begin);
+    json_integer(json, text, receipt->zero - zero);
     snprintf(text, sizeof text, "%s_received", name);
     json_intervals(json, text, (const int64_t *)receipt->intervals, receipt->interval_count);
 }
@@ -252,12 +271,12 @@ static void tell_receipt(struct json *json, const struct receipt *receipt, enum 
 /* At the client, each interval: how much was acknowledged, or received, in it. Ends early when the
  * other end has something to say. */
 static void progress(const struct flow *flow, const int *sockets, const struct receipt *receipt,
-                     int64_t begin)
+                     int64_t zero)
 {
     const struct options *options = &flow->options;
     struct json line = {0};
-    int64_t before = 0, end = begin + options->omit + options->duration;
-    for (int64_t next = begin + options->interval; next <= end; next += options->interval) {
+    int64_t before = 0, end = zero + options->omit + options->duration;
+    for (int64_t next = zero + options->interval; next <= end; next += options->interval) {
         int64_t bytes = 0;
         if (wait_for(flow->control, POLLIN, next))
             break;
@@ -278,11 +297,11 @@ static void progress(const struct flow *flow, const int *sockets, const struct r
 }
 
 /* The other end says that it has received everything, or why it has not. */
-static int read_done(const struct flow *flow, int64_t begin)
+static int read_done(const struct flow *flow, int64_t zero)
 {
     const struct options *options = &flow->options;
     char line[LINE_MAX_BYTES];
-    int64_t deadline = begin + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
+    int64_t deadline = zero + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
     if (read_line(flow->control, line, sizeof line, deadline, flow->why))
         return -1;
     return strcmp(line, "done") ? fail(flow->why, "%.200s", line) : 0;
@@ -300,16 +319,23 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     if (!directions || receipt_open(&receipt, options, flow->why))
         return fail(flow->why, "no memory");
     struct direction *receivers = directions, *senders = directions + count;
-    struct processor_use before = processor_use();
-    int64_t begin = now();
-    if (end == CLIENT)
-        tell_begun(begin);
     bool has_started = (!receives(options, end) ||
-                        start(receivers, receive, flow, &receipt, sockets, &is_over)) &&
+                        start(receivers, receive, flow, &receipt, sockets, end, &is_over)) &&
                        (!sends(options, end) ||
-                        start(senders, transmit, flow, &receipt, sockets, &is_over));
-    if (has_started && end == CLIENT)
-        progress(flow, sockets, &receipt, begin);
+                        start(senders, transmit, flow, &receipt, sockets, end, &is_over));
+    struct processor_use before = end == CLIENT ? approach(options->start) : processor_use();
+    int64_t zero = now();
+    if (has_started && end == CLIENT) {
+        if (sends(options, SERVER)) {
+            reach(options->start);
+            zero = now();
+            say(flow->control, "go\n");
+            begin(flow, zero);
+        } else if (options->start > zero) {
+            zero = options->start;
+        }
+        progress(flow, sockets, &receipt, zero);
+    }
     bool is_good = has_started;
     if (receives(options, end)) {
         join(receivers, count);
@@ -320,12 +346,12 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     /* What a sender saw counts only if the receiver does not say that it has everything: it may have
      * closed by now. */
     if (is_good && sends(options, end))
-        is_good = !read_done(flow, begin) || (failed(senders, count, flow->why), false);
+        is_good = !read_done(flow, zero) || (failed(senders, count, flow->why), false);
     json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
                 processor_percent(before, processor_use()));
     json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
     if (is_good && receives(options, end))
-        tell_receipt(result, &receipt, end, begin);
+        tell_receipt(result, &receipt, end, zero);
     is_over = true;
     for (int n = 0; n < count; n++)
         shutdown(sockets[n], SHUT_RDWR);
@@ -348,16 +374,23 @@ int stream_client(struct flow *flow, struct json *result)
             break;
         sockets[connected++] = fd;
     }
-    if (sockets && connected == count) {
-        /* Everything is ready: from here on nothing but the instant is awaited. */
-        if (flow->options.start)
-            sleep_until(flow->options.start);
+    if (sockets && connected == count && !be_ready(flow))
         status = run(flow, sockets, CLIENT, result);
-    }
     while (connected)
         abort_connection(sockets[--connected]);
     free(sockets);
     return status;
+}
+
+/* A server that sends waits for the client's word. */
+static int await_go(const struct flow *flow)
+{
+    char line[LINE_MAX_BYTES];
+    if (!sends(&flow->options, SERVER))
+        return 0;
+    if (read_line(flow->control, line, sizeof line, INT64_MAX, flow->why))
+        return -1;
+    return strcmp(line, "go") ? fail(flow->why, "%.200s", line) : 0;
 }
 
 int stream_server(struct flow *flow, struct json *result)
@@ -370,7 +403,7 @@ int stream_server(struct flow *flow, struct json *result)
             break;
         sockets[connected++] = fd;
     }
-    if (sockets && connected == count)
+    if (sockets && connected == count && !await_go(flow))
         status = run(flow, sockets, SERVER, result);
     while (connected)
         abort_connection(sockets[--connected]);

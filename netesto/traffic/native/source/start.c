@@ -1,0 +1,118 @@
+/* The instant at which a flow begins. Everything is ready before it; at it, nothing but the first
+ * byte is left to do.
+ *
+ * With `hold=1`, whoever started the client tells the instant later, by what it gave as standard
+ * input, which can be written, too (a socket):
+ *
+ *     client --- "ready"     ---> agent
+ *     client <-- instant, ns ---- agent
+ *     client --- "begun NS"  ---> agent
+ */
+#include "flow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define STARTER STDIN_FILENO
+/* How long before its instant a flow does the last thing that takes time. */
+#define APPROACH (5 * NS_PER_S / 1000)
+
+/* Say that all is ready, and learn the instant. Ends early when the server has something to say,
+ * which is that it failed; `control` is -1 without one. */
+static int learn_start(int control, int64_t *start, struct failure *why)
+{
+    char line[32], *end;
+    size_t used = 0;
+    struct pollfd polls[2] = {{.fd = STARTER, .events = POLLIN}, {.fd = control, .events = POLLIN}};
+    if (write(STARTER, "ready\n", 6) != 6)
+        return fail_errno(why, "standard input");
+    while (!used || line[used - 1] != '\n') {
+        if (poll(polls, 2, -1) < 0)
+            continue;
+        if (polls[1].revents)
+            return fail(why, "the server has ended");
+        ssize_t got = used < sizeof line ? read(STARTER, line + used, sizeof line - used) : 0;
+        if (got <= 0)
+            return fail(why, "ended before its start");
+        used += (size_t)got;
+    }
+    *start = strtoll(line, &end, 10);
+    return end == line || *start <= 0 ? fail(why, "invalid start") : 0;
+}
+
+int be_ready(struct flow *flow)
+{
+    return flow->options.hold ? learn_start(flow->control, &flow->options.start, flow->why) : 0;
+}
+
+/* Sleep until shortly before the start: how busy the processors were until then. */
+struct processor_use approach(int64_t start)
+{
+    if (start)
+        sleep_until(start - APPROACH);
+    return processor_use();
+}
+
+/* Until the first byte is written, before everybody who does not hurry: others start at the same
+ * instant, and their agents have work then. Without the right to it, it is a start like any other. */
+static void hurry(bool does)
+{
+    struct sched_param priority = {.sched_priority = does ? sched_get_priority_min(SCHED_FIFO) : 0};
+    if (sched_getscheduler(0) == (does ? SCHED_OTHER : SCHED_FIFO))
+        sched_setscheduler(0, does ? SCHED_FIFO : SCHED_OTHER, &priority);
+}
+
+void reach(int64_t start)
+{
+    if (!start)
+        return;
+    hurry(true);
+    sleep_until(start);
+}
+
+static void tell_begun(bool is_held, int64_t instant)
+{
+    if (is_held) {
+        dprintf(STARTER, "begun %lld\n", (long long)instant);
+        return;
+    }
+    printf("{\"event\":\"begun\",\"monotonic_ns\":%lld}\n", (long long)instant);
+    fflush(stdout);
+}
+
+void begin(struct flow *flow, int64_t instant)
+{
+    int64_t none = 0;
+    if (atomic_compare_exchange_strong(&flow->begun, &none, instant))
+        tell_begun(flow->options.hold, instant);
+    hurry(false);
+}
+
+/* For tools that cannot wait: become `command` at the instant. */
+int start_at(char **command)
+{
+    int64_t start;
+    struct failure why;
+    if (learn_start(-1, &start, &why)) {
+        fprintf(stderr, "netesto-flow: %s\n", why.text);
+        return 1;
+    }
+    reach(start);
+    int64_t instant = now();
+    /* What the command inherits is what it would have without this program before it. */
+    hurry(false);
+    prctl(PR_SET_TIMERSLACK, 0);
+    tell_begun(true, instant);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing >= 0)
+        dup2(nothing, STARTER);
+    execv(command[0], command);
+    fprintf(stderr, "netesto-flow: %s: %s\n", command[0], strerror(errno));
+    return 127;
+}
