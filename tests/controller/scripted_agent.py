@@ -65,7 +65,7 @@ class ScriptedAgent:
     left: list[str] = field(default_factory=list)
     events: "asyncio.Queue[Event | None]" = field(default_factory=asyncio.Queue)
     starts_s: list[float] = field(default_factory=list)
-    waiting: dict[int, GroupRequest] = field(default_factory=dict)
+    held: dict[int, GroupRequest] = field(default_factory=dict)
     unready: bool = False
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     on_cut: Callable[[str], None] = lambda _: None
@@ -184,7 +184,7 @@ class ScriptedAgent:
         self.calls.append(f"start {request.exp} {request.group}")
         self.asked.set()
         if start_at_s is None:
-            self.waiting[request.group] = request
+            self.held[request.group] = request
             if not self.unready:
                 self.tell("ready", request.exp, request.group)
             return
@@ -200,7 +200,7 @@ class ScriptedAgent:
         self.calls.append(f"begin {exp} {' '.join(map(str, groups))}")
         self.starts_s.append(start_at_s)
         for group in groups:
-            self.end(self.waiting.pop(group))
+            self.end(self.held.pop(group))
 
     def end(self, request: GroupRequest) -> None:
         """Tell of the group's flows all that an agent tells."""

@@ -269,7 +269,10 @@ def held(*words):
     with (
         ours,
         subprocess.Popen(
-            [str(PROGRAM), *words], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [str(PROGRAM), *words],
+            stdin=theirs.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         ) as child,
     ):
         theirs.close()
