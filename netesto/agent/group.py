@@ -10,7 +10,6 @@ from netesto.agent import spool
 from netesto.agent.jobs import Flow, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
-from netesto.collectors.ping import PingCollector
 from netesto.errors import ProcessError
 from netesto.model import Event
 
@@ -24,7 +23,7 @@ _FLUSH_TIMEOUT_S = 2.0
 
 
 class Group:
-    """The flows of a DO_CLIENT, through `device`; writes `group.G.json` and `ping.G.out`."""
+    """The flows of a DO_CLIENT, through `device`; writes `group.G.json`."""
 
     def __init__(self, start: Start, *, device: str, observation: Observation) -> None:
         self.request = start.request
@@ -72,20 +71,14 @@ class Group:
         """Flush the path's TCP metrics, and observe the group while the body runs."""
         await self._flush_metrics()
         ports, interval_s = self._start.ports.data, self.request.interval_s
-        ping = PingCollector(
-            self._start.folder / f"ping.{self.request.group}.out",
-            self._start.clock,
-            self.request.server_address,
-            on_warning=self._warn,
-        )
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(ping.stop)
             stack.callback(self._observation.unwatch, ports, interval_s)
             await self._observation.watch(ports, interval_s, test=self.request.test)
             await self._observation.watch_interface(
                 self.request.group, self.request.server_address, interval_s
             )
-            await ping.start()
+            pinging = self._observation.pinging(self.request.group, self.request.server_address)
+            await stack.enter_async_context(pinging)
             self._mtu_bytes = hostfacts.mtu_bytes(self._device)
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)

@@ -1,7 +1,9 @@
 """The collectors of an experiment on a host: sockets, queues, counters of TCP, CPU, captures."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -9,6 +11,7 @@ from typing import TypeVar
 from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
+from netesto.collectors.ping import PingCollector
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
 
@@ -43,6 +46,9 @@ class Observation:
         self._links: Sampled | None = None
         self._captures: list[Capture] = []
         self._counters: list[Collector] = []
+        # By destination, with the number of groups that use them.
+        self._pings: dict[Address, PingCollector] = {}
+        self._pinging: Counter[Address] = Counter()
         self._turn = asyncio.Lock()
 
     async def watch(self, ports: Iterable[int], interval_s: float, *, test: str) -> None:
@@ -89,6 +95,26 @@ class Observation:
             on_warning=self._on_warning,
             on_loss=self._on_loss,
         )
+
+    @contextlib.asynccontextmanager
+    async def pinging(self, group: int, destination: Address) -> AsyncIterator[None]:
+        """Ping a host while the body runs, once for all groups that do: `ping.G.out` of the first
+        of them."""
+        self._pinging[destination] += 1
+        try:
+            async with self._turn:
+                if destination not in self._pings:
+                    path = self._folder / f"ping.{group}.out"
+                    collector = PingCollector(
+                        path, self._clock, destination, on_warning=self._on_warning
+                    )
+                    self._pings[destination] = collector
+                    await collector.start()
+            yield
+        finally:
+            self._pinging[destination] -= 1
+            if not self._pinging[destination] and destination in self._pings:
+                await self._pings.pop(destination).stop()
 
     async def add_capture(self, request: CaptureRequest, device: str) -> None:
         """Capture from the first watched flow on; from now on if there was one."""

@@ -239,6 +239,7 @@ def _group(
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
     told = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
+    counters = _counters(told)
     return GroupEvidence(
         request=request,
         full_host=record.full_host,
@@ -249,14 +250,16 @@ def _group(
             _instance(files, request, record.ports, instance, client=client, server=server)
             for instance in record.instances
         ),
-        pings=_pings(files, request, client),
+        pings=_pings(files, manifest, request, client),
         client_cpu=_during(record, client.cpu),
         server_cpu=_during(record, server.cpu),
-        counters=_counters(told),
+        device=str(told.get("device", "")),
+        counters=counters[1] if counters else None,
+        counters_before=counters[0] if counters else None,
         mtu_bytes=_mtu_bytes(told),
         features=_features(files, request.client),
         queues=_on_path(manifest, request, hosts, known),
-        damaged=frozenset(_damaged(files, request, hosts)),
+        damaged=frozenset(_damaged(files, manifest, request, hosts)),
     )
 
 
@@ -277,7 +280,9 @@ def _on_path(
     return tuple(queue for queue in known if queue.place in places)
 
 
-def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iterator[Source]:
+def _damaged(
+    files: _Files, manifest: Manifest, request: GroupRequest, hosts: Iterable[str]
+) -> Iterator[Source]:
     """The sources that a group has lost because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
@@ -289,7 +294,7 @@ def _damaged(files: _Files, request: GroupRequest, hosts: Iterable[str]) -> Iter
         "tool": outputs,
         "client sockets": [*files.of(request.client, "sockets"), *ports],
         "server sockets": [*files.of(request.server, "sockets"), *ports],
-        "ping": [f"{client}/ping.{request.group}.out"],
+        "ping": _ping_files(manifest, request),
         "client cpu": [f"{client}/cpu.jsonl"],
         "server cpu": [f"{server}/cpu.jsonl"],
         "counters": [f"{client}/group.{request.group}.json"],
@@ -555,9 +560,28 @@ def _monotonic_zero_s(path: Path) -> float | None:
         return None
 
 
-def _pings(files: _Files, request: GroupRequest, client: _Host) -> tuple[PingSample, ...]:
-    path = f"raw/{request.client}/ping.{request.group}.out"
-    return tuple(files.read(path, partial(ping.read, offset=client.clock), ()))
+def _pings(
+    files: _Files, manifest: Manifest, request: GroupRequest, client: _Host
+) -> tuple[PingSample, ...]:
+    """The pings of a group's pair of hosts, in one file or in several. Numbers go on from one to
+    the next."""
+    found: list[PingSample] = []
+    last = 0
+    for path in _ping_files(manifest, request):
+        each = files.read(path, partial(ping.read, offset=client.clock), [])
+        found += [replace(sample, number=last + sample.number) for sample in each]
+        last += max((sample.number for sample in each), default=0)
+    return tuple(sorted(found, key=lambda sample: sample.time_s))
+
+
+def _ping_files(manifest: Manifest, request: GroupRequest) -> list[str]:
+    """A file has the number of the group with which its pings began."""
+    pair = request.client, request.server_address
+    return [
+        f"raw/{request.client}/ping.{other.request.group}.out"
+        for other in manifest.groups
+        if (other.request.client, other.request.server_address) == pair
+    ]
 
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
@@ -584,16 +608,18 @@ def _mtu_bytes(told: Mapping[str, Any]) -> int | None:
     return mtu if type(mtu) is int and 0 < mtu < 2**32 else None
 
 
-def _counters(told: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counters of the test interface, after minus before; None if either is unknown."""
+def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
+    """The counters of the test interface before the group, and what they gained; None if it is not
+    known, as where another interface has taken its name."""
     try:
         before, after = told["counters_before"], told["counters_after"]
-        found = {name: after[name] - before[name] for name in before}
-    except (KeyError, TypeError, IndexError):
+        gained = {name: after[name] - before[name] for name in before}
+        every = (*before.values(), *gained.values())
+    except (KeyError, TypeError, IndexError, AttributeError):
         return None
     # The kernel's counters have 64 bits.
-    are_counts = all(type(each) is int and abs(each) < 2**64 for each in found.values())
-    return found if are_counts else None
+    are_counts = all(type(each) is int and 0 <= each < 2**64 for each in every)
+    return (before, gained) if are_counts else None
 
 
 def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:

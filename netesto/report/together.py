@@ -53,6 +53,10 @@ class Share:
     median_mbit_per_s: float
     fastest_mbit_per_s: float
 
+    @property
+    def is_of_several(self) -> bool:
+        return len(self.flows) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Together:

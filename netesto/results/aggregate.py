@@ -23,16 +23,20 @@ def row(
     *,
     exp: int,
     columns: Values | None = None,
+    once: Values | None = None,
     least_status: str = OK,
     damaged: Collection[str] = (),
 ) -> dict[str, str]:
     """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
 
-    `columns` are OTHER and SWEEP, written as they are. `least_status`: of an experiment whose flows
+    `columns` are OTHER and SWEEP, written as they are. `once` are values that are no operation on
+    those of groups, which share what they count. `least_status`: of an experiment whose flows
     are all ok (data of a host may be missing, or damaged). `damaged`: the keys that are unknown
     because data of a group are damaged: over the other groups they would mean something else.
     """
     cells = _cells(fields, groups, columns or {})
+    counted = {canonical(key): text for key, text in (once or {}).items()}
+    cells |= {name: counted[canonical(name)] for name in cells if canonical(name) in counted}
     unknown = {canonical(key) for key in damaged}
     cells |= {name: "" for name in cells if canonical(name) in unknown}
     found = status(groups)

@@ -13,6 +13,8 @@ from netesto.model import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Values
+from netesto.results.queues import Column as QueueColumn
+from netesto.results.queues import Queue
 from netesto.units import format_size
 
 # A name is a text whatever it looks like: an experiment may be called 2017. ASSERT compares it with
@@ -30,7 +32,8 @@ class Column:
     `fill` computes the value of a group, None if it is not known; a number is written with at most
     `decimals`. A column without it comes from OTHER or SWEEP. `sources` are the files it is
     computed from: if one is damaged, the value is unknown. `overall` computes the value of an
-    experiment from its groups, instead of the operation of fields.txt.
+    experiment from its groups, instead of the operation of fields.txt; `once` does so where groups
+    may share what is counted, from those that did not fail.
 
     `unit` is that of headings; `page_unit` says more, in the table of a page. `show` writes a value
     for people. `better` says which values are, of columns that `compare` can judge. `is_factor`: it
@@ -45,6 +48,7 @@ class Column:
     by: By = "script"
     holds: Holds = "any"
     overall: Callable[[Sequence[Values]], str] | None = None
+    once: Callable[[Sequence[Group]], float | None] | None = None
     better: Literal["more", "less"] | None = None
     is_factor: bool = True
     page_unit: str = ""
@@ -169,8 +173,24 @@ def _of_good(name: str) -> Fill:
     return lambda group: group.evidence.features.get(name) if group.good else None
 
 
-def _counter(name: str) -> Fill:
-    return lambda group: group.counter(name)
+def _counter(name: str, counter: str, unit: str) -> Column:
+    """Of the client's interface, which groups may share."""
+
+    def count(groups: Iterable[Group]) -> float | None:
+        return formulas.counted_once(
+            each for group in groups for each in group.interface_counts(counter)
+        )
+
+    return _counted(name, fill=lambda group: group.counter(counter), page_unit=unit, once=count)
+
+
+def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
+    """Of the queues on the path, which groups may share."""
+
+    def count(groups: Iterable[Group]) -> float | None:
+        return formulas.counted_once(each for group in groups for each in group.queue_counts(get))
+
+    return _queue(name, "packets", lambda group: count([group]), show=numbers.count, once=count)
 
 
 def _mbit(bps: float | None) -> float | None:
@@ -278,10 +298,8 @@ _TABLE: tuple[Column, ...] = (
     _queue("backlogMax", "bytes", lambda g: g.backlog_max_bytes, show=numbers.count),
     _queue("queueDelay", "µs", lambda g: g.queue_delay_us, 3, better="less",
            show=numbers.milliseconds),
-    _queue("queueDrops", "packets", lambda g: g.queue_count(lambda q: q.drops),
-           show=numbers.count),
-    _queue("queueMarks", "packets", lambda g: g.queue_count(lambda q: q.marks),
-           show=numbers.count),
+    _of_queues("queueDrops", lambda q: q.drops),
+    _of_queues("queueMarks", lambda q: q.marks),
     # ---- other sources
     _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),
@@ -299,7 +317,7 @@ _TABLE: tuple[Column, ...] = (
     _ping("pingMax", lambda g: g.pings.quantile_us(1)),
     _ping("pingAfter", lambda g: g.pings.after_us),
     _measured("pingLost", "", lambda g: g.pings.lost, sources=("ping",), better="less",
-              page_unit="echo requests", show=numbers.count),
+              page_unit="echo requests", show=numbers.count, once=formulas.pings_lost),
     _measured("rpm", "", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
               page_unit="round trips/min", show=numbers.figure),
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
@@ -312,12 +330,14 @@ _TABLE: tuple[Column, ...] = (
     _coalescing("rx-frames", fill=_feature("rx-frames"), page_unit="packets"),
     _coalescing("tx-frames", fill=_feature("tx-frames"), page_unit="packets"),
     _coalescing("adaptive-rx", fill=_feature("adaptive-rx"), show=numbers.switch),
-    _counted("client-rx-packets", fill=_counter("rx_packets"), page_unit="packets"),
-    _counted("client-rx-bytes", fill=_counter("rx_bytes"), page_unit="bytes"),
-    _counted("client-rx-packet-len", "bytes", lambda g: g.packet_bytes("rx"), 1),
-    _counted("client-tx-packets", fill=_counter("tx_packets"), page_unit="packets"),
-    _counted("client-tx-bytes", fill=_counter("tx_bytes"), page_unit="bytes"),
-    _counted("client-tx-packet-len", "bytes", lambda g: g.packet_bytes("tx"), 1),
+    _counter("client-rx-packets", "rx_packets", "packets"),
+    _counter("client-rx-bytes", "rx_bytes", "bytes"),
+    _counted("client-rx-packet-len", "bytes", lambda g: formulas.packet_bytes([g], "rx"), 1,
+             once=lambda groups: formulas.packet_bytes(groups, "rx")),
+    _counter("client-tx-packets", "tx_packets", "packets"),
+    _counter("client-tx-bytes", "tx_bytes", "bytes"),
+    _counted("client-tx-packet-len", "bytes", lambda g: formulas.packet_bytes([g], "tx"), 1,
+             once=lambda groups: formulas.packet_bytes(groups, "tx")),
     _measured("retransPkts%", "", lambda g: g.retransmitted_packets_percent, sources=_PACKETS,
               overall=formulas.retransmitted_packets_percent, better="less",
               page_unit="% of packets", show=numbers.hundredths),

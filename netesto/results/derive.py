@@ -65,6 +65,7 @@ def _aggregate(
         found,
         exp=manifest.exp,
         columns=experiment_columns(manifest),
+        once=groups.counted_once(evidence.groups),
         least_status=manifest.status,
         damaged=frozenset().union(*map(groups.damaged_keys, evidence.groups)),
     )

@@ -66,8 +66,10 @@ class CaptureEvidence:
 class GroupEvidence:
     """One DO_CLIENT.
 
-    `counters`: the test interface of the client, after minus before the group: rx_packets,
-    tx_packets, rx_bytes, tx_bytes; `mtu_bytes` of it when the group began. `features`: tso gso
+    `counters`: `device`, the test interface of the client, after minus before the group:
+    rx_packets, tx_packets, rx_bytes, tx_bytes; `counters_before`: what it had counted before;
+    `mtu_bytes` of it when the group began. `pings`: those of its pair of hosts, which groups of the
+    pair have in common, over the whole experiment. `features`: tso gso
     lro gro (on/off), rx-frames, tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of
     the client report them. `queues`: those on the path of the data, as far as they are known, over
     the whole experiment. `damaged`: the sources whose files have changed since they were measured;
@@ -85,7 +87,9 @@ class GroupEvidence:
     busy: tuple[float, float] | None = None
     client_cpu: tuple[CpuSample, ...] = ()
     server_cpu: tuple[CpuSample, ...] = ()
+    device: str = ""
     counters: Mapping[str, int] | None = None
+    counters_before: Mapping[str, int] | None = None
     mtu_bytes: int | None = None
     features: Mapping[str, str] = field(default_factory=dict)
     queues: tuple[Queue, ...] = ()

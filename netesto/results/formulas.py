@@ -4,7 +4,7 @@ Only flows that ended well are measured. An unknown value is None or the empty t
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -31,6 +31,9 @@ OTHER_PACKETS = 50
 
 Values: TypeAlias = Mapping[str, str]
 """The texts of a group, by key."""
+
+Counting: TypeAlias = tuple[str, int, int]
+"""Where a counter is, and its first and last value while a group saw it."""
 
 
 @dataclass(frozen=True)
@@ -208,13 +211,13 @@ class Group:
             for mean in [numbers.mean(self._backlogs(each))]
         )
 
-    def queue_count(self, get: Callable[[Queue], Column]) -> float | None:
+    def queue_counts(self, get: Callable[[Queue], Column]) -> Iterator[Counting]:
         """What the queues on the path counted while flows ran, those that count it; the packets of
         other flows included."""
-        if not self.good:
-            return None
-        counts = [each.counted(*self._span_s, get(each)) for each in self.evidence.queues]
-        return numbers.total(count for count in counts if count is not None)
+        for each in self.evidence.queues:
+            found = each.counted(*self._span_s, get(each))
+            if found is not None:
+                yield each.place, *found
 
     # ---- other sources ---------------------------------------------------------------------
 
@@ -268,10 +271,16 @@ class Group:
         """A counter of the client's interface, which includes other traffic."""
         return (self.evidence.counters or {}).get(name)
 
-    def packet_bytes(self, way: str) -> float | None:
-        """Bytes per packet of the client's interface; `way` is rx or tx."""
-        packets, size = self.counter(f"{way}_packets"), self.counter(f"{way}_bytes")
-        return size / packets if size is not None and packets else None
+    def interface_counts(self, name: str) -> Iterator[Counting]:
+        """The same, with what the interface had counted before."""
+        known, gained = self.evidence, self.counter(name)
+        if gained is not None:
+            place = f"{self.request.client}/{known.device}"
+            before = (known.counters_before or {}).get(name)
+            if before is None:
+                # Which other groups counted the same cannot be told.
+                place, before = f"{place} {self.request.group}", 0
+            yield place, before, before + gained
 
     @property
     def packets(self) -> int | None:
@@ -305,6 +314,17 @@ class Group:
         return percent([(self.retransmitted, self.packets)], decimals=2)
 
 
+def counted_once(each: Iterable[Counting]) -> int | None:
+    """The sum of what counters gained: what several groups saw of one counter counts once."""
+    total, last_place, reached = None, "", 0
+    for place, first, last in sorted(each):
+        if place != last_place:
+            last_place, reached = place, first
+        total = (total or 0) + max(0, last - max(first, reached))
+        reached = max(reached, last)
+    return total
+
+
 def distinct(texts: Iterable[str | None]) -> str:
     """The different texts, joined by `/`."""
     return "/".join(dict.fromkeys(text for text in texts if text))
@@ -332,7 +352,26 @@ def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int
     return numbers.fixed(100 * part / total, decimals) if total > 0 else ""
 
 
-# ---- over all groups of an experiment; keys in canonical spelling --------------------------------
+# ---- over all groups of an experiment, of which none has failed altogether -----------------------
+
+
+def pings_lost(groups: Sequence[Group]) -> float | None:
+    """Of each pair of hosts once."""
+    pairs = {(g.request.client, g.request.server_address): g.pings.lost for g in groups}
+    known = [lost for lost in pairs.values() if lost is not None]
+    return sum(known) if known else None
+
+
+def packet_bytes(groups: Sequence[Group], way: str) -> float | None:
+    """Bytes per packet of the clients' interfaces."""
+    packets, size = (
+        counted_once(each for group in groups for each in group.interface_counts(f"{way}_{what}"))
+        for what in ("packets", "bytes")
+    )
+    return size / packets if size is not None and packets else None
+
+
+# ---- the same, from their texts; keys in canonical spelling --------------------------------
 
 
 def _number(values: Values, key: str) -> float | None:

@@ -1,6 +1,6 @@
 """The values of a group, as key and text, from its evidence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from netesto.results import numbers
 from netesto.results.columns import COLUMNS, canonical, column
@@ -15,6 +15,13 @@ def values(
     group = Group(evidence, desc)
     row = {each.name: each.value(group) for each in COLUMNS.values() if each.fill is not None}
     return with_columns(row | dict.fromkeys(_damaged(group), ""), columns or {})
+
+
+def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
+    """The values of an experiment whose groups may share what they count."""
+    good = [group for group in map(Group, evidence) if group.good]
+    found = {each.name: each.once(good) for each in COLUMNS.values() if each.once is not None}
+    return {name: "" if value is None else numbers.fixed(value, 1) for name, value in found.items()}
 
 
 def damaged_keys(evidence: GroupEvidence) -> frozenset[str]:

@@ -43,14 +43,14 @@ class Queue:
             if value is not None and start_s <= time_s <= end_s
         ]
 
-    def counted(self, start_s: float, end_s: float, column: Column) -> int | None:
-        """What a counter gained from the last sample before an instant to the first one after
-        another; None if it is not known."""
+    def counted(self, start_s: float, end_s: float, column: Column) -> tuple[int, int] | None:
+        """A counter at the last sample before an instant, and at the first one after another; None
+        if what it gained is not known."""
         before = [at for at, time_s in enumerate(self.time_s) if time_s <= start_s]
         after = [at for at, time_s in enumerate(self.time_s) if time_s >= end_s]
         first = column[before[-1] if before else 0]
         last = column[after[0] if after else -1]
-        return None if first is None or last is None or last < first else last - first
+        return None if first is None or last is None or last < first else (first, last)
 
 
 def of(node: str, samples: LinkSamples) -> list[Queue]:

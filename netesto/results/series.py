@@ -6,14 +6,14 @@ Times are seconds since the experiment began. A series is columns of equal lengt
 import itertools
 import json
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import cattrs
 
 from netesto.errors import ResultsError
-from netesto.model import STREAM_TESTS, Counted, CpuSample, SocketSample
+from netesto.model import STREAM_TESTS, Address, Counted, CpuSample, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
@@ -99,13 +99,14 @@ class FlowSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PingSeries:
-    """Echoes from a group's client to its server."""
+    """Echoes from one host to another, of all `groups` of the two; `group` is the first of them."""
 
     group: int
     host: str
     server: str
     time_s: tuple[float, ...]
     rtt_ms: tuple[float, ...]
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,7 @@ def build(evidence: ExperimentEvidence) -> Series:
         flows=_numbered(
             [_flow(group, flow, zero_s) for group in evidence.groups for flow in group.instances]
         ),
-        pings=tuple(_pings(group, zero_s) for group in evidence.groups if group.pings),
+        pings=tuple(_pings(evidence)),
         cpu=tuple(_processors(evidence)),
         queues=tuple(_queues(evidence)),
         tcp=tuple(_counters(evidence)),
@@ -327,14 +328,22 @@ def _growth(counts: Sequence[int | None]) -> tuple[int | None, ...]:
     return (*([None] if counts else []), *steps)
 
 
-def _pings(group: GroupEvidence, zero_s: float) -> PingSeries:
-    return PingSeries(
-        group=group.request.group,
-        host=group.request.client,
-        server=group.request.server,
-        time_s=tuple(round(ping.time_s - zero_s, 3) for ping in group.pings),
-        rtt_ms=tuple(_figures(ping.rtt_ms) for ping in group.pings),
-    )
+def _pings(evidence: ExperimentEvidence) -> Iterator[PingSeries]:
+    pairs: dict[tuple[str, Address], list[GroupEvidence]] = {}
+    for group in evidence.groups:
+        asked = group.request
+        pairs.setdefault((asked.client, asked.server_address), []).append(group)
+    for groups in pairs.values():
+        first = groups[0]
+        if first.pings:
+            yield PingSeries(
+                group=first.request.group,
+                host=first.request.client,
+                server=first.request.server,
+                time_s=tuple(round(each.time_s - evidence.started_s, 3) for each in first.pings),
+                rtt_ms=tuple(_figures(each.rtt_ms) for each in first.pings),
+                groups=tuple(group.request.group for group in groups),
+            )
 
 
 def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:

@@ -174,6 +174,14 @@ def test_records_that_no_agent_of_ours_describes_are_told(tmp_path_factory, dtyp
     assert read_or_told(socketfile.read, path)
 
 
+@fuzzed
+@given(mutated(COUNTERS))
+def test_counters_are_counts_or_unknown(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "group.json", content)
+    found = digest._counters(digest._told(path))
+    assert found is None or all(0 <= count < 2**64 for each in found for count in each.values())
+
+
 OUTPUTS = sorted(
     path for path in TRAFFIC.iterdir() if path.suffix != ".md" and "version" not in path.name
 )

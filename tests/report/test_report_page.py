@@ -39,6 +39,13 @@ def test_what_flows_got_together_comes_before_the_graphs(two, read):
     assert places == sorted(places)
 
 
+def test_a_group_of_one_flow_has_no_slowest_one(publish, read):
+    asked = [samples.request(group=number, duration_s=3.0) for number in range(1, 10)]
+    found = [samples.group(samples.lively(1, each, rate_bps=1e6), asked=each) for each in asked]
+    text = read(publish(samples.experiment(*found))).text
+    assert ("While 9 flows ran together" in text, "slowest" in text) == (True, False)
+
+
 def test_single_flow_ran_with_no_other(publish, read):
     assert "ran together" not in read(publish(samples.request_reply())).text
 

@@ -103,8 +103,8 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[s
                 continue
         group = _group(data.columns[EXP].texts[row])
         panel = data.columns[facet].texts[row] if facet else ""
-        for own, of_group, line in read[folder]:
-            if not group or of_group in {0, group}:
+        for own, groups, line in read[folder]:
+            if not group or not groups or group in groups:
                 several = f"{folder.name}: {own}" if len(read) > 1 else own
                 yield panel, several if label is None else label, line
 
@@ -122,8 +122,10 @@ def _group(exp: str) -> int:
     return int(part) if part.isdecimal() else 0
 
 
-def _read(folder: Path, quantity: Quantity, request: Options) -> list[tuple[str, int, FlowLine]]:
-    """The lines of an experiment with their labels and their groups, 0 for none."""
+def _read(
+    folder: Path, quantity: Quantity, request: Options
+) -> list[tuple[str, tuple[int, ...], FlowLine]]:
+    """The lines of an experiment with their labels and their groups, if they are of some."""
     try:
         return list(_of_series(series.read(folder / FILE), quantity))
     except ResultsError as error:
@@ -131,23 +133,23 @@ def _read(folder: Path, quantity: Quantity, request: Options) -> list[tuple[str,
         return []
 
 
-def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, int, FlowLine]]:
+def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, tuple[int, ...], FlowLine]]:
     if quantity is PING:
         for ping in one.pings:
             points = FlowLine((ping.time_s, ping.rtt_ms))
-            yield f"{ping.host}→{ping.server}", ping.group, points
+            yield f"{ping.host}→{ping.server}", ping.groups or (ping.group,), points
     elif quantity is CPU:
         for cpu in one.cpu:
-            yield cpu.host, 0, FlowLine((cpu.time_s, cpu.mean_percent))
+            yield cpu.host, (), FlowLine((cpu.time_s, cpu.mean_percent))
     elif quantity is CORES:
         for cpu in one.cpu:
             for core in cpu.cores:
-                yield f"{cpu.host} {core.core}", 0, FlowLine((cpu.time_s, core.busy_percent))
+                yield f"{cpu.host} {core.core}", (), FlowLine((cpu.time_s, core.busy_percent))
     elif quantity in {BACKLOG, DROPS, TCP}:
         for other in quantities.queue_lines(quantity, one):
             if not other.is_second:
-                yield other.label, 0, FlowLine(other.points)
+                yield other.label, (), FlowLine(other.points)
     else:
         for flow in one.flows:
             for line in quantities.flow_lines(quantity, flow):
-                yield flow.label, flow.group, line
+                yield flow.label, (flow.group,), line
