@@ -53,8 +53,9 @@ _OFFLOADS: Mapping[str, str] = {
     "gso": "generic-segmentation-offload",
 }
 
-# One read of a kernel's file; most are shorter.
-_PIECE_BYTES = 64 * 1024
+# One read of a kernel's file; most are shorter. For each read of a sysctl the kernel clears
+# a buffer of this size and one more byte, rounded up to a power of two.
+_PIECE_BYTES = 16 * 1024 - 1
 
 
 async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool:

@@ -1,10 +1,10 @@
 """The two ends of a packet train, each a command inside a namespace.
 
-    python -m netesto.lab.train receive ADDRESS         prints its port, later what arrived
-    python -m netesto.lab.train send ADDRESS PORT RATE_BPS SECONDS FRAME_BYTES
-                                                        prints what it sent, and when
+    python -I -S train.py receive ADDRESS         prints its port, later what arrived
+    python -I -S train.py send ADDRESS PORT RATE_BPS SECONDS FRAME_BYTES
+                                                  prints what it sent, and when
 
-Imports nothing of ours, so that it starts fast.
+Imports the standard library only, so that it starts fast.
 """
 
 import json

@@ -17,12 +17,10 @@ from netesto import process
 # Longer than any honest start; nothing waits it out.
 PATIENCE_S = 400
 
-GUESTS = [
-    pytest.param("uml", marks=pytest.mark.uml),
-    pytest.param("sim", marks=pytest.mark.sim),
-]
-# Those of GUESTS first: pytest tells apart by their places what tests share.
-GROUNDS = [*GUESTS, pytest.param("lab", marks=pytest.mark.lab)]
+# Whoever starts a guest does the same for both kernels: a story has one of them.
+UML = pytest.param("uml", marks=pytest.mark.uml)
+SIM = pytest.param("sim", marks=pytest.mark.sim)
+LAB = pytest.param("lab", marks=pytest.mark.lab)
 
 
 @dataclass(frozen=True, slots=True)

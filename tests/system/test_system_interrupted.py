@@ -14,7 +14,7 @@ import processes
 import psutil
 import pytest
 from instants import END_S, slowdown
-from places import GROUNDS, PATIENCE_S, Place, place_on, skip_unless_possible
+from places import LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
 from whole_runs import command
 
 from netesto import process
@@ -199,7 +199,7 @@ class Beside:
     ended: Told
 
 
-@pytest.fixture(scope="module", params=GROUNDS)
+@pytest.fixture(scope="module", params=[UML, LAB])
 def beside(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
 ) -> Iterator[Beside]:
@@ -228,5 +228,5 @@ def test_two_runs_do_not_write_to_one_results_folder(beside: Beside):
     assert (beside.refused, "another run is writing to this folder" in beside.told) == (3, True)
 
 
-def test_what_a_terminal_that_went_away_cut_off_is_kept_on_every_ground(beside: Beside):
+def test_what_a_terminal_that_went_away_cut_off_is_kept_in_a_guest_too(beside: Beside):
     assert beside.ended == Told(130, [], CUT_OFF)

@@ -113,7 +113,12 @@ def test_experiments_name_the_run(side_by_side: Outcome):
 def test_finished_cells_are_not_run_again(side_by_side: Outcome):
     folder = side_by_side.out.parent
     again = netesto(folder, *WORDS, "--resume", "script.nts", timeout=TIMEOUT_S)
-    assert (again.status, len(side_by_side.rows)) == (0, 4)
+    passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
+    assert (again.status, len(side_by_side.rows), passed) == (
+        0,
+        4,
+        [f"passed over ca={ca} rep=1: finished by an earlier run" for ca in ("reno", "cubic")],
+    )
 
 
 def test_what_a_killed_run_had_measured_is_there_for_the_next(taken_up: TakenUp):

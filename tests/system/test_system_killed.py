@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from places import GROUNDS, GUESTS, PATIENCE_S, Place, place_on, skip_unless_possible
+from places import LAB, PATIENCE_S, SIM, Place, place_on, skip_unless_possible
 from processes import inside, is_alive
-from whole_runs import TWO_FLOWS, command
+from whole_runs import command
 
 from netesto import process
 from netesto.lab import guest, owned, records
@@ -35,7 +35,17 @@ RUN OneFlowStream server=b client=a expName=short ca=cubic dur=1
 RUN OneFlowStream server=b client=a expName=long ca=cubic dur=90000
 """
 
+TWO_CLIENTS = """\
+LAB dumbbell clients=2 servers=1 rate=10mbit
+SOURCE inlib
+RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
+    ca1=cubic ca2=bbr dur1=3 dur2=2 delay2=0.5
+"""
+
 SECOND_FLOWS = "#1.1: 25 h 0 min"
+
+# The guest first: pytest tells apart by their places what tests share.
+GROUNDS = [SIM, LAB]
 
 NEXT_SCRIPT = """\
 LAB pair rate=2mbit
@@ -198,7 +208,7 @@ def maimed(place: Place) -> Maimed:
 def killing_agent(place: Place, host: str, text: str) -> list[str]:
     """The run, and the killer of the agent, both where the agents are."""
     argv = [sys.executable, str(AGENT_KILLER), host, text, str(place.out / "killer.log")]
-    argv += place.words(TWO_FLOWS)
+    argv += place.words(TWO_CLIENTS)
     if place.ground == "lab":
         return argv
     mark = f"{guest.GROUND_MARK}={place.ground}"
@@ -266,7 +276,7 @@ def crashed(place: Place, maimed: Maimed, foreign: Foreign) -> Crashed:
     return Crashed(status, told, made.there, foreign.lost, statuses, place.experiments)
 
 
-@pytest.mark.parametrize("place", GUESTS, indirect=True)
+@pytest.mark.parametrize("place", [SIM], indirect=True)
 def test_a_killed_guest_is_told(crashed: Crashed):
     assert (crashed.status, "netesto: the guest kernel was killed (SIGKILL)" in crashed.told) == (
         3,
@@ -274,12 +284,12 @@ def test_a_killed_guest_is_told(crashed: Crashed):
     )
 
 
-@pytest.mark.parametrize("place", GUESTS, indirect=True)
+@pytest.mark.parametrize("place", [SIM], indirect=True)
 def test_a_killed_guest_leaves_nothing(crashed: Crashed):
     assert (crashed.left, crashed.lost) == ([], [])
 
 
-@pytest.mark.parametrize("place", GUESTS, indirect=True)
+@pytest.mark.parametrize("place", [SIM], indirect=True)
 def test_a_killed_guest_loses_nothing_that_was_measured(crashed: Crashed):
     assert (crashed.statuses, crashed.experiments) == (["ok", "ok"], ["1", "2", "3.partial"])
 

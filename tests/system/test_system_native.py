@@ -1,6 +1,4 @@
-"""Tests that only tool=native has, as cells of a SWEEP side by side, in simulated time."""
-
-from pathlib import Path
+"""Tests that only tool=native has, in simulated time."""
 
 import pytest
 from needs import kernel_or_reason
@@ -10,7 +8,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
 SCRIPT = """\
 LAB pair rate=10mbit delay=5
-SWEEP test=TCP_BIDI,KV_RR DO
+FOR test IN TCP_BIDI,KV_RR DO
     DO_SERVER exp=COUNTER host=b expName=$test start=1
     DO_CLIENT host=a server=b test=$test tool=native dur=1
     WAIT_FLOWS
@@ -18,12 +16,7 @@ SWEEP test=TCP_BIDI,KV_RR DO
 DONE
 """
 
-WORDS = ("run", "--plain", "--ground", "sim", "--seed", "1", "--jobs", "2", "--out", "out")
-
-
-def run_script(folder: Path, *words: str) -> Outcome:
-    done = netesto(folder, *words, "script.nts", timeout=400)
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+WORDS = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +26,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     (folder / "script.nts").write_text(SCRIPT)
     checked = netesto(folder, "check", "script.nts")
     assert (checked.status, checked.stdout) == (0, "nothing found wrong\n"), checked.stderr
-    return run_script(folder, *WORDS)
+    done = netesto(folder, *WORDS, timeout=400)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
 def test_both_directions_of_a_stream_have_nearly_the_rate_of_the_link(run):
@@ -47,15 +41,3 @@ def test_a_request_to_a_store_takes_a_round_trip(run):
     row = next(row for row in run.rows if row["expName"] == "KV_RR")
     assert (row["status"], row["latencies"], row["transactionRate"]) == ("ok", "99.0", "99.0")
     assert float(row["p50Latency"]) == pytest.approx(10_000, rel=1e-3)
-
-
-def test_cells_that_are_finished_are_passed_over(run):
-    again = run_script(run.out.parent, *WORDS, "--resume")
-    passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
-    assert (again.status, passed) == (
-        0,
-        [
-            f"passed over test={test} rep=1: finished by an earlier run"
-            for test in ("TCP_BIDI", "KV_RR")
-        ],
-    )
