@@ -24,10 +24,11 @@ help: ## this list
 demo: setup ## two real TCP flows compete on this machine; ends with a page to look at
 	@$(AS_ROOT) $(BIN)/netesto run scripts/two-flows.nts
 
+# Every worker compiles 40,000 lines of tests, unless it finds them compiled.
 test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
 	@$(COMPILE)
 	@.ci/sshd
-	@$(BIN)/pytest $(WORKERS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(WORKERS)
 
 check: $(VENV)/.dev ## form, types, and who imports whom
 	$(BIN)/ruff format --check .
