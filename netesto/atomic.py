@@ -8,13 +8,13 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def replaced(path: Path, *, lasting: bool = False, draft: Path | None = None) -> Iterator[BinaryIO]:
+def replaced(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """A file to write; it takes the place of `path` when the body ends well, else it is removed.
 
-    `lasting`: the new content survives a power cut. `draft` is where the file is written; one
-    name for all writers by default, so that the next one overwrites what a killed one left.
+    `lasting`: the new content survives a power cut. One name for the drafts of all writers, so that
+    the next one overwrites what a killed one left.
     """
-    fresh = path.with_name(f".{path.name}.new") if draft is None else draft
+    fresh = path.with_name(f".{path.name}.new")
     try:
         with fresh.open("wb") as file:
             yield file

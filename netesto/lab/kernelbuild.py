@@ -71,7 +71,7 @@ ELSEWHERE = "XDG_CACHE_HOME names another folder for caches."
 HEADER, UNFINISHED = "netesto-seed.h", "netesto-unfinished"
 
 
-def build(source: Path | None = None, *, progress: Progress, jobs: int | None = None) -> Kernel:
+def build(source: Path | None = None, *, progress: Progress) -> Kernel:
     """Build a kernel for simulated time, or return the one built before from the same source.
 
     `source` is an unpacked kernel source (default: the distribution's newest source package).
@@ -87,12 +87,16 @@ def build(source: Path | None = None, *, progress: Progress, jobs: int | None = 
     with _writing(cache), _only_build(cache, progress):
         # While this build waited, another may have made the kernel, or the tree may have changed.
         key = key_of(given)
-        return _built(cache / key, progress) or _build(given, cache, key, progress, jobs)
+        return _built(cache / key, progress) or _build(given, cache, key, progress)
 
 
 def key_of(source: Path) -> str:
     """The folder name of a build from this source by the present recipe."""
-    identity = tree_identity(source) if source.is_dir() else _package_identity(source)
+    if source.is_dir():
+        identity = tree_identity(source)
+    else:
+        facts = source.stat()
+        identity = f"{source}:{facts.st_size}:{facts.st_mtime_ns}"
     return cache_key(identity, kernelconfig.recipe())
 
 
@@ -174,11 +178,6 @@ def source_folder(source: Path) -> Path:
     return source.resolve()
 
 
-def _package_identity(package: Path) -> str:
-    facts = package.stat()
-    return f"{package}:{facts.st_size}:{facts.st_mtime_ns}"
-
-
 def tree_identity(tree: Path) -> str:
     """A hash of the path, size and time of every file, by which make, too, notices an edit."""
     digest = sha256(str(tree).encode())
@@ -237,7 +236,7 @@ def _built(folder: Path, progress: Progress) -> Kernel | None:
     return kernels.read_record(folder / "kernel.json")
 
 
-def _build(given: Path, cache: Path, key: str, progress: Progress, jobs: int | None) -> Kernel:
+def _build(given: Path, cache: Path, key: str, progress: Progress) -> Kernel:
     owned.remove_abandoned(cache)
     is_tree = given.is_dir()
     _check_space(cache, TREE_SPACE_BYTES if is_tree else PACKAGE_SPACE_BYTES)
@@ -245,7 +244,7 @@ def _build(given: Path, cache: Path, key: str, progress: Progress, jobs: int | N
         tree = given if is_tree else _unpacked(given, work, progress)
         name = sha256(str(tree).encode()).hexdigest()[:16]
         objects = cache / f"objects-{name}" if is_tree else work / "objects"
-        make = make_command(tree, objects, key=key, jobs=jobs or os.cpu_count() or 1)
+        make = make_command(tree, objects, key=key, jobs=os.cpu_count() or 1)
         made = _compile(make, objects, work, progress)
         if key_of(given) != key:
             raise LabError(

@@ -115,7 +115,7 @@ def measure(
         path = PathMeasurement(
             source=pair[0],
             destination=pair[1],
-            asked_rtt_ms=_asked_rtt_ms(links),
+            asked_rtt_ms=2 * sum(link.settings.delay_ms for link in links) or None,
             measured_rtt_ms=rtt_ms,
         )
         slowest = _slowest(pair[0], links)
@@ -145,10 +145,6 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
             "the lab does not have the requested paths: " + "; ".join(warnings(wrong)),
             remedy="Ask for less, give the machine more rest, or go on with --force.",
         )
-
-
-def _asked_rtt_ms(links: Sequence[Link]) -> float | None:
-    return 2 * sum(link.settings.delay_ms for link in links) or None
 
 
 def _slowest(source: str, links: Sequence[Link]) -> tuple[Link, str] | None:

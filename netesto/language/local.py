@@ -3,13 +3,13 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import units
 from netesto.language import ast, ports
 from netesto.language.arguments import check_once, flag, read
-from netesto.language.cells import Cells
 from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.machine import EndOfScript, Machine
@@ -308,6 +308,30 @@ def check_factors(words: Sequence[str]) -> None:
     check_once("SWEEP", words)
     if all(word.partition("=")[0] in {"reps", "order"} for word in words):
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of a SWEEP: every combination of its factors, each made when it runs.
+
+    `order` are their places in the given order: the last factor changes fastest, the repetition
+    slowest. A million cells take the memory of a million numbers at most, and none before it runs.
+    """
+
+    factors: Mapping[str, Sequence[object]]
+    repetitions: Sequence[object]
+    order: Sequence[int]
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        """Each factor's value, and `rep`."""
+        return map(self._cell, self.order)
+
+    def _cell(self, place: int) -> dict[str, str]:
+        chosen = dict.fromkeys(self.factors, "")
+        for name, values in reversed(list(self.factors.items())):
+            place, index = divmod(place, len(values))
+            chosen[name] = str(values[index])
+        return chosen | {REPETITION: str(self.repetitions[place])}
 
 
 def cells_of(machine: Machine, words: Words) -> Cells:

@@ -1,6 +1,6 @@
 """Finds errors in the words of a line, as far as they are known before it runs. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from netesto.errors import Place
 from netesto.language import arguments, ast, local, permitted
@@ -43,7 +43,7 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
         yield from _keyed(specification, raws)
         return
     if name == "REQUIRE" and raws:
-        yield from _conditions(raws, row)
+        yield from _each(raws, lambda word: requirement(word, row))
         return
     try:
         if name not in ALL_NAMES:
@@ -55,12 +55,12 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
         yield error
 
 
-def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
-    """The errors in each condition of a REQUIRE."""
+def _each(raws: Sequence[str], check: Callable[[str], object]) -> Iterator[MisuseError]:
+    """The errors that `check` raises for words, each for itself."""
     for raw in raws:
         try:
             if "$" not in raw:
-                requirement(unquoted(raw), row)
+                check(unquoted(raw))
         except MisuseError as error:
             yield error
 
@@ -68,12 +68,7 @@ def _conditions(raws: Sequence[str], row: ast.Row) -> Iterator[MisuseError]:
 def sweep_misuses(sweep: ast.Sweep) -> Iterator[MisuseError]:
     """The errors in the words of a SWEEP."""
     raws = [word.text for word in sweep.words]
-    for raw in raws:
-        try:
-            if "$" not in raw:
-                local.sweep_word(unquoted(raw))
-        except MisuseError as error:
-            yield error
+    yield from _each(raws, local.sweep_word)
     try:
         local.check_factors(raws)
     except MisuseError as error:

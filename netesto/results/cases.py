@@ -44,7 +44,9 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     faults: list[str] = []
     for case, place, known in _experiments(folder, faults):
         faults += _failed_flows(case, known)
-        for path in _files(known):
+        for path in sorted(known.files):
+            if not PurePosixPath(path).name.startswith(_FILES):
+                continue
             try:
                 part, count = _read(place / path, known.files[path])
             except (OSError, OutputError) as error:
@@ -99,10 +101,6 @@ def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, M
             faults.append(error.message)
         else:
             yield name(known, factors.get(exp, {})), place, known
-
-
-def _files(known: Manifest) -> Iterator[str]:
-    yield from (path for path in sorted(known.files) if PurePosixPath(path).name.startswith(_FILES))
 
 
 def _failed_flows(case: str, known: Manifest) -> Iterator[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.errors import OutputError
+from netesto.results import csvfile
 
 Times: TypeAlias = NDArray[np.float64]
 """Microseconds."""
@@ -47,7 +48,6 @@ _ROWS: Mapping[str, Callable[[Times], float]] = {
     "max": lambda times: float(times.max()),
     "std": _std,
 }
-ROWS = (*_ROWS, "count")
 
 
 def is_few(count: int, share: float) -> bool:
@@ -63,9 +63,9 @@ def marked(text: str, count: int, share: float) -> str:
 def table(
     cases: Mapping[str, Times], failed: Mapping[str, int] | None = None, *, marks: bool = False
 ) -> list[tuple[str, ...]]:
-    """A row for each of ROWS, its name first, with a text for each case: µs with 3 decimals, ""
-    for a case without times. With `marks`, quantiles that rest on few values have a `~`. If some
-    have `failed`, a last row says how many."""
+    """A row for each of _ROWS and their count, its name first, with a text for each case: µs with 3
+    decimals, "" for a case without times. With `marks`, quantiles that rest on few values have a
+    `~`. If some have `failed`, a last row says how many."""
     shares = {quantile_name(share): share for share in QUANTILES}
     found = []
     for name, value in _ROWS.items():
@@ -84,9 +84,7 @@ def table(
 
 def to_csv(cases: Mapping[str, Times]) -> str:
     """The table as CSV: `row,CASE…`."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("row", *cases), *table(cases)])
-    return text.getvalue()
+    return csvfile.text([("row", *cases)], table(cases))
 
 
 # ---- files (docs/data-formats.md) ----------------------------------------------------------------

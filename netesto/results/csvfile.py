@@ -94,19 +94,17 @@ def append(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
         return
     names = list(rows[0])
     check_header(path, names)
-    begun = read_header(path) is not None
-    durable.append(path, _text(names, rows, header=not begun))
+    header = [names] if read_header(path) is None else []
+    durable.append(path, text(header, ([row[name] for name in names] for row in rows)))
 
 
 def rewrite(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     """Replace the whole file by what `append` would have written."""
-    durable.replace(path, _text(names, rows, header=True))
+    durable.replace(path, text([names], ([row[name] for name in names] for row in rows)))
 
 
-def _text(names: Sequence[str], rows: Iterable[Mapping[str, str]], *, header: bool) -> str:
+def text(*parts: Iterable[Iterable[object]]) -> str:
+    """Rows of cells as CSV: those of all parts, one after the other."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if header:
-        writer.writerow(names)
-    writer.writerows([row[name] for name in names] for row in rows)
+    csv.writer(buffer, lineterminator="\n").writerows(itertools.chain(*parts))
     return buffer.getvalue()

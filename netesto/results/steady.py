@@ -1,11 +1,10 @@
 """Throughput in the steady state of flows: the table of `netesto summary --as steady`. Pure."""
 
-import csv
-import io
 import statistics
 from collections.abc import Mapping, Sequence
 
 from netesto.model import Interval
+from netesto.results import csvfile
 
 # So many intervals at the begin and the end of a flow do not count.
 SKIP = 5
@@ -38,13 +37,8 @@ def _seconds(intervals: Sequence[Interval]) -> list[float]:
 
 def to_csv(cases: Mapping[str, Sequence[float]]) -> str:
     """The mean over the flows of each case as CSV: "" for a case without any."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("case", "throughput_bps"))
-    writer.writerows(
-        (case, f"{_mean(rates):.0f}" if rates else "") for case, rates in cases.items()
-    )
-    return text.getvalue()
+    rows = ((case, f"{_mean(rates):.0f}" if rates else "") for case, rates in cases.items())
+    return csvfile.text([("case", "throughput_bps")], rows)
 
 
 def rows(cases: Mapping[str, Sequence[float]]) -> list[dict[str, str]]:

@@ -6,10 +6,11 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from netesto import atomic
 from netesto.errors import AgentError, ResultsError
@@ -367,33 +368,36 @@ def _lines(path: Path) -> list[str]:
 
 def _read_cells(path: Path) -> dict[str, FinishedCell]:
     """The finished cells by their hash, and by script and factors; of several lines about a cell
-    the last one holds. An invalid line, or one that a power cut truncated, is ignored."""
+    the last one holds."""
     found: dict[str, FinishedCell] = {}
-    for line in _lines(path):
-        try:
-            entry = json.loads(line)
-            cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))
-            key = _cell_key(entry["script"], entry["cell"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if all(type(exp) is int for exp in cell.experiments):
-            found[key] = cell
-            if cell.part_hash:
-                found[cell.part_hash] = cell
+    for entry in _entries(path):
+        cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))
+        found[_cell_key(entry["script"], entry["cell"])] = cell
+        if cell.part_hash:
+            found[cell.part_hash] = cell
     return found
 
 
 def factors(folder: Path) -> dict[int, Mapping[str, str]]:
     """The factors of the SWEEP cell of each experiment that is part of a finished one."""
     found: dict[int, Mapping[str, str]] = {}
-    for line in _lines(folder / _CELLS):
+    for entry in _entries(folder / _CELLS):
+        cell = {str(key): str(value) for key, value in entry["cell"].items()}
+        found |= dict.fromkeys(entry["experiments"], cell)
+    return found
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """What the lines about finished cells say; an invalid line, or one that a power cut truncated,
+    is ignored."""
+    for line in _lines(path):
         try:
             entry = json.loads(line)
-            cell = {str(key): str(value) for key, value in entry["cell"].items()}
-            found |= {exp: cell for exp in entry["experiments"] if type(exp) is int}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            is_valid = isinstance(entry["cell"], dict) and isinstance(entry["script"], str)
+            if is_valid and all(type(exp) is int for exp in entry["experiments"]):
+                yield entry
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return found
 
 
 def experiments(folder: Path) -> list[int]:

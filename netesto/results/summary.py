@@ -1,7 +1,5 @@
 """Summaries of many runs, as the tables of the tools that they come from."""
 
-import csv
-import io
 import json
 import math
 import statistics
@@ -347,11 +345,7 @@ def lab_rows(data: Data) -> list[dict[str, str]]:
 
 def as_csv(rows: Sequence[Mapping[str, str]]) -> str:
     """Rows with a header; what could act on a terminal or a spreadsheet stays text."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, rows[0] if rows else (), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+    return csvfile.text([rows[0] if rows else ()], (row.values() for row in rows))
 
 
 def as_json(rows: Sequence[Mapping[str, str]]) -> str:
