@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import ports
-from netesto.language.demands import demands
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.plan import (
     FORMAT,
@@ -341,7 +340,7 @@ class Draft:
             self._flows += command.flow.instances
             if command.hold:
                 self._held.append(command)
-        self._commands.setdefault(demands(command), command)
+        self._commands.setdefault(command.demands, command)
 
     def _process(self, step: ports.ProcessExperiment) -> None:
         self._refuse_held(step.exp)

@@ -5,10 +5,12 @@ checked every type and range. `arguments` of a command are the same as text, all
 for showing.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
+from netesto.allowed import NAMING_SYSCTLS
 from netesto.errors import Place, ScriptError
 from netesto.model import (
     Command,
@@ -25,6 +27,12 @@ from netesto.model import (
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
+
+# What is the same to every host and tool, whatever its value.
+_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats", "idle_s"}
+_demands_of_flow = attrgetter(
+    *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
+)
 
 # The name that a SWEEP cell has its repetition under.
 REPETITION = "rep"
@@ -56,6 +64,11 @@ class RemoteCommand:
         """The names of all hosts that it needs to know."""
         return (self.host,)
 
+    @property
+    def demands(self) -> Hashable:
+        """Equal for commands that need the same of hosts, as far as it can be checked before."""
+        return (self.name, self.host)
+
     def place_of_host(self, name: str) -> Place:
         """Where in the command's line a host is named, if that is where its name comes from."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
@@ -80,6 +93,10 @@ class DoClient(RemoteCommand):
     def hosts(self) -> tuple[str, ...]:
         return (self.host, self.server)
 
+    @property
+    def demands(self) -> Hashable:
+        return (self.name, self.host, self.server, _demands_of_flow(self.flow))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetData(RemoteCommand):
@@ -97,6 +114,10 @@ class Configure(RemoteCommand):
     def hosts(self) -> tuple[str, ...]:
         routes = (each.to for each in self.settings if isinstance(each, RouteMetrics))
         return (self.host, *routes)
+
+    @property
+    def demands(self) -> Hashable:
+        return (self.name, self.host, *map(_demand, self.settings))
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -139,6 +160,28 @@ def _target(setting: Setting) -> str:
             return "qdisc"
 
 
+def _demand(setting: Setting) -> Hashable:
+    match setting:
+        case Qdisc():
+            return setting.kind, setting.action, setting.device, setting.keep
+        case Netem():
+            delays = bool(setting.delay_ms or setting.loss_percent)
+            return delays, setting.device, setting.keep
+        case LinkAttribute():
+            return setting.name, setting.to, setting.device, setting.keep
+        case LinkLimits():
+            return "limits", setting.to, setting.keep
+        case Command():
+            return "command", setting.name, setting.values
+        case RouteMetrics():
+            return "route", setting.to, setting.keep
+        case Sysctl():
+            value = setting.value if setting.name in NAMING_SYSCTLS else ""
+            return setting.name, value, setting.keep
+        case ModuleParameter():
+            return setting.module, setting.name, setting.keep
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoTcpdump(RemoteCommand):
     """`server` is EVERYBODY for all packets; `snap_bytes` 0 means whole packets."""
@@ -150,6 +193,10 @@ class DoTcpdump(RemoteCommand):
     @property
     def hosts(self) -> tuple[str, ...]:
         return (self.host,) if self.server == EVERYBODY else (self.host, self.server)
+
+    @property
+    def demands(self) -> Hashable:
+        return (self.name, self.host, self.server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

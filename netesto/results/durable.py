@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -39,6 +40,21 @@ def check_folder(path: Path) -> None:
         raise ResultsError(
             f"{path}: cannot write: {there} is a file", remedy=_REMEDIES[errno.ENOTDIR]
         )
+
+
+def lock(path: Path) -> int:
+    """An exclusive lock on a file, which is created if necessary, as a descriptor to close.
+    BlockingIOError if somebody holds it."""
+    with writing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            raise BlockingIOError(error.errno, error.strerror) from None
+        raise ResultsError(f"{path}: cannot be locked: {error.strerror}") from error
+    return descriptor
 
 
 def make_folder(path: Path) -> None:

@@ -1,8 +1,6 @@
 """The results folder on disk: one run at a time writes to it, and no measurement is overwritten."""
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import shutil
@@ -474,16 +472,10 @@ def _derived(path: Path) -> dict[str, str]:
 
 def _hold(path: Path) -> int:
     """An exclusive lock on `path`, as a descriptor to close."""
-    with durable.writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
-            raise ResultsError(f"{path}: cannot be locked: {error.strerror}") from error
+        return durable.lock(path)
+    except BlockingIOError:
         raise ResultsError(
             f"{path.parent}: another run is writing to this folder",
             remedy="Wait for it to end, or choose another folder with --out.",
         ) from None
-    return descriptor

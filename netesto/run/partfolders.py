@@ -5,7 +5,6 @@ RESULTS/runs/RUN.parts/.lock    held as long as anybody may write there
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,10 +28,8 @@ def of_run(results: Path, run: str) -> Path:
 def held(folder: Path) -> Iterator[int]:
     """A lock on the folder of a run's parts, as a descriptor: processes that inherit it hold it,
     too, so it shows whether any of them still lives. BlockingIOError if somebody holds it."""
-    with durable.writing(folder):
-        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = durable.lock(folder / ".lock")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield lock
     finally:
         os.close(lock)
