@@ -18,6 +18,10 @@ STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
 # Transfers of a size, each of which is timed: a connection for each, or all on one.
 COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
+
+# A number of transfers one after the other lasts until all are done, unless the script has a
+# duration for it, and at most so long: something is wrong with the path by then.
+UNTIL_DONE_S = 3600.0
 TESTS = STREAM_TESTS | REQUEST_TESTS | COMPLETION_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
 # Of KV_RR without `size`.
@@ -105,6 +109,16 @@ class FlowSpec:
     requests_per_s: int | None = None
     idle_s: float = 0.0
     get_percent: float = 90.0
+
+    @property
+    def lasts_until_done(self) -> bool:
+        """Whether it ends with the last of its transfers; nobody knows when that is."""
+        return (
+            self.test in COMPLETION_TESTS
+            and self.count > 0
+            and not self.gap_s
+            and self.duration_s == UNTIL_DONE_S
+        )
 
     @property
     def congestion_controls(self) -> tuple[str, str]:

@@ -33,12 +33,14 @@ _NO = frozenset({"0", "f", "false"})
 class Given:
     """What a line gives to its command: values by argument name, and the same as text.
 
-    `texts` has the defaults in it; `others` are the keys of a command that takes open names.
+    `texts` has the defaults in it, `written` the names of those that are none; `others` are the
+    keys of a command that takes open names.
     """
 
     values: Mapping[str, Value]
     texts: Mapping[str, str]
     others: Mapping[str, str]
+    written: frozenset[str]
 
     def flag(self, name: str) -> bool:
         return bool(self.values[name])
@@ -161,7 +163,7 @@ def _read(
                 raise missing_argument(argument, specification)
         except MisuseError as error:
             report(error)
-    return Given(values, filled, others)
+    return Given(values, filled, others, frozenset(texts))
 
 
 @lru_cache(maxsize=1024)

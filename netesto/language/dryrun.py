@@ -24,11 +24,14 @@ class Printer:
         self._write = write
         self._form = form
         self._clock = Timeline(NOTHING)
+        self._unknown = 0
 
     def show(self, step: ports.Step) -> None:
         """Print the next step."""
         match step:
             case ports.RemoteCommand():
+                if isinstance(step, ports.DoClient) and step.flow.lasts_until_done:
+                    self._unknown += 1
                 self._print(step.name, step, step.arguments, step.place)
             case ports.ProcessExperiment(exp=exp, notes=notes, place=place):
                 arguments = {"exp": str(exp), "expName": notes.exp_name}
@@ -47,12 +50,21 @@ class Printer:
                 "flows": totals.flows,
                 "seconds": round(totals.seconds, 1),
             }
+            if self._unknown:
+                summary["of_unknown_duration"] = self._unknown
             self._write(json.dumps({"summary": summary}))
         else:
             self._write(
                 f"# {_count(totals.experiments, 'experiment')}, {_count(totals.flows, 'flow')}, "
-                f"about {format_time(_whole(totals.seconds))}"
+                f"about {format_time(_whole(totals.seconds))}{self._beside()}"
             )
+
+    def _beside(self) -> str:
+        if not self._unknown:
+            return ""
+        commands = _count(self._unknown, "DO_CLIENT")
+        needs = "needs" if self._unknown == 1 else "need"
+        return f", and as long as {commands} with count= and without dur= {needs}"
 
     def _print(
         self,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from netesto.language import ports
+from netesto.model import FlowSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +143,8 @@ class Timeline:
             self.now_s += self._costs.stats_s
         experiment.groups += 1
         experiment.flows += flow.instances
-        samples_each = ENDS * flow.parallel * flow.duration_s / flow.interval_s
+        duration_s = _known_s(flow)
+        samples_each = ENDS * flow.parallel * duration_s / flow.interval_s
         experiment.samples += flow.instances * samples_each
         if command.hold:
             self._held.append(command)
@@ -153,5 +155,10 @@ class Timeline:
         experiment = self._open.setdefault(command.exp, _Open())
         late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
         start_s += command.flow.delay_s + command.flow.idle_s
-        end_s = start_s + command.flow.duration_s + late_s + command.flow.idle_s
+        end_s = start_s + _known_s(command.flow) + late_s + command.flow.idle_s
         experiment.end_s = max(experiment.end_s, end_s)
+
+
+def _known_s(flow: FlowSpec) -> float:
+    """How long a flow lasts, as far as that is known."""
+    return 0.0 if flow.lasts_until_done else flow.duration_s

@@ -13,7 +13,9 @@ from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
 from netesto.language.scope import MisuseError
 from netesto.model import (
+    COMPLETION_TESTS,
     UDP_TESTS,
+    UNTIL_DONE_S,
     Command,
     LinkAttribute,
     LinkLimits,
@@ -317,6 +319,7 @@ class Remote:
                 near=("omit=",),
                 remedy="It must be less than dur.",
             )
+        derived: dict[str, Value] = {}
         # The first begins at once.
         last_s = ((given.maybe_number("count") or 1) - 1) * (given.maybe_number("gap") or 0)
         if last_s >= given.number("dur"):
@@ -327,7 +330,9 @@ class Remote:
                 near=("count=", "gap="),
                 remedy=f"dur={math.ceil(last_s * 1.1) + 1} leaves time for all.",
             )
-        derived: dict[str, Value] = {}
+        is_counted = texts["test"] in COMPLETION_TESTS and given.maybe_number("count")
+        if is_counted and not given.maybe_number("gap") and "dur" not in given.written:
+            texts["dur"], derived["duration_s"] = f"{UNTIL_DONE_S:g}", UNTIL_DONE_S
         if given.values["req"] == "S":
             texts["req"], derived["request_bytes"] = DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES
             texts["test"] = "TCP_STREAM" if texts["test"] == "TCP_RR" else texts["test"]

@@ -84,9 +84,14 @@ def asked(request: GroupRequest) -> str:
     start = (
         f"{format_time(request.delay_s)} after the common start" if request.delay_s else "at once"
     )
+    lasting = (
+        "until all transfers are done"
+        if request.lasts_until_done
+        else f"for {format_time(request.duration_s)}"
+    )
     what = (
         f"{flows} of {request.test} from {request.client} to {request.server} with "
-        f"{request.congestion_control}, {start}, for {format_time(request.duration_s)}"
+        f"{request.congestion_control}, {start}, {lasting}"
     )
     sizes = (
         f"requests of {format_size(request.request_bytes)} bytes, replies of "

@@ -215,7 +215,9 @@ _TABLE: tuple[Column, ...] = (
     # A group of the classic tool could start elsewhere than at 1.
     Column("instance", is_factor=False,
            fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
-    Column("dur", "s", lambda g: g.request.duration_s, 3),
+    # Without one that was requested, none.
+    Column("dur", "s",
+           lambda g: None if g.request.lasts_until_done else g.request.duration_s, 3),
     Column("delay", "s", lambda g: g.request.delay_s, 3),
     Column("req", "bytes", lambda g: format_size(g.request.request_bytes)),
     Column("reply", "bytes", lambda g: format_size(g.request.reply_bytes)),

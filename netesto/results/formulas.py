@@ -254,7 +254,10 @@ class Group:
         to run, not while a tool only waits (4 s at the end of a TCP_CRR)."""
         starts = [flow.started_s for flow in self.good if flow.started_s is not None]
         first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
-        last_s += self.request.omit_s + self.request.duration_s
+        if self.request.lasts_until_done:
+            last_s = max((flow.ended_s or last_s for flow in self.good), default=last_s)
+        else:
+            last_s += self.request.omit_s + self.request.duration_s
         return latency.split(self.evidence.pings, load=(first_s, last_s), busy=self.evidence.busy)
 
     @property

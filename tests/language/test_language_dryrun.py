@@ -1,8 +1,10 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
+import pytest
 from language_plans import planned
 from typed import nearly
 
+from netesto.language import ports
 from netesto.language.dryrun import Printer
 from netesto.language.plan import Totals
 
@@ -73,6 +75,34 @@ def test_waiting_for_flows_ends_at_its_timeout():
 
 def test_flows_that_have_ended_are_not_waited_for():
     assert flows_and_waits("DO_CLIENT host=a server=b dur=5\nWAIT 60\nWAIT_FLOWS\n") == 60
+
+
+COUNTED = "DO_CLIENT host=a server=b test=TCP_FLOWS size=1K count=9"
+
+
+@pytest.mark.parametrize(
+    ("words", "duration_s", "known_s"),
+    [("", 3600.0, 0.0), (" dur=5", 5.0, 5.0), (" gap=0.1", 20.0, 20.0)],
+)
+def test_transfers_one_after_the_other_last_until_all_are_done(words, duration_s, known_s):
+    plan = planned(f"{COUNTED}{words}\nWAIT_FLOWS\n")
+    (command, *_) = plan.steps()
+    assert isinstance(command, ports.DoClient)
+    assert (command.flow.duration_s, command.arguments["dur"], plan.head.totals.simulated_s) == (
+        duration_s,
+        f"{duration_s:g}",
+        known_s,
+    )
+
+
+def test_a_dry_run_says_what_duration_it_does_not_know():
+    lines: list[str] = []
+    printer = Printer(lines.append)
+    plan = planned(f"{COUNTED}\n")
+    for step in plan.steps():
+        printer.show(step)
+    printer.finish(plan.head.totals)
+    assert lines[-1].endswith(", and as long as 1 DO_CLIENT with count= and without dur= needs")
 
 
 def test_held_flows_count_from_their_common_start():
