@@ -22,8 +22,9 @@ def replaced(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         fresh.replace(path)
-    finally:
+    except BaseException:
         fresh.unlink(missing_ok=True)
+        raise
     if lasting:
         sync_folder(path.parent)
 

@@ -471,6 +471,15 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """What an agent has of an experiment that is finished: its `files`, which are host statistics
+    (`0/…` and `1/…`) and raw data (all others); and `time_sync`, if it was asked for."""
+
+    files: tuple[FileEntry, ...]
+    time_sync: TimeSync | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FilePiece:
     """The next bytes of the file at `path`."""
 

@@ -18,7 +18,7 @@ import netesto
 from netesto.agent import congestion, examination, spool
 from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
-from netesto.collectors import capabilities
+from netesto.collectors import capabilities, timesync
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import AgentError
 from netesto.model import (
@@ -28,8 +28,8 @@ from netesto.model import (
     CaptureRequest,
     ClockReading,
     Event,
-    FileEntry,
     FilePiece,
+    Finished,
     GroupRequest,
     HostInfo,
     HostState,
@@ -136,13 +136,12 @@ class Service:
         with self._acting() as session:
             await session.start_capture(request)
 
-    async def finish(self, exp: int) -> None:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         with self._acting() as session:
             await session.finish(exp)
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        folder = self._premises.spool.experiment(self._held().run, exp)
-        return await asyncio.to_thread(spool.entries, folder)
+        folder = self._premises.spool.experiment(session.run, exp)
+        entries = await asyncio.to_thread(spool.entries, folder)
+        return Finished(tuple(entries), await timesync.read() if with_time_sync else None)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         folder = self._premises.spool.experiment(self._held().run, exp)

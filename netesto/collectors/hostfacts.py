@@ -57,6 +57,9 @@ _OFFLOADS: Mapping[str, str] = {
 # a buffer of this size and one more byte, rounded up to a power of two.
 _PIECE_BYTES = 16 * 1024 - 1
 
+# The first read of a sysctl. The kernel takes and clears as much memory as a reader has room for.
+_SYSCTL_BYTES = 1024
+
 
 async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool:
     """Write the facts of this host and of its interface `device` into `folder`, and those of the
@@ -138,6 +141,18 @@ def contents(path: Path | str) -> str:
     return b"".join(pieces).decode(errors="replace")
 
 
+def _sysctl(path: str) -> str:
+    """The text of a sysctl: one read has all of it, or as much as there was room for."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(number, _SYSCTL_BYTES)
+        if len(text) == _SYSCTL_BYTES:
+            text = os.pread(number, _PIECE_BYTES, 0)
+    finally:
+        os.close(number)
+    return text.decode(errors="replace")
+
+
 def sysctls(device: str) -> Iterator[tuple[str, str]]:
     """Names and values in the form of `sysctl -a`: all of net, and some others.
 
@@ -155,7 +170,7 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
     for parts in sorted(names):
         name = ".".join(part.replace(".", "/") for part in parts)
         try:
-            lines = contents("/".join((root, *parts))).splitlines()
+            lines = _sysctl("/".join((root, *parts))).splitlines()
         except OSError:
             # Some are write-only, some are secret, some are not in this kernel.
             continue

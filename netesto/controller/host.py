@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from typing import TypeAlias
@@ -35,6 +35,7 @@ from netesto.model import (
     Command,
     Endpoint,
     Event,
+    FileEntry,
     HostInfo,
     Setting,
     TimeSync,
@@ -209,10 +210,21 @@ class HostConnection:
             now_s = self._clock.now()
             self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
 
-    async def note_time_sync(self) -> None:
-        """Ask what keeps the host's clock at UTC, unless it is this machine's clock."""
-        if not self._shares_clock:
-            self.time_sync = (await self.agent.examine([])).time_sync
+    async def finish(self, exp: int) -> Sequence[FileEntry]:
+        """Have the agent finish an experiment; its files. Meanwhile the clock is measured once
+        more, and what keeps it at UTC is asked, unless it is this machine's clock."""
+        finished, _ = await asyncio.gather(
+            self.agent.finish(exp, with_time_sync=not self._shares_clock),
+            self._measure_clock_if_it_can_be(),
+        )
+        if finished.time_sync is not None:
+            self.time_sync = finished.time_sync
+        return finished.files
+
+    async def _measure_clock_if_it_can_be(self) -> None:
+        # Without the burst after its flows the bound of an experiment is larger.
+        with contextlib.suppress(AgentError):
+            await self.measure_clock()
 
     def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset of the agent's clock during an experiment, as far as it was measured."""

@@ -670,22 +670,19 @@ class Run:
         await host.ready()
         if self._is_left_running(experiment, name):
             await host.agent.abort()
-        await host.agent.finish(experiment.exp)
-        # Without the burst after its flows the bound is larger.
-        with contextlib.suppress(AgentError):
-            await host.measure_clock()
-            await host.note_time_sync()
+        entries = await host.finish(experiment.exp)
 
         def place(entry: FileEntry) -> Path:
             return self.store.place(experiment.exp, name, entry.path)
 
-        def keep(entry: FileEntry) -> None:
-            path = place(entry).relative_to(experiment.folder)
-            experiment.files[str(path)] = entry.sha256
+        def keep(entry: FileEntry, path: Path) -> None:
+            experiment.files[str(path.relative_to(experiment.folder))] = entry.sha256
 
         for attempt in range(1, FETCH_ATTEMPTS + 1):
             try:
-                await files.ship(host.agent, experiment.exp, place, host=name, on_arrival=keep)
+                await files.ship(
+                    host.agent, experiment.exp, entries, place, host=name, on_arrival=keep
+                )
                 break
             except ConnectionLostError:
                 if attempt == FETCH_ATTEMPTS:

@@ -108,7 +108,8 @@ async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
         return path
 
     durable.make_folder(folder)
-    await files.ship(agent, exp, place, host=host, lasting=True)
+    entries = (await agent.finish(exp)).files
+    await files.ship(agent, exp, entries, place, host=host, lasting=True)
 
 
 def _sha256(path: Path) -> str:

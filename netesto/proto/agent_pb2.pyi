@@ -535,11 +535,31 @@ class FileEntry(_message.Message):
     sha256: str
     def __init__(self, path: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
 
-class FileList(_message.Message):
-    __slots__ = ("files",)
+class FinishRequest(_message.Message):
+    __slots__ = ("exp", "with_time_sync")
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    WITH_TIME_SYNC_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    with_time_sync: bool
+    def __init__(self, exp: _Optional[int] = ..., with_time_sync: _Optional[bool] = ...) -> None: ...
+
+class TimeSync(_message.Message):
+    __slots__ = ("is_synchronized", "error_s", "source")
+    IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_S_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    is_synchronized: bool
+    error_s: float
+    source: str
+    def __init__(self, is_synchronized: _Optional[bool] = ..., error_s: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
+
+class Finished(_message.Message):
+    __slots__ = ("files", "time_sync")
     FILES_FIELD_NUMBER: _ClassVar[int]
+    TIME_SYNC_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[FileEntry]
-    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ...) -> None: ...
+    time_sync: TimeSync
+    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., time_sync: _Optional[_Union[TimeSync, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("exp", "paths")
@@ -556,3 +576,9 @@ class Piece(_message.Message):
     content: bytes
     path: str
     def __init__(self, content: _Optional[bytes] = ..., path: _Optional[str] = ...) -> None: ...
+
+class Pieces(_message.Message):
+    __slots__ = ("pieces",)
+    PIECES_FIELD_NUMBER: _ClassVar[int]
+    pieces: _containers.RepeatedCompositeFieldContainer[Piece]
+    def __init__(self, pieces: _Optional[_Iterable[_Union[Piece, _Mapping]]] = ...) -> None: ...

@@ -111,18 +111,13 @@ class AgentStub:
                 _registered_method=True)
         self.Finish = channel.unary_unary(
                 '/netesto.v1.Agent/Finish',
-                request_serializer=netesto_dot_proto_dot_agent__pb2.ExperimentName.SerializeToString,
-                response_deserializer=netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
-                _registered_method=True)
-        self.Files = channel.unary_unary(
-                '/netesto.v1.Agent/Files',
-                request_serializer=netesto_dot_proto_dot_agent__pb2.ExperimentName.SerializeToString,
-                response_deserializer=netesto_dot_proto_dot_agent__pb2.FileList.FromString,
+                request_serializer=netesto_dot_proto_dot_agent__pb2.FinishRequest.SerializeToString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.Finished.FromString,
                 _registered_method=True)
         self.Fetch = channel.unary_stream(
                 '/netesto.v1.Agent/Fetch',
                 request_serializer=netesto_dot_proto_dot_agent__pb2.FetchRequest.SerializeToString,
-                response_deserializer=netesto_dot_proto_dot_agent__pb2.Piece.FromString,
+                response_deserializer=netesto_dot_proto_dot_agent__pb2.Pieces.FromString,
                 _registered_method=True)
         self.Confirm = channel.unary_unary(
                 '/netesto.v1.Agent/Confirm',
@@ -247,12 +242,6 @@ class AgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Files(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Fetch(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -363,18 +352,13 @@ def add_AgentServicer_to_server(servicer, server):
             ),
             'Finish': grpc.unary_unary_rpc_method_handler(
                     servicer.Finish,
-                    request_deserializer=netesto_dot_proto_dot_agent__pb2.ExperimentName.FromString,
-                    response_serializer=netesto_dot_proto_dot_agent__pb2.Nothing.SerializeToString,
-            ),
-            'Files': grpc.unary_unary_rpc_method_handler(
-                    servicer.Files,
-                    request_deserializer=netesto_dot_proto_dot_agent__pb2.ExperimentName.FromString,
-                    response_serializer=netesto_dot_proto_dot_agent__pb2.FileList.SerializeToString,
+                    request_deserializer=netesto_dot_proto_dot_agent__pb2.FinishRequest.FromString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.Finished.SerializeToString,
             ),
             'Fetch': grpc.unary_stream_rpc_method_handler(
                     servicer.Fetch,
                     request_deserializer=netesto_dot_proto_dot_agent__pb2.FetchRequest.FromString,
-                    response_serializer=netesto_dot_proto_dot_agent__pb2.Piece.SerializeToString,
+                    response_serializer=netesto_dot_proto_dot_agent__pb2.Pieces.SerializeToString,
             ),
             'Confirm': grpc.unary_unary_rpc_method_handler(
                     servicer.Confirm,
@@ -827,35 +811,8 @@ class Agent:
             request,
             target,
             '/netesto.v1.Agent/Finish',
-            netesto_dot_proto_dot_agent__pb2.ExperimentName.SerializeToString,
-            netesto_dot_proto_dot_agent__pb2.Nothing.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Files(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/netesto.v1.Agent/Files',
-            netesto_dot_proto_dot_agent__pb2.ExperimentName.SerializeToString,
-            netesto_dot_proto_dot_agent__pb2.FileList.FromString,
+            netesto_dot_proto_dot_agent__pb2.FinishRequest.SerializeToString,
+            netesto_dot_proto_dot_agent__pb2.Finished.FromString,
             options,
             channel_credentials,
             insecure,
@@ -882,7 +839,7 @@ class Agent:
             target,
             '/netesto.v1.Agent/Fetch',
             netesto_dot_proto_dot_agent__pb2.FetchRequest.SerializeToString,
-            netesto_dot_proto_dot_agent__pb2.Piece.FromString,
+            netesto_dot_proto_dot_agent__pb2.Pieces.FromString,
             options,
             channel_credentials,
             insecure,

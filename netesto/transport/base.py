@@ -17,8 +17,8 @@ from netesto.model import (
     CaptureRequest,
     ClockReading,
     Event,
-    FileEntry,
     FilePiece,
+    Finished,
     GroupRequest,
     HostInfo,
     HostState,
@@ -98,11 +98,8 @@ class Agent(Protocol):
     async def start_capture(self, request: CaptureRequest) -> None:
         """Capture packets for the experiment."""
 
-    async def finish(self, exp: int) -> None:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         """End samplers and captures, and complete the experiment's files."""
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        """The experiment's files: host statistics (`0/…` and `1/…`) and raw data (all others)."""
 
     def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         """The content of these files, one after the other, in pieces; none of an empty file."""

@@ -22,8 +22,8 @@ from netesto.model import (
     CaptureRequest,
     ClockReading,
     Event,
-    FileEntry,
     FilePiece,
+    Finished,
     GroupRequest,
     HostInfo,
     HostState,
@@ -307,12 +307,9 @@ class AgentClient:
         message = codec.encode(pb.CaptureRequest, request)
         await self._call("StartCapture", message, _WORK_S)
 
-    async def finish(self, exp: int) -> None:
-        await self._call("Finish", pb.ExperimentName(exp=exp), _WORK_S)
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        message = await self._call("Files", pb.ExperimentName(exp=exp), _FILES_S)
-        return [codec.decode(FileEntry, entry) for entry in message.files]
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+        request = pb.FinishRequest(exp=exp, with_time_sync=with_time_sync)
+        return codec.to_finished(await self._call("Finish", request, _FILES_S), host=self.host)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         for start in range(0, len(paths), _FETCHED_TOGETHER):
@@ -322,13 +319,14 @@ class AgentClient:
                     yield piece
 
     async def _fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
-        call: grpc.aio.UnaryStreamCall[Any, pb.Piece] = self._stub.Fetch(
+        call: grpc.aio.UnaryStreamCall[Any, pb.Pieces] = self._stub.Fetch(
             pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata(Stamp())
         )
         try:
             with self._border():
-                async for piece in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
-                    yield codec.decode(FilePiece, piece)
+                async for message in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
+                    for piece in message.pieces:
+                        yield codec.decode(FilePiece, piece)
         finally:
             call.cancel()
 

@@ -21,6 +21,8 @@ from netesto.model import (
     Command,
     Event,
     EventKind,
+    FileEntry,
+    Finished,
     GroupRequest,
     LinkAttribute,
     LinkLimits,
@@ -31,6 +33,7 @@ from netesto.model import (
     RouteMetrics,
     Setting,
     Sysctl,
+    TimeSync,
 )
 from netesto.printable import printable
 from netesto.proto import agent_pb2 as pb
@@ -173,6 +176,20 @@ def to_start(message: pb.StartRequest) -> tuple[GroupRequest, Ports, float | Non
     start_at_s = message.start_at_s if message.HasField("start_at_s") else None
     request = decode_request(GroupRequest, message.request)
     return request, decode_request(Ports, message.ports), start_at_s
+
+
+def from_finished(finished: Finished) -> pb.Finished:
+    sync = finished.time_sync
+    return pb.Finished(
+        files=[encode(pb.FileEntry, entry) for entry in finished.files],
+        time_sync=None if sync is None else encode(pb.TimeSync, sync),
+    )
+
+
+def to_finished(message: pb.Finished, *, host: str) -> Finished:
+    sync = decode_reply(TimeSync, message.time_sync, host=host)
+    files = tuple(decode(FileEntry, entry) for entry in message.files)
+    return Finished(files, sync if message.HasField("time_sync") else None)
 
 
 def from_setting(setting: Setting) -> pb.Setting:

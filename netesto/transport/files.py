@@ -32,13 +32,14 @@ LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 300.0
 async def ship(
     agent: Agent,
     exp: int,
+    entries: Sequence[FileEntry],
     destination: Callable[[FileEntry], Path],
     *,
     host: str = "",
-    on_arrival: Callable[[FileEntry], None] | None = None,
+    on_arrival: Callable[[FileEntry, Path], None] = lambda _, __: None,
     lasting: bool = False,
 ) -> dict[str, str]:
-    """Fetch all files of an experiment; SHA-256 (hex) by path.
+    """Fetch the files `entries` of an experiment; SHA-256 (hex) by path.
 
     `destination` gives the path of each; its folder is made. A file is written beside its place,
     compared in size and SHA-256 with what the agent announced, and renamed: a file with its name is
@@ -46,7 +47,6 @@ async def ship(
     to the agent. AgentError names a file that differs, or that no agent of ours would have;
     ResultsError if it cannot be written.
     """
-    entries = await agent.files(exp)
     _check(entries, host)
     places = [destination(entry) for entry in entries]
     if len(set(places)) < len(places):
@@ -64,8 +64,7 @@ async def ship(
             arriving = _Arriving(pieces, host)
             for entry, place in zip(entries, places, strict=True):
                 await _write(arriving, entry, place, host, lasting=lasting)
-                if on_arrival is not None:
-                    on_arrival(entry)
+                on_arrival(entry, place)
     except TimeoutError:
         raise AgentError("sends its files too slowly", host=host) from None
     return {entry.path: entry.sha256 for entry in entries}

@@ -37,6 +37,10 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 # The numbers of a stamp: call, pending, seen.
 _STAMP = re.compile(r"(\d{1,18}) (\d{1,18}) (\d{1,18})", re.ASCII)
 
+# Pieces go together up to the size of the largest one: other calls on the same connection need not
+# wait behind them. Each counts as much more as its path may take.
+_MESSAGE_BYTES, _PATH_BYTES = 256 * 1024, 1024
+
 # How long calls may take to end when the server stops; holds have ended by then.
 _STOP_GRACE_S = 2.0
 
@@ -252,12 +256,12 @@ class _Servicer(pb_grpc.AgentServicer):
         )
         return pb.Nothing()
 
-    async def Finish(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
-        return await self._done(context, lambda: self._service.finish(message.exp))
-
-    async def Files(self, message: pb.ExperimentName, context: Context) -> pb.FileList:
-        entries = await self._held(context, lambda: self._service.files(message.exp))
-        return pb.FileList(files=[codec.encode(pb.FileEntry, entry) for entry in entries])
+    async def Finish(self, message: pb.FinishRequest, context: Context) -> pb.Finished:
+        finished = await self._held(
+            context,
+            lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),
+        )
+        return codec.from_finished(finished)
 
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:
@@ -265,8 +269,17 @@ class _Servicer(pb_grpc.AgentServicer):
             async with contextlib.aclosing(
                 self._service.fetch(message.exp, tuple(message.paths))
             ) as pieces:
+                some = pb.Pieces()
+                size = 0
                 async for piece in pieces:
-                    await context.write(codec.encode(pb.Piece, piece))
+                    piece_bytes = len(piece.content) + _PATH_BYTES
+                    if some.pieces and size + piece_bytes > _MESSAGE_BYTES:
+                        await context.write(some)
+                        some, size = pb.Pieces(), 0
+                    some.pieces.append(codec.encode(pb.Piece, piece))
+                    size += piece_bytes
+                if some.pieces:
+                    await context.write(some)
 
         await self._answer(context, fetch)
 

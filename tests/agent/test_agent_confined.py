@@ -55,7 +55,7 @@ async def test_agent_works_with_the_capabilities_of_the_unit(start_daemon: Start
                 break
         await a.forget(1, 1)
         await a.finish(1)
-        sizes = {entry.path: entry.size for entry in await a.files(1)}
+        sizes = {entry.path: entry.size for entry in (await a.finish(1)).files}
         left = await a.put_back()
     told = [text.partition(";")[0] for kind, text in events if kind in {"warning", "failed"}]
     assert told == ["capture.1.pcap: the capture ended at its limit of 5 packets"]

@@ -83,10 +83,9 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
         await a.start(made, ports, 0.0)
         events = await events_until(a, "complete")
         await b.forget(1, 1)
-        await a.finish(1)
-        await b.finish(1)
-        await ship(a, 1, lambda entry: tmp_path / "raw" / "a" / entry.path, host="a")
-        await ship(b, 1, lambda entry: tmp_path / "raw" / "b" / entry.path, host="b")
+        of_a, of_b = await a.finish(1), await b.finish(1)
+        await ship(a, 1, of_a.files, lambda entry: tmp_path / "raw" / "a" / entry.path, host="a")
+        await ship(b, 1, of_b.files, lambda entry: tmp_path / "raw" / "b" / entry.path, host="b")
         await a.confirm(1)
         await b.confirm(1)
     assert sorted(kinds(events)) == [
@@ -136,8 +135,7 @@ async def test_statistics_lie_around_all_groups(start_daemon: StartDaemon, tmp_p
             await a.start(group, await b.expect(group), 0.0)
         for _ in groups:
             await events_until(a, "complete")
-        await a.finish(1)
-        paths = [entry.path for entry in await a.files(1)]
+        paths = [entry.path for entry in (await a.finish(1)).files]
     folders = {path.partition("/")[0] for path in paths if "/" in path}
     assert folders == {"0", "1"}
 
@@ -150,8 +148,7 @@ async def test_statistics_between_groups_are_kept_aside(start_daemon: StartDaemo
         for group in groups:
             await a.start(group, await b.expect(group), 0.0)
             await events_until(a, "complete")
-        await a.finish(1)
-        paths = [entry.path for entry in await a.files(1)]
+        paths = [entry.path for entry in (await a.finish(1)).files]
     folders = {path.partition("/")[0] for path in paths if "/" in path}
     assert folders == {"0", "1", "1.1"}
 
@@ -176,8 +173,8 @@ async def test_flow_starts_at_the_instant_given(start_daemon: StartDaemon, tmp_p
         base_s = (await a.probe_clock()).sent_s + 0.5
         await a.start(request(delay_s=0.25), ports, base_s)
         await events_until(a, "complete")
-        await a.finish(1)
-        await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
+        finished = await a.finish(1)
+        await ship(a, 1, finished.files, lambda entry: tmp_path / "raw" / entry.path, host="a")
     record = json.loads((tmp_path / "raw" / "flow.1.1.json").read_text())
     assert (record["asked_start_s"], record["started_s"] >= base_s + 0.25) == (base_s + 0.25, True)
 
@@ -276,8 +273,10 @@ async def test_abort_ends_flows_and_keeps_what_was_measured(
         await events_until(a, "started")
         await a.abort()
         failed, complete = await events_until(a, "complete")
-        await a.finish(1)
-        shipped = await ship(a, 1, lambda entry: tmp_path / "raw" / entry.path, host="a")
+        finished = await a.finish(1)
+        shipped = await ship(
+            a, 1, finished.files, lambda entry: tmp_path / "raw" / entry.path, host="a"
+        )
     assert (failed.text, complete.kind) == ("aborted by the controller", "complete")
     assert {"flow.1.1.out", "flow.1.1.json", "ping.1.out", "sockets.bin.gz"} <= shipped.keys()
 
@@ -302,7 +301,7 @@ async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: 
         lambda: not any(processes_of(life) for life in lives), timeout=DEADLINE_S
     )
     async with client.held() as a:
-        paths = [entry.path for entry in await a.files(1)]
+        paths = [entry.path for entry in (await a.finish(1)).files]
     assert "flow.1.1.out" in paths
 
 

@@ -72,7 +72,7 @@ async def test_path_that_is_not_utf8_leaves_the_holder_alone(start_daemon: Start
             reply = b""
             while b"grpc-status" not in reply:
                 reply += peer.recv(4096)
-        assert (b"Method not found!" in reply, await a.files(1)) == (True, [])
+        assert (b"Method not found!" in reply, (await a.finish(1)).files) == (True, ())
 
 
 @pytest.mark.lab

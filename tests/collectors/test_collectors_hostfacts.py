@@ -1,7 +1,10 @@
 import asyncio
+import os
+import sys
 
 import pytest
 
+from netesto import process
 from netesto.collectors import hostfacts
 
 FILES = {
@@ -89,3 +92,14 @@ def test_sysctls_of_other_interfaces_are_left_out():
     names = {name for name, _ in hostfacts.sysctls("lo")}
     kinds = {name.split(".")[3] for name in names if name.startswith("net.ipv4.conf.")}
     assert kinds == {"all", "default", "lo"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
+def test_a_sysctl_that_is_longer_than_one_read_is_whole():
+    reserved = ",".join(str(port) for port in range(20_000, 21_200, 2))
+    read = "from netesto.collectors import hostfacts; print(*hostfacts.sysctls('lo'), sep='\\n')"
+    word = f"net.ipv4.ip_local_reserved_ports={reserved}"
+    script = f'sysctl -qw {word} && exec "$0" -c "$1"'
+    argv = ["unshare", "--net", "sh", "-c", script, sys.executable, read]
+    lines = process.run(argv, timeout=10).stdout.splitlines()
+    assert f"('net.ipv4.ip_local_reserved_ports', '{reserved}')" in lines

@@ -23,6 +23,7 @@ from netesto.model import (
     Event,
     FileEntry,
     FilePiece,
+    Finished,
     FlowSpec,
     GroupRequest,
     HostInfo,
@@ -31,6 +32,7 @@ from netesto.model import (
     Ports,
     Setting,
     Sysctl,
+    TimeSync,
     Unfetched,
 )
 from netesto.results.store import Store
@@ -38,6 +40,7 @@ from netesto.transport.base import QueuePlace
 
 HERE = Place("a.nts", 1)
 CONTENT = b"what was measured"
+TIME_SYNC = TimeSync(is_synchronized=True, error_s=0.001, source="chronyd")
 
 
 @dataclass
@@ -237,13 +240,11 @@ class ScriptedAgent:
         if self.frozen:
             await asyncio.Event().wait()
 
-    async def finish(self, exp: int) -> None:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         await self._answers()
         self.calls.append(f"finish {exp}")
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        del exp
-        return [FileEntry(self.announced, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())]
+        entry = FileEntry(self.announced, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+        return Finished((entry,), TIME_SYNC if with_time_sync else None)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp

@@ -30,7 +30,7 @@ def test_data_of_an_earlier_run_is_fetched_and_confirmed(tmp_path: Path):
     agent = ScriptedAgent("h1", unfetched=(LEFT,))
     folder = tmp_path / "runs" / "2026-11-19T1-unfetched" / "h1" / "3"
     assert fetch(agent, tmp_path) == Fetched("h1", [(LEFT, folder)])
-    assert ((folder / "log").read_bytes(), agent.calls) == (CONTENT, ["confirm 3"])
+    assert ((folder / "log").read_bytes(), agent.calls) == (CONTENT, ["finish 3", "confirm 3"])
 
 
 def test_where_nothing_is_left_the_agent_is_not_held(tmp_path: Path):
@@ -41,7 +41,7 @@ def test_where_nothing_is_left_the_agent_is_not_held(tmp_path: Path):
 def test_what_was_fetched_before_may_be_fetched_again(tmp_path: Path):
     first = fetch(ScriptedAgent("h1", unfetched=(LEFT,)), tmp_path)
     agent = ScriptedAgent("h1", unfetched=(LEFT,))
-    assert (fetch(agent, tmp_path), agent.calls) == (first, ["confirm 3"])
+    assert (fetch(agent, tmp_path), agent.calls) == (first, ["finish 3", "confirm 3"])
 
 
 def test_a_file_with_another_content_is_not_overwritten(tmp_path: Path):
@@ -51,7 +51,7 @@ def test_a_file_with_another_content_is_not_overwritten(tmp_path: Path):
     error = fetch(agent, tmp_path).error
     assert error is not None
     assert error.message == f"{folder}/log: exists, with another content than on h1"
-    assert ((folder / "log").read_text(), agent.calls) == ("measured elsewhere", [])
+    assert ((folder / "log").read_text(), agent.calls) == ("measured elsewhere", ["finish 3"])
 
 
 @pytest.mark.parametrize("run", ["../../etc", "/etc", "..", "a/b", ""])

@@ -14,8 +14,8 @@ from netesto.model import (
     CaptureRequest,
     ClockReading,
     Event,
-    FileEntry,
     FilePiece,
+    Finished,
     GroupRequest,
     HostInfo,
     HostState,
@@ -160,11 +160,8 @@ class MemoryAgent:
     async def start_capture(self, request: CaptureRequest) -> None:
         await self._held(lambda: self._service.start_capture(request))
 
-    async def finish(self, exp: int) -> None:
-        await self._held(lambda: self._service.finish(exp))
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        return await self._held(lambda: self._service.files(exp))
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+        return await self._held(lambda: self._service.finish(exp, with_time_sync=with_time_sync))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         with self._border():

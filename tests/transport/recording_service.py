@@ -16,6 +16,7 @@ from netesto.model import (
     Event,
     FileEntry,
     FilePiece,
+    Finished,
     GroupRequest,
     HostInfo,
     HostState,
@@ -23,6 +24,7 @@ from netesto.model import (
     PathState,
     Ports,
     Setting,
+    TimeSync,
     Unfetched,
 )
 
@@ -81,6 +83,7 @@ REQUEST = GroupRequest(
     mss_bytes=1400,
 )
 
+TIME_SYNC = TimeSync(is_synchronized=True, error_s=0.001, source="chronyd")
 PORTS = Ports(control=(12865,), data=(12900,))
 
 HELD = Event(sequence=1, time_s=100.25, kind="held")
@@ -158,16 +161,15 @@ class RecordingService:
     async def start_capture(self, request: CaptureRequest) -> None:
         self.asked.append(request)
 
-    async def finish(self, exp: int) -> None:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         self.asked.append(("finish", exp))
-
-    async def files(self, exp: int) -> list[FileEntry]:
-        if self.announced is not None:
-            return self.announced
-        return [
-            FileEntry(path, len(content), hashlib.sha256(content).hexdigest())
-            for path, content in self.files_by_path.items()
-        ]
+        announced = self.announced
+        if announced is None:
+            announced = [
+                FileEntry(path, len(content), hashlib.sha256(content).hexdigest())
+                for path, content in self.files_by_path.items()
+            ]
+        return Finished(tuple(announced), TIME_SYNC if with_time_sync else None)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         for path in paths:

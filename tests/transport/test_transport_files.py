@@ -1,5 +1,5 @@
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from transport_wires import Wire, in_memory
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
 from netesto.transport import files
+from netesto.transport.base import Agent
 from netesto.transport.files import ship
 
 FILES = {"flow.1.1.out": b"MIGRATED", "0/h1.snmp": b"Ip: 1\n", "empty": b""}
@@ -40,15 +41,20 @@ async def held_agent(wire: Wire, service: RecordingService):
         yield agent
 
 
+async def fetch(agent: Agent, destination: Callable[[FileEntry], Path]) -> dict[str, str]:
+    announced = (await agent.finish(3)).files
+    return await ship(agent, 3, announced, destination, host="h1")
+
+
 async def test_files_arrive_whole_in_their_places(wire: Wire, tmp_path: Path):
     async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
-        await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+        await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert everything_below(tmp_path / "raw") == FILES
 
 
 async def test_hashes_are_told_by_path(wire: Wire, tmp_path: Path):
     async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
-        hashes = await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+        hashes = await fetch(agent, lambda entry: tmp_path / entry.path)
     assert hashes == {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
 
 
@@ -59,7 +65,7 @@ async def test_damaged_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
     )
     async with held_agent(wire, liar) as agent:
         with pytest.raises(AgentError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
         "h1: cpu.jsonl: damaged on arrival (its SHA-256 differs)",
         {},
@@ -77,8 +83,9 @@ async def test_files_that_came_are_told_also_if_a_later_one_does_not(wire: Wire,
             await ship(
                 agent,
                 3,
+                (await agent.finish(3)).files,
                 lambda entry: tmp_path / entry.path,
-                on_arrival=lambda entry: told.append(entry.path),
+                on_arrival=lambda entry, _: told.append(entry.path),
             )
     assert told == ["a"]
 
@@ -90,7 +97,7 @@ async def test_short_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
     )
     async with held_agent(wire, liar) as agent:
         with pytest.raises(AgentError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
         "h1: cpu.jsonl: 7 of 16 bytes arrived",
         {},
@@ -108,7 +115,7 @@ class Forgetful(RecordingService):
 async def test_file_that_never_comes_is_named(wire: Wire, tmp_path: Path):
     async with held_agent(wire, Forgetful(files_by_path={"a": b"first", "b": b"last"})) as agent:
         with pytest.raises(AgentError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert (str(caught.value), everything_below(tmp_path / "raw")) == (
         "h1: a: 0 of 5 bytes arrived",
         {},
@@ -120,14 +127,14 @@ async def test_agent_cannot_choose_a_place_outside(path: str, wire: Wire, tmp_pa
     liar = RecordingService(announced=[entry(path, b"")])
     async with held_agent(wire, liar) as agent:
         with pytest.raises(AgentError, match="announces a file outside the experiment"):
-            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / entry.path)
 
 
 async def test_place_that_cannot_be_written_is_the_results_fault(wire: Wire, tmp_path: Path):
     (tmp_path / "raw").write_text("a file where a folder should be")
     async with held_agent(wire, RecordingService(files_by_path={"a": b"content"})) as agent:
         with pytest.raises(ResultsError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert str(caught.value) == f"{tmp_path}/raw/a: File exists"
 
 
@@ -159,7 +166,7 @@ async def test_what_no_agent_of_ours_announces_is_refused(trick: str, tmp_path: 
     liar = RecordingService(announced=announced)
     async with held_agent(in_memory, liar) as agent:
         with pytest.raises(AgentError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert (str(caught.value), everything_below(tmp_path)) == (f"h1: {told}", {})
 
 
@@ -167,14 +174,14 @@ async def test_more_than_the_disk_has_room_for_is_not_begun(wire: Wire, tmp_path
     liar = RecordingService(announced=[FileEntry("a", 10**18, "")])
     async with held_agent(wire, liar) as agent:
         with pytest.raises(AgentError, match=r"^h1: has 1000000000000000000 bytes of data, and "):
-            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / entry.path)
 
 
 async def test_two_files_do_not_share_a_place(wire: Wire, tmp_path: Path):
     liar = RecordingService(announced=names("0/h1.sysctl", "0/other.sysctl"))
     async with held_agent(wire, liar) as agent:
         with pytest.raises(AgentError, match=r"^h1: announces two files for one place$"):
-            await ship(agent, 3, lambda _: tmp_path / "0" / "h1.sysctl", host="h1")
+            await fetch(agent, lambda _: tmp_path / "0" / "h1.sysctl")
 
 
 class Endless(RecordingService):
@@ -193,7 +200,7 @@ class Endless(RecordingService):
 async def test_fetching_stops_at_the_announced_size(wire: Wire, tmp_path: Path):
     async with held_agent(wire, Endless(b"x" * 1000)) as agent:
         with pytest.raises(AgentError) as caught:
-            await ship(agent, 3, lambda entry: tmp_path / "raw" / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     told = "h1: a: more than its 7 bytes arrived"
     assert (str(caught.value), everything_below(tmp_path)) == (told, {})
 
@@ -201,4 +208,4 @@ async def test_fetching_stops_at_the_announced_size(wire: Wire, tmp_path: Path):
 async def test_pieces_without_content_are_refused(wire: Wire, tmp_path: Path):
     async with held_agent(wire, Endless(b"")) as agent:
         with pytest.raises(AgentError, match=r"^h1: a: sends a piece without content$"):
-            await ship(agent, 3, lambda entry: tmp_path / entry.path, host="h1")
+            await fetch(agent, lambda entry: tmp_path / entry.path)
