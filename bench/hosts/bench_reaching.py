@@ -32,12 +32,11 @@ ADDED_TO_AN_EXPERIMENT_S = 0.020
 # Short flows: an experiment is mostly calls of agents.
 SCRIPT = """\
 FOR n IN 1..{count} DO
-  SET exp=COUNTER
-  DO_SERVER host=h1 exp=$exp
-  DO_SERVER host=h2 exp=$exp
-  DO_CLIENT host=h1 server=h2 exp=$exp dur=0.2
+  DO_SERVER host=h1 exp=COUNTER
+  DO_SERVER host=h2
+  DO_CLIENT host=h1 server=h2 dur=0.2
   WAIT_FLOWS
-  PROCESS_EXP exp=$exp
+  PROCESS_EXP
 DONE
 """
 
