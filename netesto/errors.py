@@ -170,6 +170,10 @@ class ConnectionLostError(AgentError):
     """The connection to an agent was cut, or cannot be made. What it does for us may go on."""
 
 
+class AgentGoneError(AgentError):
+    """The agent was there for one run, and has ended: nothing brings it back."""
+
+
 class HoldEndedError(AgentError):
     """The agent does not know the hold any more: it was restarted, or the lease has ended."""
 

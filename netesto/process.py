@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, Self, TypeAlias
+from typing import Any, BinaryIO, NoReturn, Self, TypeAlias
 
 from netesto.errors import ProcessError
 
@@ -316,17 +316,37 @@ async def start(
     with contextlib.ExitStack() as stack, _starting(argv):
         out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
         err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
-        child = await asyncio.create_subprocess_exec(
-            *argv,
+        child = await _created(
+            argv,
             executable=program(argv[0], env),
             stdin=stdin,
             stdout=out,
             stderr=err,
             env=None if env is None else dict(env),
             pass_fds=pass_fds,
-            start_new_session=True,
         )
     return Job(argv, child)
+
+
+async def _created(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
+    """A process in its own group, which is killed if we are cancelled meanwhile.
+
+    asyncio itself kills the process without what it has started, and then waits for the end of its
+    pipes, which that keeps open.
+    """
+    creating = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*argv, start_new_session=True, **options)
+    )
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        while not creating.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({creating})
+        if not creating.cancelled() and creating.exception() is None:
+            kill_group(creating.result().pid)
+            await creating.result().wait()
+        raise
 
 
 async def run_async(
@@ -334,13 +354,12 @@ async def run_async(
 ) -> Finished:
     """`run` for code that runs in an event loop. Cancelling it kills the command."""
     with _starting(argv):
-        child = await asyncio.create_subprocess_exec(
-            *argv,
+        child = await _created(
+            argv,
             executable=program(argv[0]),
             stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
         )
     try:
         stdout, stderr = await asyncio.wait_for(child.communicate(stdin), timeout)

@@ -1,6 +1,10 @@
-"""process.py: where a program is found."""
+"""process.py: where a program is found, and what is left of one that is cancelled."""
 
+import asyncio
+import os
 from pathlib import Path
+
+import pytest
 
 from netesto import process
 
@@ -51,3 +55,28 @@ def test_files_of_the_working_folder_are_no_modules(tmp_path: Path):
     (tmp_path / "json.py").write_text("raise SystemExit('not meant')")
     argv = process.python("netesto", "--version")
     assert process.run(argv, timeout=20, cwd=tmp_path).stderr == ""
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_command_that_is_cancelled_while_it_starts_leaves_no_process(tmp_path: Path, turns: int):
+    """asyncio would kill the shell alone, and wait for what it has started."""
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    # All that the shell starts has the pipe open for writing.
+    argv = ["sh", "-c", 'exec 9>"$0"; sleep 300 & sleep 300', str(fifo)]
+
+    async def scenario() -> bool:
+        reads = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        command = asyncio.create_task(process.run_async(argv, timeout=60))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        command.cancel()
+        await asyncio.wait({command}, timeout=20)
+        assert command.cancelled()
+        os.set_blocking(reads, True)
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(os.read, reads, 1), 20) == b""
+        finally:
+            os.close(reads)
+
+    assert asyncio.run(scenario())

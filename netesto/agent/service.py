@@ -6,6 +6,7 @@ needs a hold finds one here, unless it is just ending.
 
 import asyncio
 import contextlib
+import logging
 import os
 import platform
 import uuid
@@ -36,6 +37,8 @@ from netesto.model import (
     Ports,
     Setting,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Service:
@@ -152,8 +155,7 @@ class Service:
 
     async def confirm(self, exp: int) -> None:
         with self._acting() as session:
-            await session.finish(exp)
-            await asyncio.to_thread(self._premises.spool.remove, session.run, exp)
+            await session.confirm(exp)
 
     async def abort(self) -> None:
         with self._acting() as session:
@@ -168,7 +170,9 @@ class Service:
 
     async def find_out(self) -> None:
         """Probe what this host can do before a controller asks."""
-        await asyncio.gather(self._able(), self._premises.tools.versions())
+        able, _ = await asyncio.gather(self._able(), self._premises.tools.versions())
+        if able.unknown:
+            log.warning("qdiscs unknown", extra={"reason": able.unknown})
 
     async def _able(self) -> Capabilities:
         if self._capabilities is None:

@@ -45,6 +45,8 @@ class Session:
         self._idle = asyncio.Event()
         self._idle.set()
         self._experiments: dict[int, Experiment] = {}
+        # The controller has all of these: nothing of them is kept here but their numbers.
+        self._confirmed: set[int] = set()
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
         self._settings = Settings(
             premises.journal,
@@ -103,7 +105,7 @@ class Session:
             raise AgentError("the hold has ended")
         if exp not in self._experiments:
             folder = self._premises.spool.experiment(self.run, exp)
-            if folder.exists():
+            if folder.exists() or exp in self._confirmed:
                 raise AgentError(f"experiment {exp} of this run was finished before")
             self._experiments[exp] = Experiment(exp, folder, self._premises, emit=self.emit)
         experiment = self._experiments[exp]
@@ -171,6 +173,13 @@ class Session:
         for group in experiment.expected:
             await self.forget(exp, group)
         await experiment.finish()
+
+    async def confirm(self, exp: int) -> None:
+        """The controller has the experiment: forget it."""
+        await self.finish(exp)
+        await asyncio.to_thread(self._premises.spool.remove, self.run, exp)
+        self._experiments.pop(exp, None)
+        self._confirmed.add(exp)
 
     async def abort(self, reason: str) -> None:
         """End all flows and captures; experiments can then be finished."""

@@ -37,13 +37,17 @@ def install(options: argparse.Namespace) -> int:
     """Put an agent on each host, prove it, and write the hosts file."""
     hosts = _targets(options)
     wanted = _wanted(options)
-    done = asyncio.run(
-        _carried_out(
-            hosts,
-            lambda host, facts: plan.install(facts, wanted, name=host.name),
-            dry=options.dry_run,
+    try:
+        done = asyncio.run(
+            _carried_out(
+                hosts,
+                lambda host, facts: plan.install(facts, wanted, name=host.name),
+                dry=options.dry_run,
+            )
         )
-    )
+    except KeyboardInterrupt:
+        printing.err("Repeat the command: it goes on where it ended.")
+        raise
     if not options.dry_run:
         outcome = done.tell("installed", "has this agent: nothing to do")
         written = _write(options.hosts or HOSTS_FILE, done)

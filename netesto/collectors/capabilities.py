@@ -64,7 +64,10 @@ _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 # Modules called tcp_* that are not congestion controls.
 _OTHER_TCP_MODULES = frozenset({"diag", "probe", "sigpool"})
 
-_MODULE = re.compile(r"^[^:]*/(tcp|sch)[_-]([\w-]+)\.ko(?:\.\w+)?:", re.MULTILINE)
+_MODULE = re.compile(r"^[^:\n]*/(tcp|sch)[_-]([\w-]+)\.ko(?:\.\w+)?(?::|$)", re.MULTILINE)
+
+# These are in every kernel that has qdiscs, and in no list of modules.
+_CORE_QDISCS = frozenset({"bfifo", "noqueue", "pfifo", "pfifo_fast"})
 
 # The file in the memory folder.
 _MEMORY = "qdiscs.json"
@@ -109,7 +112,11 @@ def probe(*, memory: Path | None = None) -> Capabilities:
             try:
                 created = try_qdiscs(QDISCS - modules.qdiscs) if created is None else created
             except ProcessError as error:
-                unknown = f"cannot try qdiscs: {error}"
+                # As a service, an agent may make no namespaces.
+                if modules.qdiscs:
+                    created = _CORE_QDISCS
+                else:
+                    unknown = f"cannot try qdiscs: {error}"
             else:
                 remember(folder, boot, created)
     return Capabilities(
@@ -121,14 +128,15 @@ def probe(*, memory: Path | None = None) -> Capabilities:
 
 
 def modules_on_disk(kernel: str) -> Modules:
-    """The modules that `kernel` can load; none if loading is disabled."""
+    """The modules that `kernel` can load or has built in; none if loading is disabled."""
     if _read(Path("/proc/sys/kernel/modules_disabled")).strip() == "1":
         return Modules()
-    return parse_modules(_read(Path("/lib/modules") / kernel / "modules.dep"))
+    folder = Path("/lib/modules") / kernel
+    return parse_modules(_read(folder / "modules.dep") + _read(folder / "modules.builtin"))
 
 
 def parse_modules(text: str) -> Modules:
-    """Congestion controls and qdiscs in the text of a modules.dep (depmod(8))."""
+    """Congestion controls and qdiscs in a modules.dep or modules.builtin (depmod(8))."""
     found: dict[str, set[str]] = {"tcp": set(), "sch": set()}
     for match in _MODULE.finditer(text):
         found[match[1]].add(match[2].replace("-", "_"))

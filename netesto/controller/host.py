@@ -22,6 +22,7 @@ from typing import TypeAlias
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
     AgentError,
+    AgentGoneError,
     ConnectionLostError,
     HoldEndedError,
     MissingError,
@@ -321,6 +322,9 @@ class HostConnection:
                         self.ran_again.append(setting.words)
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
+            if isinstance(error, AgentGoneError):
+                # Nobody need wait for it.
+                self.give_up()
             if events is not None:
                 await events.aclose()
             await self._stack.aclose()

@@ -33,6 +33,12 @@ _READY_S = 300.0
 # To ask an installed agent who holds it.
 _ASK_S = 5.0
 _BUSY = "It is free when that run has ended."
+# By what the host says.
+_REMEDIES = {
+    "in use by": _BUSY,
+    "no space left": "Make room there: the agent's packages go to ~/.cache/netesto, and what it"
+    " measures to /tmp.",
+}
 # The agent ends with this ssh process, which therefore bears cuts as long as the lease of a hold: 8
 # pings, 4 s apart (transport.ssh).
 _PATIENT = ("-o", "ServerAliveCountMax=8")
@@ -42,10 +48,8 @@ _END_S = 40.0
 
 
 @contextlib.contextmanager
-def agents(
-    hosts: Sequence[Target], *, holder: str
-) -> Iterator[tuple[list[Endpoint], dict[str, Path]]]:
-    """An agent on each host, which ends with the body, and the socket here that leads to each.
+def agents(hosts: Sequence[Target], *, holder: str) -> Iterator[dict[str, "Brought"]]:
+    """An agent on each host, by its name, which ends with the body.
     AgentError names every host that cannot have one, or is in use; others are told `holder`."""
     facts = asyncio.run(_looked(hosts))
     code, own = payload.code(), payload.own()
@@ -61,7 +65,7 @@ def agents(
             for host, each in zip(hosts, facts, strict=True)
         ]
         _raise([error for each in started if (error := each.error()) is not None])
-        yield [each.endpoint for each in started], sockets
+        yield {each.host.name: each for each in started}
 
 
 async def _looked(hosts: Sequence[Target]) -> list[Facts]:
@@ -105,14 +109,20 @@ def _raise(errors: Sequence[AgentError]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
-    """An ssh process with an agent at its other end."""
+class Brought:
+    """An ssh process with an agent at its other end, to which the `socket` here leads."""
 
     host: Target
     child: Child
+    socket: Path
     log: Path
     said: remote.Spoken
     endpoint: Endpoint
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether ssh has ended, and the agent with it."""
+        return self.child.poll() is not None
 
     def error(self) -> AgentError | None:
         """Why the agent is not ready, None when it is."""
@@ -125,7 +135,8 @@ class _Started:
             return None
         if replies:
             said = replies[0]["error"]
-            return AgentError(said, host=name, remedy=_BUSY if "in use by" in said else "")
+            remedies = (remedy for words, remedy in _REMEDIES.items() if words in said)
+            return AgentError(said, host=name, remedy=next(remedies, ""))
         if not is_told:
             return AgentError(f"no agent after {_READY_S:g} s", host=name)
         said = self.log.read_text(encoding="utf-8", errors="replace")
@@ -138,7 +149,7 @@ class _Started:
 @contextlib.contextmanager
 def _started(
     host: Target, facts: Facts, asked: tuple[dict[str, Any], list[bytes]], local: Path
-) -> Iterator[_Started]:
+) -> Iterator[Brought]:
     request, archives = asked
     said = remote.spoken(request, archives)
     forward = f"{local}:{request['socket']}"
@@ -159,7 +170,7 @@ def _started(
         sending = threading.Thread(target=_send, args=(pipe, said.data), daemon=True)
         sending.start()
         try:
-            yield _Started(host, child, log, said, endpoint)
+            yield Brought(host, child, local, log, said, endpoint)
         finally:
             if sending.is_alive():
                 # It ends with the other end of the pipe.

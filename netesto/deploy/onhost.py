@@ -40,6 +40,8 @@ STOP_S = 30
 START_S = 30
 # For a run that was killed a moment ago.
 ALONE_WAIT_S = 5
+# Less than an agent needs to start.
+FULL_BYTES = 1 << 20
 
 
 class StepError(Exception):
@@ -79,8 +81,22 @@ class Replies:
 def told(error: Exception) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or "cut short"
-    what = "no space left on the disk" if error.errno == errno.ENOSPC else error.strerror
-    return "{}: {}".format(error.filename or "this host", what)
+    if error.errno != errno.ENOSPC:
+        return "{}: {}".format(error.filename or "this host", error.strerror)
+    return "{}: no space left on the disk".format(error.filename or "this host")
+
+
+def full_folders() -> List[str]:
+    """The folders where an agent is put or writes, and whose disk is full."""
+    found = []
+    for path in ("/opt", "/var/lib", "/run", "/tmp", os.path.expanduser("~")):
+        try:
+            disk = os.statvfs(path)
+        except OSError:
+            continue
+        if disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files and not disk.f_favail):
+            found.append(path)
+    return found
 
 
 # --- look ---------------------------------------------------------------------------------------
@@ -260,7 +276,7 @@ def act(request: Dict[str, Any], source: BinaryIO) -> Dict[str, Any]:
             return {"done": len(request["steps"])}
         for number, (kind, values) in enumerate(request["steps"]):
             try:
-                STEPS[kind](source=source, **values)
+                take(kind, source, values)
             except (StepError, OSError, EOFError, tarfile.TarError) as error:
                 return {"done": number, "error": told(error)}
     return {"done": len(request["steps"])}
@@ -426,7 +442,9 @@ def wait_for_agent(child: "subprocess.Popen[bytes]", socket_path: str, log: str)
     deadline = time.monotonic() + START_S
     while not listens(socket_path):
         if child.poll() is not None:
-            raise StepError("the agent does not start:\n{}".format(last_lines(log)))
+            full = full_folders()
+            why = ", ".join(full) + ": no space left on the disk" if full else last_lines(log)
+            raise StepError("the agent does not start:\n{}".format(why))
         if time.monotonic() > deadline:
             raise StepError(
                 "the agent does not listen after {} s:\n{}".format(START_S, last_lines(log))
@@ -502,6 +520,16 @@ STEPS: Dict[str, Callable[..., None]] = {
 }
 
 
+def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
+    """Take one step. OSError with the file or folder that it is about."""
+    try:
+        STEPS[kind](source=source, **values)
+    except OSError as error:
+        # A write that fails does not name its file.
+        error.filename = error.filename or values.get("path")
+        raise
+
+
 # --- an agent for one run -----------------------------------------------------------------------
 
 
@@ -512,7 +540,7 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
         signal.signal(sign, lambda _number, _frame: sys.exit(1))
     for kind, values in request["steps"]:
         with locked(request["cache"] + "/.lock"):
-            STEPS[kind](source=source, **values)
+            take(kind, source, values)
     # Kept open: with this process it is free again.
     alone = alone_here(request["cache"] + "/.run", request["holder"])
     place = request["folder"]

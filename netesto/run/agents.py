@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from netesto.controller.host import Connect
-from netesto.errors import AgentError, LabError
+from netesto.errors import AgentError, AgentGoneError, LabError
 from netesto.lab import netns
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
@@ -35,11 +36,31 @@ async def connect(endpoint: Endpoint, *, reopen: Reopen | None = None) -> AgentC
     )
 
 
-def brought(sockets: Mapping[str, Path]) -> Connect:
-    """Connects to agents of hosts at sockets of this machine, which lead there."""
+class Brought(Protocol):
+    """An agent for one run (deploy.once): the socket here that leads to it, and whether it has
+    ended."""
+
+    @property
+    def socket(self) -> Path: ...
+
+    @property
+    def is_gone(self) -> bool: ...
+
+
+def brought(hosts: Mapping[str, Brought]) -> Connect:
+    """Connects to agents that are there for one run."""
 
     async def connected(endpoint: Endpoint) -> AgentClient:
-        return await connect(replace(endpoint, agent=f"unix:{sockets[endpoint.host]}"))
+        host = hosts[endpoint.host]
+
+        async def check() -> None:
+            if host.is_gone:
+                raise AgentGoneError(
+                    "the agent for this run ended with its ssh", host=endpoint.host
+                )
+
+        await check()
+        return await connect(replace(endpoint, agent=f"unix:{host.socket}"), reopen=check)
 
     return connected
 

@@ -140,8 +140,9 @@ class _Whole:
 
         self._watcher.doing("bringing agents to the hosts")
         hosts = [target.of(each) for each in inventory.endpoints.values()]
-        with once.agents(hosts, holder=holder()) as (endpoints, sockets):
-            yield inventory.at(endpoints), agents.brought(sockets)
+        with once.agents(hosts, holder=holder()) as brought:
+            endpoints = [each.endpoint for each in brought.values()]
+            yield inventory.at(endpoints), agents.brought(brought)
 
     def _tidy_up(self) -> None:
         try:

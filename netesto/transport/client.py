@@ -10,6 +10,7 @@ import grpc
 import netesto
 from netesto.errors import (
     AgentError,
+    AgentGoneError,
     ConnectionLostError,
     MissingError,
     NetestoError,
@@ -163,7 +164,7 @@ class AgentClient:
 
     async def _open_again(self) -> None:
         """Make what leads to the agent once more, after a cut. ConnectionLostError if it cannot
-        be made."""
+        be made, AgentGoneError if it never will."""
         try:
             if self._reopen is not None:
                 await self._reopen()
@@ -171,6 +172,8 @@ class AgentClient:
                 await self.tunnel.close()
                 await self.tunnel.open(timeout=_REJOIN_S)
                 self._stub = self._dial(self.tunnel.local)
+        except AgentGoneError:
+            raise
         except AgentError as error:
             raise ConnectionLostError(error.message) from error
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import re
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -11,7 +13,7 @@ from typing import TypeAlias
 import pytest
 from agent_values import ShellTool, request
 
-from netesto.agent.experiment import Premises
+from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
@@ -218,6 +220,23 @@ async def test_finished_experiment_takes_no_more(service_in: ServiceIn, tmp_path
         await service.finish(1)
         with pytest.raises(AgentError, match=r"^experiment 1 is finished$"):
             await service.start(asked(), PORTS, 0.0)
+
+
+async def test_nothing_of_a_confirmed_experiment_is_kept_and_it_does_not_begin_again(
+    service_in: ServiceIn, tmp_path: Path
+):
+    service = service_in(tmp_path / "agent", ShellTool(script="true"))
+    async with held(service):
+        await service.take_stats(1, 0)
+        there = [each for each in gc.get_objects() if isinstance(each, Experiment)]
+        [kept] = [each for each in there if each.folder.is_relative_to(tmp_path)]
+        forgotten = weakref.ref(kept)
+        del there, kept
+        await service.confirm(1)
+        with pytest.raises(AgentError, match=r"^experiment 1 of this run was finished before$"):
+            await service.take_stats(1, 0)
+        gc.collect()
+        assert forgotten() is None
 
 
 async def test_statistics_before_are_the_first_taken(service_in: ServiceIn, tmp_path: Path):

@@ -57,6 +57,11 @@ def test_packed_modules_are_read():
     assert capabilities.parse_modules(text) == Modules(frozenset({"bbr"}), frozenset({"fq_codel"}))
 
 
+def test_modules_that_are_built_in_are_read():
+    text = "kernel/net/sched/sch_fq.ko\nkernel/net/ipv4/tcp_cubic.ko\n"
+    assert capabilities.parse_modules(text) == Modules(frozenset({"cubic"}), frozenset({"fq"}))
+
+
 def test_tcp_modules_that_control_no_congestion_are_left_out():
     assert capabilities.parse_modules("kernel/net/ipv4/tcp_diag.ko:\n") == Modules()
 
