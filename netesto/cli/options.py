@@ -3,7 +3,7 @@
 import argparse
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -69,9 +69,16 @@ _FILES: Mapping[str, str] = {"bash": "_shtab_compgen_files", "zsh": "_files"}
 _FOLDERS: Mapping[str, str] = {"bash": "_shtab_compgen_dirs", "zsh": "_files -/"}
 
 
-def _completed(by: Mapping[str, str], *arguments: argparse.Action) -> None:
-    for argument in arguments:
-        argument.complete = dict(by)  # type: ignore[attr-defined]  # read by shtab, not argparse
+def _path(
+    command: argparse.ArgumentParser, *names: str, complete: Mapping[str, str] = _FILES, **how: Any
+) -> None:
+    """A file (with `_FOLDERS` a folder) that shells complete: a Path, unless `type` is given."""
+    argument = command.add_argument(*names, **{"type": Path, **how})
+    argument.complete = dict(complete)  # type: ignore[attr-defined]  # read by shtab, not argparse
+
+
+def _flag(command: argparse._ActionsContainer, *names: str, what: str) -> None:
+    command.add_argument(*names, action="store_true", help=what)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Without a command, a script on standard input is run: netesto < script",
     )
     top.add_argument("--version", action="version", version=f"netesto {__version__}")
-    top.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    _flag(top, "--debug", what="show the traceback of an error")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _run(commands)
     _plan(commands)
@@ -170,8 +177,12 @@ def _run(commands: _Commands) -> None:
     run = _add(
         commands, "run", "run an experiment script", "netesto run -D dur=60 scripts/two-flows.nts"
     )
-    script = run.add_argument(
-        "script", metavar="SCRIPT", help="the script, or its plan; - is standard input"
+    _path(
+        run,
+        "script",
+        type=str,
+        metavar="SCRIPT",
+        help="the script, or its plan; - is standard input",
     )
     _language(run)
     run.add_argument(
@@ -184,8 +195,13 @@ def _run(commands: _Commands) -> None:
         help="print every remote command with its arguments, in order, and run nothing;"
         " --dry-run=json or -n=json: one JSON object a line",
     )
-    out = run.add_argument(
-        "-o", "--out", type=Path, metavar="DIR", help="results folder (default results/SCRIPT)"
+    _path(
+        run,
+        "-o",
+        "--out",
+        complete=_FOLDERS,
+        metavar="DIR",
+        help="results folder (default results/SCRIPT)",
     )
     run.add_argument(
         "--ground",
@@ -193,8 +209,11 @@ def _run(commands: _Commands) -> None:
         help="where it runs: namespaces on this machine's kernel, in a user-mode kernel, in"
         " simulated time, or the hosts of --hosts (default: lab if it can do it, else uml)",
     )
-    kernel = run.add_argument(
+    _path(
+        run,
         "--kernel",
+        type=str,
+        complete=_FOLDERS,
         metavar="NAME",
         help="the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was"
         " built from (default: Debian's)",
@@ -204,8 +223,7 @@ def _run(commands: _Commands) -> None:
         metavar="HOSTS",
         help="real hosts as in --hosts, which get an agent for this run: nothing is installed",
     )
-    _completed(_FILES, script, _real_hosts(run))
-    _completed(_FOLDERS, out, kernel)
+    _real_hosts(run)
     _decisive(run)
     _map(run)
     _family(run)
@@ -218,10 +236,10 @@ def _run(commands: _Commands) -> None:
     )
     # One of the processes that a run starts.
     run.add_argument("--run", help=argparse.SUPPRESS)
-    run.add_argument(
+    _flag(
+        run,
         "--resume",
-        action="store_true",
-        help="pass over the cells of a SWEEP that an earlier run finished in this results folder",
+        what="pass over the cells of a SWEEP that an earlier run finished in this results folder",
     )
     run.add_argument(
         "--on-failure",
@@ -237,15 +255,13 @@ def _run(commands: _Commands) -> None:
         help="wait for hosts that others use, with --wait=5m at most so long; without it such a run"
         " ends at once, and tells who uses them",
     )
-    run.add_argument(
+    _flag(
+        run,
         "--yes",
-        action="store_true",
-        help="do not ask before a script changes settings of real hosts (asked on a terminal)",
+        what="do not ask before a script changes settings of real hosts (asked on a terminal)",
     )
-    run.add_argument(
-        "--force", action="store_true", help="go on though the lab is not as it was asked for"
-    )
-    _completed(_FILES, _commands_file(run))
+    _flag(run, "--force", what="go on though the lab is not as it was asked for")
+    _commands_file(run)
     run.add_argument(
         "--max-wall",
         type=_seconds,
@@ -258,8 +274,8 @@ def _run(commands: _Commands) -> None:
         metavar="S",
         help="on sim, end a program that computes for S seconds and never waits (default: 120)",
     )
-    run.add_argument("--plain", action="store_true", help="no live display: lines with times")
-    run.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")
+    _flag(run, "--plain", what="no live display: lines with times")
+    _flag(run, "-q", "--quiet", what="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
 
 
@@ -280,13 +296,10 @@ def _plan(commands: _Commands) -> None:
         "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
         "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json",
     )
-    script = plan.add_argument("script", metavar="SCRIPT", help="the script; - is standard input")
+    _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
     _language(plan)
     _decisive(plan)
-    out = plan.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the plan (default: standard output)"
-    )
-    _completed(_FILES, script, out)
+    _path(plan, "-o", "--output", metavar="FILE", help="the plan (default: standard output)")
 
 
 def _map(command: argparse.ArgumentParser) -> None:
@@ -305,13 +318,12 @@ def _family(command: argparse.ArgumentParser) -> None:
 
 
 def _fields(command: argparse.ArgumentParser, otherwise: str) -> None:
-    fields = command.add_argument(
+    _path(
+        command,
         "--fields",
-        type=Path,
         metavar="FILE",
         help=f"the columns of exp.csv, one NAME:OPERATION a line (default: {otherwise})",
     )
-    _completed(_FILES, fields)
 
 
 def _language(command: argparse.ArgumentParser) -> None:
@@ -327,16 +339,16 @@ def _language(command: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="set a variable before the script begins (a script says DEFAULT where this may win)",
     )
-    libraries = command.add_argument(
+    _path(
+        command,
         "--lib",
+        complete=_FOLDERS,
         dest="libraries",
         action="append",
-        type=Path,
         default=[],
         metavar="DIR",
         help="where SOURCE looks after the script's folder and before the installed libraries",
     )
-    _completed(_FOLDERS, libraries)
     command.add_argument(
         "--max-iterations",
         type=_count,
@@ -346,29 +358,30 @@ def _language(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _real_hosts(command: argparse.ArgumentParser) -> argparse.Action:
-    hosts = command.add_argument(
+def _real_hosts(command: argparse.ArgumentParser) -> None:
+    _path(
+        command,
         "--hosts",
+        type=str,
         metavar="HOSTS",
         help="real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV"
         " file with a column hostname",
     )
     _insecure(command)
-    return hosts
 
 
 def _insecure(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    _flag(
+        command,
         "--insecure",
-        action="store_true",
-        help="also use agents that listen on a TCP port, which anybody may use who reaches it",
+        what="also use agents that listen on a TCP port, which anybody may use who reaches it",
     )
 
 
-def _commands_file(command: argparse.ArgumentParser) -> argparse.Action:
-    return command.add_argument(
+def _commands_file(command: argparse.ArgumentParser) -> None:
+    _path(
+        command,
         "--commands",
-        type=Path,
         metavar="FILE",
         help="in a lab: a TOML file whose [commands] DO_COMMAND may run, as those of an agent.toml",
     )
@@ -381,27 +394,19 @@ def _check(commands: _Commands) -> None:
         "report every error that can be found without running; exit status 2 if there is one",
         "netesto check scripts/*.nts",
     )
-    scripts = check.add_argument(
-        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
-    )
-    _completed(_FILES, scripts, _real_hosts(check), _commands_file(check))
+    _path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
+    _real_hosts(check)
+    _commands_file(check)
     _map(check)
     _language(check)
 
 
 def _format(commands: _Commands) -> None:
     form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
-    scripts = form.add_argument(
-        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="scripts; - is standard input"
-    )
-    _completed(_FILES, scripts)
+    _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     how = form.add_mutually_exclusive_group()
-    how.add_argument("-w", "--write", action="store_true", help="change the files in place")
-    how.add_argument(
-        "--check",
-        action="store_true",
-        help="print nothing; tell which are not in this form, with exit status 1",
-    )
+    _flag(how, "-w", "--write", what="change the files in place")
+    _flag(how, "--check", what="print nothing; tell which are not in this form, with exit status 1")
 
 
 def _report(commands: _Commands) -> None:
@@ -411,18 +416,20 @@ def _report(commands: _Commands) -> None:
         "rebuild tables and pages from the raw data",
         "netesto report results/two-flows 3",
     )
-    folder = report.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
-    _completed(_FOLDERS, folder)
+    _results_folder(report)
     _fields(report, "those that the folder was begun with")
     report.add_argument("experiments", nargs="*", type=_whole, metavar="N", help="only these")
+
+
+def _results_folder(command: argparse.ArgumentParser) -> None:
+    _path(command, "folder", complete=_FOLDERS, metavar="DIR", help="a results folder")
 
 
 def _show(commands: _Commands) -> None:
     show = _add(
         commands, "show", "show the table of a results folder", "netesto show results/two-flows"
     )
-    folder = show.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
-    _completed(_FOLDERS, folder)
+    _results_folder(show)
     show.add_argument(
         "experiment", nargs="?", type=_whole, metavar="N", help="only this experiment"
     )
@@ -435,14 +442,11 @@ def _exp(commands: _Commands) -> None:
         "run a report script: tables and plots from many experiments, as one page",
         "netesto exp -o report.html figure-8.exp bw=100mbit",
     )
-    script = exp.add_argument("script", type=Path, metavar="SCRIPT")
+    _path(exp, "script", metavar="SCRIPT")
     exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
-    out = exp.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="the page (default: standard output)"
-    )
-    _completed(_FILES, script, out)
-    exp.add_argument("--strict", action="store_true", help="warnings are errors")
-    exp.add_argument("--explain", action="store_true", help="how many rows each step leaves")
+    _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
+    _flag(exp, "--strict", what="warnings are errors")
+    _flag(exp, "--explain", what="how many rows each step leaves")
 
 
 def _compare(commands: _Commands) -> None:
@@ -452,9 +456,8 @@ def _compare(commands: _Commands) -> None:
         "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
         "netesto compare results/base results/new --threshold 5% -o compare.html",
     )
-    base = compare.add_argument("base", type=Path, metavar="BASE")
-    new = compare.add_argument("new", type=Path, metavar="NEW")
-    _completed(_FOLDERS, base, new)
+    _path(compare, "base", complete=_FOLDERS, metavar="BASE")
+    _path(compare, "new", complete=_FOLDERS, metavar="NEW")
     compare.add_argument(
         "--metric",
         dest="measures",
@@ -477,18 +480,13 @@ def _compare(commands: _Commands) -> None:
         metavar="P%",
         help="differences below this do not matter (default 5%%)",
     )
-    compare.add_argument(
+    _flag(
+        compare,
         "--paired",
-        action="store_true",
-        help="runs of both folders took turns: compare each with the one of equal rep",
+        what="runs of both folders took turns: compare each with the one of equal rep",
     )
-    compare.add_argument(
-        "--lenient",
-        action="store_true",
-        help="exit status 0, not 4, where the runs cannot tell",
-    )
-    out = compare.add_argument("-o", "--out", type=Path, metavar="FILE", help="a page of it")
-    _completed(_FILES, out)
+    _flag(compare, "--lenient", what="exit status 0, not 4, where the runs cannot tell")
+    _path(compare, "-o", "--out", metavar="FILE", help="a page of it")
 
 
 def _import(commands: _Commands) -> None:
@@ -502,12 +500,11 @@ def _import(commands: _Commands) -> None:
     results = actions.add_parser(
         "results", help="a tree of the testing harness, or files of iperf3, netperf and flent"
     )
-    paths = results.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a folder, or files"
-    )
-    out = results.add_argument(
+    _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
+    _path(
+        results,
         "--out",
-        type=Path,
+        complete=_FOLDERS,
         required=True,
         metavar="DIR",
         help="the results folder; runs that it has already are not added again",
@@ -518,21 +515,13 @@ def _import(commands: _Commands) -> None:
         metavar="PATTERN",
         help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns",
     )
-    results.add_argument(
-        "--copy", action="store_true", help="copy raw files (default: hard links where possible)"
-    )
+    _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
     jobs = actions.add_parser(
         "jobs", help="write a job file of the testing harness as a script: a macro a section"
     )
-    file = jobs.add_argument("file", type=Path, metavar="FILE.ini", help="the job file")
-    hosts = jobs.add_argument(
-        "--hostlist", type=Path, metavar="FILE.csv", help="its hosts; run --hosts takes this file"
-    )
-    script = jobs.add_argument(
-        "-o", "--out", type=Path, metavar="SCRIPT", help="(default: standard output)"
-    )
-    _completed(_FILES, paths, file, hosts, script)
-    _completed(_FOLDERS, out)
+    _path(jobs, "file", metavar="FILE.ini", help="the job file")
+    _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
+    _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
 
 
 def _summary(commands: _Commands) -> None:
@@ -542,7 +531,7 @@ def _summary(commands: _Commands) -> None:
         "the table of many runs: throughput and CPU of each test and host, or a row for each run",
         "netesto summary results/6.8 --as harness",
     )
-    folder = summary.add_argument("folder", type=Path, metavar="DIR", help="a results folder")
+    _results_folder(summary)
     summary.add_argument(
         "--as",
         dest="kind",
@@ -572,11 +561,7 @@ def _summary(commands: _Commands) -> None:
         default="text",
         help="html: a page with figures (default: text)",
     )
-    out = summary.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="(default: standard output)"
-    )
-    _completed(_FOLDERS, folder)
-    _completed(_FILES, out)
+    _path(summary, "-o", "--out", metavar="FILE", help="(default: standard output)")
 
 
 def _packets(commands: _Commands) -> None:
@@ -586,9 +571,7 @@ def _packets(commands: _Commands) -> None:
         "what the flows of a capture did: RTT, retransmissions, completion, figures",
         "netesto packets trace.pcap.gz -f html -o trace.html",
     )
-    files = packets.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="pcap or pcapng, also with gzip"
-    )
+    _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
     packets.add_argument(
         "-f",
         "--format",
@@ -600,10 +583,7 @@ def _packets(commands: _Commands) -> None:
     packets.add_argument(
         "--flow", type=_count, metavar="N", help="only this flow, with everything known of it"
     )
-    out = packets.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="default: standard output"
-    )
-    _completed(_FILES, files, out)
+    _path(packets, "-o", "--out", metavar="FILE", help="default: standard output")
 
 
 def _percent(text: str) -> float:
@@ -626,10 +606,13 @@ def _kernel(commands: _Commands) -> None:
     )
     actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="build the kernel for simulated time")
-    source = build.add_argument(
-        "--source", type=Path, metavar="DIR", help="a kernel source tree (default: Debian's)"
+    _path(
+        build,
+        "--source",
+        complete=_FOLDERS,
+        metavar="DIR",
+        help="a kernel source tree (default: Debian's)",
     )
-    _completed(_FOLDERS, source)
     actions.add_parser("list", help="what is there")
 
 
@@ -643,43 +626,48 @@ def _hosts(commands: _Commands) -> None:
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     _install(actions)
     listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
-    file = listed.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
+    _hosts_of(listed)
     check = actions.add_parser(
         "check", help="reach every agent; its kernel, clock and tools, and what a script would lack"
     )
-    checked = check.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
-    script = check.add_argument("script", nargs="?", metavar="SCRIPT", help="what is to be run")
-    check.add_argument(
-        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
-    )
+    _hosts_of(check)
+    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="what is to be run")
+    _table_or_json(check)
     _family(check)
     _map(check)
     verified = actions.add_parser(
         "verify", help="kernel, tools, offloads, addresses and paths of each host, one a line"
     )
-    verify = verified.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
+    _hosts_of(verified)
     _family(verified)
     asked = actions.add_parser(
         "status", help="who holds each agent, and what runs have left with it: data, settings"
     )
-    told = asked.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
-    asked.add_argument(
-        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
-    )
+    _hosts_of(asked)
+    _table_or_json(asked)
     fetch = actions.add_parser("fetch", help="bring what was measured and not fetched")
-    fetched = fetch.add_argument("hosts", metavar="HOSTS", help="as in --hosts of 'run'")
-    out = fetch.add_argument(
+    _hosts_of(fetch)
+    _path(
+        fetch,
         "--out",
-        type=Path,
+        complete=_FOLDERS,
         default=Path("results"),
         metavar="DIR",
         help="into DIR/runs/RUN-unfetched/HOST (default: results)",
     )
-    _completed(_FOLDERS, out)
     for command in (check, verified, asked, fetch):
         _insecure(command)
-    _completed(_FILES, file, checked, verify, script, told, fetched)
     _language(check)
+
+
+def _hosts_of(command: argparse.ArgumentParser) -> None:
+    _path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
+
+
+def _table_or_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
+    )
 
 
 def _install(actions: _Actions) -> None:
@@ -698,13 +686,12 @@ def _install(actions: _Actions) -> None:
             metavar="HOST",
             help="[user@]HOST, or a host of the file (default: all of the file)",
         )
-        file = command.add_argument(
+        _path(
+            command,
             "--hosts",
-            type=Path,
             metavar="FILE",
             help="the hosts file, or an inventory of Ansible (default: hosts.toml)",
         )
-        _completed(_FILES, file)
         command.add_argument(
             "-n",
             "--dry-run",
@@ -714,41 +701,33 @@ def _install(actions: _Actions) -> None:
             metavar="plain",
             help="look at the hosts, say what would be done, and do nothing",
         )
-    install.add_argument(
-        "--no-tools", action="store_true", help="install no tools (netperf, iperf3, tcpdump, …)"
-    )
-    install.add_argument(
+    _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
+    _flag(
+        install,
         "--offline",
-        action="store_true",
-        help="use no package index: the packages are those of this installation",
+        what="use no package index: the packages are those of this installation",
     )
-    packages = install.add_argument(
-        "--bundle",
-        type=Path,
-        metavar="FILE",
-        help="use no package index: packages of 'bundle', too",
+    _path(
+        install, "--bundle", metavar="FILE", help="use no package index: packages of 'bundle', too"
     )
-    remove.add_argument(
-        "--force", action="store_true", help="also with measurements that were never fetched"
-    )
+    _flag(remove, "--force", what="also with measurements that were never fetched")
     bundle = actions.add_parser(
         "bundle", help="write the packages of agents into a file, for hosts without a package index"
     )
-    out = bundle.add_argument(
+    _path(
+        bundle,
         "-o",
         "--output",
-        type=Path,
         default=Path("agents.zip"),
         metavar="FILE",
         help="(default: agents.zip)",
     )
-    _completed(_FILES, packages, out)
     bundle.add_argument(
         "--python",
         dest="pythons",
         action="append",
         metavar="3.N",
-        type=_python,
+        type=_text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
         help="for hosts with this Python; repeatable (default: as here)",
     )
     bundle.add_argument(
@@ -756,27 +735,30 @@ def _install(actions: _Actions) -> None:
         dest="machines",
         action="append",
         metavar="NAME",
-        type=_machine,
+        type=_text(r"[a-z0-9_]+", "an architecture; example: aarch64"),
         help="for hosts of this architecture, as of uname -m; repeatable (default: as here)",
     )
 
 
-def _python(text: str) -> str:
-    if re.fullmatch(r"3\.[1-9][0-9]", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a version of Python; example: 3.12")
-    return text
+def _text(form: str, what: str) -> Callable[[str], str]:
+    """The type of a text of a form; `what` it is, in a message."""
 
+    def checked(text: str) -> str:
+        if re.fullmatch(form, text) is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return text
 
-def _machine(text: str) -> str:
-    if re.fullmatch(r"[a-z0-9_]+", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture; example: aarch64")
-    return text
+    return checked
 
 
 def _port(text: str) -> int:
     if not (text.isdecimal() and 0 < int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text} is not a port")
     return int(text)
+
+
+def _lab_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--name", metavar="LAB", help="which lab, if several are up")
 
 
 def _lab(commands: _Commands) -> None:
@@ -788,17 +770,16 @@ def _lab(commands: _Commands) -> None:
     )
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
     up = actions.add_parser("up", help="build a lab and leave it up")
-    spec = up.add_argument(
-        "spec", metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file"
+    _path(
+        up, "spec", type=str, metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file"
     )
-    _completed(_FILES, spec)
     actions.add_parser("status", help="what is up, with names and addresses")
     execute = actions.add_parser("exec", help="run a command on a host of the lab")
-    execute.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    _lab_name(execute)
     execute.add_argument("host", metavar="HOST")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     path = actions.add_parser("path", help="the way of a flow from one host to another (IPv4)")
-    path.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    _lab_name(path)
     path.add_argument("source", metavar="SOURCE")
     path.add_argument("destination", metavar="DESTINATION")
     path.add_argument(
@@ -807,23 +788,25 @@ def _lab(commands: _Commands) -> None:
     path.add_argument(
         "--dport", type=_port, default=5201, metavar="N", help="its other port (default 5201)"
     )
-    path.add_argument("--udp", action="store_true", help="of UDP, not of TCP")
+    _flag(path, "--udp", what="of UDP, not of TCP")
     verify = actions.add_parser(
         "verify", help="what each host of a lab has and reaches, one thing a line"
     )
-    verify.add_argument("--name", metavar="LAB", help="which lab, if several are up")
-    _completed(
-        _FILES,
-        verify.add_argument(
-            "spec", nargs="?", metavar="SPEC", help="as in 'lab up' (default: the lab that is up)"
-        ),
+    _lab_name(verify)
+    _path(
+        verify,
+        "spec",
+        type=str,
+        nargs="?",
+        metavar="SPEC",
+        help="as in 'lab up' (default: the lab that is up)",
     )
     _family(verify)
     watch = actions.add_parser(
         "watch", help="what the TCP of each host retransmits, every second, until the lab ends"
     )
-    watch.add_argument("--name", metavar="LAB", help="which lab, if several are up")
-    watch.add_argument("--plain", action="store_true", help="lines, also on a terminal")
+    _lab_name(watch)
+    _flag(watch, "--plain", what="lines, also on a terminal")
     watch.add_argument("host", nargs="*", metavar="HOST", help="those alone (default: all)")
     down = actions.add_parser("down", help="take the lab down")
-    down.add_argument("--name", metavar="LAB", help="which lab, if several are up")
+    _lab_name(down)
