@@ -1,11 +1,13 @@
 """The command line: it alone prints (netesto.cli.printing), and chooses an exit status."""
 
+import argparse
 import contextlib
+import importlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from netesto import interrupts
 from netesto.cli import options, printing
@@ -22,6 +24,30 @@ _ALONE = {
     "--dry-run": "--dry-run=plain",
     "-n=json": "--dry-run=json",
     "--wait": "--wait=inf",
+}
+
+
+# The module of each command, or of an action of it, and the function that runs it.
+_COMMANDS: Mapping[str, str] = {
+    "run": "run.run",
+    "plan": "run.plan",
+    "check": "scripts.check",
+    "fmt": "scripts.format_scripts",
+    "report": "folders.report",
+    "show": "folders.show",
+    "exp": "reports.exp",
+    "compare": "reports.compare",
+    "import results": "imports.results",
+    "import jobs": "imports.jobs",
+    "summary": "imports.summary",
+    "packets": "packets.packets",
+    "kernel": "guests.kernel",
+    "hosts": "hosts.hosts",
+    "hosts install": "installing.install",
+    "hosts remove": "installing.remove",
+    "hosts bundle": "installing.bundle",
+    "lab": "labs.lab",
+    "clean": "labs.clean",
 }
 
 
@@ -120,61 +146,12 @@ def _dispatch(words: list[str]) -> int:
     chosen = options.parser().parse_args([_ALONE.get(word, word) for word in words])
     # A guest runs the same words again.
     chosen.words = words
-    match chosen.command:
-        case "run":
-            from netesto.cli import run
-
-            return run.run(chosen)
-        case "plan":
-            from netesto.cli import run
-
-            return run.plan(chosen)
-        case "check":
-            from netesto.cli import scripts
-
-            return scripts.check(chosen)
-        case "fmt":
-            from netesto.cli import scripts
-
-            return scripts.format_scripts(chosen)
-        case "report":
-            from netesto.cli import folders
-
-            return folders.report(chosen)
-        case "show":
-            from netesto.cli import folders
-
-            return folders.show(chosen)
-        case "import" | "summary":
-            from netesto.cli import imports
-
-            return imports.ACTIONS[chosen.action if chosen.command == "import" else "summary"](
-                chosen
-            )
-        case "exp" | "compare":
-            from netesto.cli import reports
-
-            return reports.exp(chosen) if chosen.command == "exp" else reports.compare(chosen)
-        case "packets":
-            from netesto.cli import packets
-
-            return packets.packets(chosen)
-        case "kernel":
-            from netesto.cli import guests
-
-            return guests.kernel(chosen)
-        case "hosts" if chosen.action in {"install", "remove", "bundle"}:
-            from netesto.cli import installing
-
-            return installing.ACTIONS[chosen.action](chosen)
-        case "hosts":
-            from netesto.cli import hosts
-
-            return hosts.hosts(chosen)
-        case "lab" | "clean":
-            from netesto.cli import labs
-
-            return labs.lab(chosen) if chosen.command == "lab" else labs.clean(chosen)
-        case _:
-            options.parser().print_help()
-            return status.WRONG
+    if chosen.command is None:
+        options.parser().print_help()
+        return status.WRONG
+    action = f"{chosen.command} {getattr(chosen, 'action', '')}"
+    module, name = (_COMMANDS.get(action) or _COMMANDS[chosen.command]).split(".")
+    command: Callable[[argparse.Namespace], int] = getattr(
+        importlib.import_module(f"netesto.cli.{module}"), name
+    )
+    return command(chosen)

@@ -1,6 +1,7 @@
 """What others have measured, for the command line: `netesto import` and `netesto summary`."""
 
 import argparse
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from netesto.cli import folders, printing
@@ -133,12 +134,19 @@ def _steady(options: argparse.Namespace) -> str:
     return _formatted(steady.rows(found), options)
 
 
-def _formatted(rows: Sequence[Mapping[str, str]], options: argparse.Namespace) -> str:
+def _formatted(
+    rows: Sequence[Mapping[str, str]],
+    options: argparse.Namespace,
+    page: Callable[[Sequence[Mapping[str, str]], str], str] = summarypage.rows,
+) -> str:
+    """Rows in the form that was asked for; `page` makes the page, of rows and a title."""
     match options.format:
+        case "csv":
+            return summaries.as_csv(rows)
         case "json":
             return summaries.as_json(rows)
         case "html":
-            return summarypage.rows(rows, _title(options))
+            return page(rows, f"Summary of {options.folder.resolve().name}")
         case _:
             return summaries.as_text(rows)
 
@@ -146,31 +154,18 @@ def _formatted(rows: Sequence[Mapping[str, str]], options: argparse.Namespace) -
 def _harness(data: summaries.Data, options: argparse.Namespace) -> str:
     cells = summaries.cells(data, options.pool)
     match options.format:
-        case "csv":
-            return summaries.as_csv(summaries.harness_rows(cells))
         case "json":
             return summaries.harness_json(cells)
-        case "html":
-            return summarypage.harness(data, options.pool, _title(options))
-        case _:
+        case "text":
             return summaries.harness_text(cells)
+        case _:
+            rows = summaries.harness_rows(cells)
+            return _formatted(rows, options, functools.partial(summarypage.harness, data, cells))
 
 
 def _lab(data: summaries.Data, options: argparse.Namespace) -> str:
-    rows = summaries.lab_rows(data)
-    match options.format:
-        case "csv":
-            return summaries.as_csv(rows)
-        case "json":
-            return summaries.as_json(rows)
-        case "html":
-            return summarypage.lab(data, _title(options))
-        case _:
-            return summaries.as_text(rows)
-
-
-def _title(options: argparse.Namespace) -> str:
-    return f"Summary of {options.folder.resolve().name}"
+    page = functools.partial(summarypage.lab, data)
+    return _formatted(summaries.lab_rows(data), options, page)
 
 
 _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
@@ -180,10 +175,4 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 _CASES: Mapping[str, Callable[[argparse.Namespace], str]] = {
     "completions": _completions,
     "steady": _steady,
-}
-
-ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "jobs": jobs,
-    "results": results,
-    "summary": summary,
 }

@@ -301,10 +301,3 @@ def _rates(rows: Sequence[Mapping[str, str]]) -> str:
         for row in rows
         if not row["exp"].endswith(".0")
     )
-
-
-ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "install": install,
-    "remove": remove,
-    "bundle": bundle,
-}

@@ -34,15 +34,11 @@ def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
     """Findings as a table: the factors that vary, medians, change, interval, p, verdict."""
     varying = _varying(comparison)
     names = [comparison.factors[place] for place in varying]
+    shown = [*tables.headings([*names, "measure"]), *tables.headings(_NUMERIC, numeric=_NUMERIC)]
     return Table(
-        (*_headings([*names, "measure"]), *_headings(_NUMERIC, are_numeric=True),
-         *_headings(["verdict"])),
+        (*shown, *tables.headings(["verdict"])),
         tuple(_row([one.cell[place] for place in varying], one) for one in findings),
-    )  # fmt: skip
-
-
-def _headings(names: Sequence[str], *, are_numeric: bool = False) -> list[tables.Heading]:
-    return [tables.Heading(name, name, is_numeric=are_numeric) for name in names]
+    )
 
 
 def _varying(comparison: Comparison) -> list[int]:
@@ -71,7 +67,7 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
         f"{one.verdict.value}: {one.reason}" if one.reason else one.verdict.value,
     ]
     last = Cell(texts[-1], mark=_MARKS.get(one.verdict, ""))
-    return Row((*(Cell(text) for text in texts[:-1]), last), mark="cubic")
+    return Row((*map(Cell, texts[:-1]), last), mark="cubic")
 
 
 def _with_unit(measure: str) -> str:
@@ -266,6 +262,6 @@ def _plot(
 def _cells_table(factors: Sequence[str], cells: Sequence[tuple[str, ...]]) -> Table:
     filled = [place for place in range(len(factors)) if any(cell[place] for cell in cells)]
     return Table(
-        tuple(_headings([factors[place] for place in filled])),
-        tuple(Row(tuple(Cell(cell[place]) for place in filled)) for cell in cells),
+        tables.headings(factors[place] for place in filled),
+        tuple(tables.row(cell[place] for place in filled) for cell in cells),
     )

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from netesto.report import drawing, ticks
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
-from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.report.expscript.tables import Table
 from netesto.report.figures import Axis, Kind, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick
 from netesto.results import summary
-from netesto.results.summary import Data, Pool
+from netesto.results.summary import Data
 
 _STYLE = Style(
     width_px=1100, height_px=520, axis_in=7.5, palette="safe", legend="right", background=None
@@ -22,16 +22,16 @@ _BAR = 0.7
 _TEXTS = frozenset({"test", "host", "side", "file", "zerocopy", "status", "ca"})
 
 
-def harness(data: Data, pool: Pool, title: str) -> str:
+def harness(
+    data: Data, cells: Sequence[summary.Cell], rows: Sequence[Mapping[str, str]], title: str
+) -> str:
     """The page of the table of tests and hosts: for each host its throughputs as bars."""
-    cells = summary.cells(data, pool)
     plots = [_of_host(host, there) for host, there in summary.by_host(cells).items()]
-    return _render(title, plots, summary.harness_rows(cells), data)
+    return _render(title, plots, rows, data)
 
 
-def lab(data: Data, title: str) -> str:
+def lab(data: Data, rows: Sequence[Mapping[str, str]], title: str) -> str:
     """The page of the table of runs: throughput and retransmits over the number of streams."""
-    rows = summary.lab_rows(data)
     plots = [
         plot
         for name, unit in (("gbps", "Throughput (Gbit/s)"), ("retrans", "Retransmits (segments)"))
@@ -47,9 +47,9 @@ def rows(found: Sequence[Mapping[str, str]], title: str) -> str:
 
 def _table(found: Sequence[Mapping[str, str]], texts: Collection[str] = _TEXTS) -> TableBlock:
     names = list(found[0]) if found else []
-    headings = (tables.Heading(name, name, is_numeric=name not in texts) for name in names)
-    body = (Row(tuple(Cell(row[name]) for name in names)) for row in found)
-    return TableBlock(Table(tuple(headings), tuple(body)), "table")
+    headings = tables.headings(names, numeric=set(names) - set(texts))
+    body = (tables.row(row[name] for name in names) for row in found)
+    return TableBlock(Table(headings, tuple(body)), "table")
 
 
 def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
@@ -151,8 +151,7 @@ def _render(
         blocks += [Paragraph(text) for text in failures]
     if data.findings:
         blocks.append(Heading("Findings", 2, "findings"))
-        columns = ("file", "kind", "detail")
-        lines = (Row((Cell(f.file), Cell(f.kind), Cell(f.detail))) for f in data.findings)
-        shown = tuple(tables.Heading(name, name, is_numeric=False) for name in columns)
-        blocks.append(TableBlock(Table(shown, tuple(lines)), "table-findings"))
+        lines = (tables.row((each.file, each.kind, each.detail)) for each in data.findings)
+        shown = Table(tables.headings(("file", "kind", "detail")), tuple(lines))
+        blocks.append(TableBlock(shown, "table-findings"))
     return page.render(title, blocks)

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.report.expscript import numerals
@@ -63,6 +63,16 @@ class Table:
     name: str = ""
 
 
+def headings(names: Iterable[str], *, numeric: Collection[str] = ()) -> tuple[Heading, ...]:
+    """Columns whose names are their titles."""
+    return tuple(Heading(name, name, name in numeric) for name in names)
+
+
+def row(texts: Iterable[str], mark: str = "") -> Row:
+    """A row of plain texts."""
+    return Row(tuple(map(Cell, texts)), mark)
+
+
 class Changes:
     """Paints a row whose value in a column differs from the row printed before it.
 
@@ -113,7 +123,7 @@ def build(
     columns = [_cells(view, column, link) for column in shown]
     cells = zip(*columns, strict=True) if columns else [()] * len(view.rows)
     rows = tuple(Row(one, mark) for one, mark in zip(cells, marks, strict=True))
-    headings = tuple(
+    titled = (
         Heading(
             column,
             titles.get(column, column),
@@ -122,7 +132,7 @@ def build(
         )
         for column in shown
     )
-    return Table(headings, rows, name)
+    return Table(tuple(titled), rows, name)
 
 
 def _is_numeric(view: View, name: str) -> bool:
@@ -176,15 +186,10 @@ def percent(view: View, *, titles: Mapping[str, str]) -> Table:
         [view.data.columns[column].texts[row] for column in shown] for row in view.rows.tolist()
     ]
     first = texts[0] if texts else []
-    rows = [Row(tuple(Cell(numerals.fixed(text, 1)) for text in first))] if texts else []
-    rows += [
-        Row(tuple(Cell(_change(text, base)) for text, base in zip(row, first, strict=True)))
-        for row in texts[1:]
-    ]
-    headings = tuple(
-        Heading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown
-    )
-    return Table(headings, tuple(rows))
+    rows = [row(numerals.fixed(text, 1) for text in first)] if texts else []
+    rows += [row(map(_change, changed, first)) for changed in texts[1:]]
+    columns = (Heading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown)
+    return Table(tuple(columns), tuple(rows))
 
 
 def _change(text: str, base: str) -> str:
@@ -225,19 +230,15 @@ def _column_row(view: View, name: str) -> Row:
     examples = ", ".join(list(counts)[:_EXAMPLES])
     more = ", …" if len(counts) > _EXAMPLES else ""
     numbers = sum(count for text, count in counts.items() if numerals.parse(text) is not None)
-    cells = (name, str(counts.total()), str(numbers), str(len(counts)), examples + more)
-    return Row(tuple(Cell(cell) for cell in cells))
+    return row((name, str(counts.total()), str(numbers), str(len(counts)), examples + more))
 
 
 def list_values(view: View, name: str) -> Table:
     """One row for each value of a column, with the number of selected rows that have it."""
     texts = view.column(name, what="List").take(view.rows).texts
-    headings = (Heading(name, name, is_numeric=False), Heading("rows", "rows", is_numeric=True))
     counts = Counter(text if text.strip() else "" for text in texts)
-    return Table(
-        headings,
-        tuple(Row((Cell(text or "(missing)"), Cell(str(n)))) for text, n in counts.items()),
-    )
+    rows = (row((text or "(missing)", str(count))) for text, count in counts.items())
+    return Table(headings((name, "rows"), numeric=("rows",)), tuple(rows))
 
 
 # ---- other forms -------------------------------------------------------------------------
