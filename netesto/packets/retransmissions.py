@@ -52,13 +52,11 @@ class Segments:
 class Order:
     """Which segments were sent again and which came late, and the bytes never seen.
 
-    `again` is false of segments that were only reordered (`late`). `filled` are those that were
-    sent again and that the capture sees for the first time. `holes` are what was never seen.
+    `again` is false of segments that were only reordered (`late`). `holes` are what was never seen.
     """
 
     again: Flags
     late: Flags
-    filled: Flags
     holes: tuple[tuple[int, int], ...]
 
 
@@ -66,7 +64,6 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
     """Tell segments that were sent again from those that were overtaken."""
     again = segments.begin < segments.highest
     late = np.zeros(len(again), np.bool_)
-    filled = np.zeros(len(again), np.bool_)
     # Left and right end, and the segment behind it, which showed it.
     lefts: list[int] = []
     holes: list[tuple[int, int, int]] = []
@@ -96,11 +93,9 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
             at += len(rest)
         if witness >= 0:
             late[i] = _is_late(segments, i, witness)
-            filled[i] = not late[i]
     return Order(
         again=again & ~late,
         late=late,
-        filled=filled,
         holes=tuple((left, right) for left, right, _ in holes if left != BEFORE_CAPTURE),
     )
 

@@ -82,10 +82,6 @@ class Transfer:
     is_whole: bool
 
     @property
-    def packets(self) -> int:
-        return len(self.payload)
-
-    @property
     def segments_again(self) -> int:
         """Segments retransmitted: of a super-packet all that it holds, and SYNs."""
         return self.syns_again + int(self.counts(self.again).sum())
@@ -259,10 +255,9 @@ def _acknowledgements(
     number = _unwrapped(packets.acknowledged[place], first)
     own = flags[place]
     is_syn = (own & SYN) != 0
-    scales = packets.scale[np.flatnonzero((flags & SYN) != 0)]
     # The window of a SYN is never scaled; the scale is used if both sides have the option.
     sides = [packets.scale[np.flatnonzero(((flags & SYN) != 0) & side)] for side in (~sent, sent)]
-    is_scaled = len(scales) and all(len(side) and side[0] >= 0 for side in sides)
+    is_scaled = all(len(side) and side[0] >= 0 for side in sides)
     scale = int(sides[0][0]) if is_scaled else 0
     window = packets.window[place].astype(np.int64) << np.where(is_syn, 0, scale)
     blocks = connection.blocks
