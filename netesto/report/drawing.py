@@ -172,12 +172,6 @@ HEADROOM = 1.08
 SHADE_ALPHA, BAND_ALPHA = 0.05, 0.28
 
 
-def draw_graphs(graphs: Iterable[Graph]) -> list[str]:
-    """The SVG of each graph. The same graph gives the same text."""
-    with mpl.rc_context(fname=STYLE):
-        return [_draw_graph(graph) for graph in graphs]
-
-
 def _draw_graph(graph: Graph) -> str:
     figure = Figure(figsize=SIZE_IN)
     FigureCanvasSVG(figure)
@@ -280,10 +274,12 @@ def _arranged(handles: Sequence[Line2D]) -> tuple[int, list[Line2D]]:
 CHART_IN = (7.4, 4.0)
 
 
-def draw_charts(charts: Iterable[Chart]) -> list[str]:
-    """The SVG of each chart. The same chart gives the same text."""
+def draw(figures: Iterable[Graph | Chart]) -> list[str]:
+    """The SVG of each figure. The same figure gives the same text."""
     with mpl.rc_context(fname=STYLE):
-        return [_draw_chart(chart) for chart in charts]
+        return [
+            _draw_graph(each) if isinstance(each, Graph) else _draw_chart(each) for each in figures
+        ]
 
 
 def _draw_chart(chart: Chart) -> str:

@@ -84,6 +84,11 @@ class Graph:
         return "rates" if self.quantity.name == "rate" else self.quantity.name
 
     @property
+    def description(self) -> str:
+        """For those who cannot see it."""
+        return f"{self.quantity.title}, {self.quantity.unit}, over time. {self.caption}"
+
+    @property
     def is_marked(self) -> bool:
         """Whether a line has crosses."""
         return any(len(line.crosses[0]) for line in self.lines)

@@ -7,7 +7,7 @@ from netesto.packets.found import Capture, Flow
 from netesto.report import drawing, packetflows
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
-from netesto.report.expscript.tables import Cell, Row, Table
+from netesto.report.expscript.tables import Table
 
 # Captures with their names.
 Captures = Sequence[tuple[str, Capture]]
@@ -16,11 +16,10 @@ Captures = Sequence[tuple[str, Capture]]
 def table(capture: Capture) -> Table:
     """The flows of a capture."""
     shown = packetflows.headings(capture)
-    rows = map(packetflows.texts, capture.flows)
-    return Table(
-        tuple(tables.Heading(each.name, each.title, each.is_numeric) for each in shown),
-        tuple(Row(tuple(Cell(row[each.name]) for each in shown)) for row in rows),
-    )
+    known = map(packetflows.texts, capture.flows)
+    rows = (tables.row(texts[each.name] for each in shown) for texts in known)
+    titles = (tables.Heading(each.name, each.title, each.is_numeric) for each in shown)
+    return Table(tuple(titles), tuple(rows))
 
 
 def details(flow: Flow) -> str:
@@ -31,13 +30,12 @@ def details(flow: Flow) -> str:
 def as_csv(captures: Captures) -> str:
     """All flows of all captures, with all columns."""
     names = ["file", *(name for name, _, _ in packetflows.COLUMNS)]
-    rows = [
-        Row(tuple(Cell(text) for text in (file, *packetflows.texts(flow).values())))
+    rows = (
+        tables.row((file, *packetflows.texts(flow).values()))
         for file, capture in captures
         for flow in capture.flows
-    ]
-    headings = tuple(tables.Heading(name, name, is_numeric=False) for name in names)
-    return tables.as_csv(Table(headings, tuple(rows)))
+    )
+    return tables.as_csv(Table(tables.headings(names), tuple(rows)))
 
 
 def as_json(captures: Captures) -> str:
@@ -71,7 +69,7 @@ def render(captures: Captures) -> str:
             blocks.append(TableBlock(table(capture), f"flows{number}"))
         for flow in sorted(capture.flows, key=lambda each: -each.bytes):
             drawn = packetflows.charts(flow, "seconds since the capture began")
-            pictures = drawing.draw_charts(chart for _, chart in drawn)
+            pictures = drawing.draw(chart for _, chart in drawn)
             for (kind, chart), svg in zip(drawn, pictures, strict=True):
                 identity = f"{kind}-{number}-{flow.number}-{flow.source_port}"
                 blocks.append(PlotBlock(chart, svg, identity))

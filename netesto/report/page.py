@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from netesto.model import CPU_STATES
@@ -38,6 +39,9 @@ from netesto.results.manifest import Manifest
 UNFOLDED_MAX = 8
 
 
+Figure = TypeVar("Figure", Graph, Chart)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A flow that failed."""
@@ -67,10 +71,11 @@ def write(folder: Path, known: Manifest | None = None) -> None:
     whole = keyvalue.read(folder / "all.exp.out")
     found = series.read(folder / "series.json")
     entries = graphs.legend(found)
-    drawn = list(graphs.of(found, context.of(known)))
+    drawn = {graph.name: graph for graph in graphs.of(found, context.of(known))}
     captures = packetfile.read(folder)
     captured = packetflows.of_experiment(captures)
     spreads = spread.of_experiment(folder, known)
+    durable.make_folder(folder / "plots")
     html = rendering.render(
         "page.html.j2",
         manifest=known,
@@ -85,12 +90,12 @@ def write(folder: Path, known: Manifest | None = None) -> None:
             (each, packetflows.headings(each.found), list(map(packetflows.texts, each.found.flows)))
             for each in captures
         ],
-        charts=_charts(folder, captured),
-        spreads=_charts(folder, spreads),
+        charts=_pictures(folder, captured),
+        spreads=_pictures(folder, spreads),
         headline=packetflows.headline,
         entries=entries,
         color=embed.variable,
-        files=_files(folder, known, [*(graph.name for graph in drawn), *spreads, *captured]),
+        files=_files(folder, known, [*drawn, *spreads, *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
         cpus=[each for each in graphs.machines(found, context.of(known)) if each.cores],
@@ -153,33 +158,17 @@ def _figure(value: float, digits: int = 4) -> str:
     return numbers.figure(repr(value), digits)
 
 
-def _pictures(folder: Path, drawn: Sequence[Graph]) -> list[tuple[Graph, str]]:
-    """Draw the graphs: into plots/, and as SVG for the page."""
+def _pictures(folder: Path, figures: Mapping[str, Figure]) -> list[tuple[str, Figure, str]]:
+    """Draw figures: into plots/, and as SVG for the page."""
+    if not figures:
+        return []
     # Not at the top: matplotlib takes a second, and most commands draw nothing.
     from netesto.report import drawing  # noqa: PLC0415
 
-    durable.make_folder(folder / "plots")
-    pictures = []
-    for graph, svg in zip(drawn, drawing.draw_graphs(drawn), strict=True):
-        name, quantity = graph.name, graph.quantity
-        durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
-        description = f"{quantity.title}, {quantity.unit}, over time. {graph.caption}"
-        pictures.append((graph, embed.inline(svg, name=name, description=description)))
-    return pictures
-
-
-def _charts(folder: Path, captured: Mapping[str, Chart]) -> list[tuple[str, Chart, str]]:
-    """Draw charts, as the graphs: their names, and their SVG for the page."""
-    if not captured:
-        return []
-    from netesto.report import drawing  # noqa: PLC0415
-
     found = []
-    for (name, chart), svg in zip(
-        captured.items(), drawing.draw_charts(captured.values()), strict=True
-    ):
+    for (name, figure), svg in zip(figures.items(), drawing.draw(figures.values()), strict=True):
         durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
-        found.append((name, chart, embed.inline(svg, name=name, description=chart.description)))
+        found.append((name, figure, embed.inline(svg, name=name, description=figure.description)))
     return found
 
 

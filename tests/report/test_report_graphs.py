@@ -28,7 +28,7 @@ def crowd():
 
 def svgs(found, context=PLAIN):
     each = list(graphs.of(found, context))
-    return dict(zip([graph.name for graph in each], drawing.draw_graphs(each), strict=True))
+    return dict(zip([graph.name for graph in each], drawing.draw(each), strict=True))
 
 
 def graph(found, name, context=PLAIN):

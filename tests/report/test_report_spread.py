@@ -34,7 +34,7 @@ def test_the_line_of_a_group_is_the_share_that_took_longer(known):
 
 
 def test_it_can_be_drawn(known):
-    (svg,) = drawing.draw_charts(spread.of_experiment(*known).values())
+    (svg,) = drawing.draw(spread.of_experiment(*known).values())
     assert ("milliseconds" in svg, "mathdefault" in svg) == (True, False)
 
 
