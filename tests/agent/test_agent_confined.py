@@ -1,5 +1,6 @@
 """The systemd unit lets an agent do its work, and little else."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -30,6 +31,23 @@ def test_exposure_of_the_unit_is_low():
 
 def test_stopping_the_unit_leaves_the_records_of_labs():
     assert of_unit("RuntimeDirectoryPreserve") == ["yes"]
+
+
+def test_the_unit_allows_the_sampler_to_come_first(start_daemon: StartDaemon):
+    limits = [
+        f"--rtprio={of_unit('LimitRTPRIO')[0]}",
+        f"--nice={20 - int(of_unit('LimitNICE')[0])}",
+    ]
+    if process.run(["prlimit", *limits, "true"], timeout=TIMEOUT_S, check=False).status:
+        pytest.skip("needs CAP_SYS_RESOURCE: it raises limits")
+    confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    daemon = start_daemon("a", prefix=("prlimit", *limits, *confined))
+    children = Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text()
+    policies = {
+        Path(f"/proc/{pid}/comm").read_text().strip(): os.sched_getscheduler(int(pid))
+        for pid in children.split()
+    }
+    assert policies["netesto-sampler"] == os.SCHED_RR
 
 
 @pytest.mark.lab
