@@ -258,6 +258,7 @@ _TABLE: tuple[Column, ...] = (
     _latency("p9999", lambda r: r.p9999_latency_us),
     _latency("p99999", lambda r: r.p99999_latency_us),
     _tool("latencies", "", _sum(lambda r: r.latencies), show=numbers.count),
+    _tool("latencyTail", "%", lambda g: g.latency_tail_percent, 3, overall=formulas.latency_tail),
     _tool("unfinished", "", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
     # ---- what tcp_info reports at the end that sends the data
     _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),

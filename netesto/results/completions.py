@@ -6,7 +6,6 @@ standard deviation has n - 1 in its denominator. What was not completed is in no
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -15,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.errors import OutputError
-from netesto.results import csvfile
+from netesto.results import csvfile, numbers
 
 Times: TypeAlias = NDArray[np.float64]
 """Microseconds."""
-
-# A quantile that rests on fewer slower values says little: it is marked.
-FEW_SLOWER = 10
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
@@ -50,14 +46,9 @@ _ROWS: Mapping[str, Callable[[Times], float]] = {
 }
 
 
-def is_few(count: int, share: float) -> bool:
-    """Whether a quantile of `count` values rests on fewer than FEW_SLOWER slower ones."""
-    return count - 1 - math.floor((count - 1) * share) < FEW_SLOWER
-
-
 def marked(text: str, count: int, share: float) -> str:
     """The text of a quantile, with `~` in front where it rests on few values."""
-    return f"~{text}" if is_few(count, share) else text
+    return f"~{text}" if numbers.is_few(count, share) else text
 
 
 def table(

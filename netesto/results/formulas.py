@@ -29,6 +29,9 @@ PACKETS_TOLERANCE = 0.10
 # Pings are known.
 OTHER_PACKETS = 50
 
+# Those of latencies that are columns.
+PERCENTILES = (50, 90, 99, 99.9, 99.99, 99.999)
+
 Values: TypeAlias = Mapping[str, str]
 """The texts of a group, by key."""
 
@@ -55,6 +58,16 @@ class Group:
     def results(self) -> list[TransferResult]:
         """What the traffic tool reports of each flow."""
         return [flow.result for flow in self.good if flow.result is not None]
+
+    @property
+    def latency_tail_percent(self) -> float | None:
+        """The highest of the percentiles that rests on enough slower latencies in each flow; 0 if
+        none does."""
+        counts = [result.latencies for result in self.results if result.latencies is not None]
+        if not counts:
+            return None
+        few = min(counts)
+        return max((each for each in PERCENTILES if not numbers.is_few(few, each / 100)), default=0)
 
     @cached_property
     def datagrams(self) -> list[Datagrams]:
@@ -399,6 +412,13 @@ def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
             return ""
         pairs.append((again, sent))
     return percent(pairs, decimals=2)
+
+
+def latency_tail(groups: Sequence[Values]) -> str:
+    """The least of those of the groups."""
+    return min(
+        (text for each in groups if (text := each.get("latencyTail"))), key=float, default=""
+    )
 
 
 def lost_percent(each: Sequence[Datagrams]) -> str:

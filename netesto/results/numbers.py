@@ -14,6 +14,9 @@ THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([KMG]?)")
 
+# A quantile that rests on fewer slower values says little: it is marked.
+FEW_SLOWER = 10
+
 
 def parse(text: str) -> float | None:
     """The number in `text`, which may have the suffix K, M or G (thousands); None if invalid."""
@@ -99,6 +102,11 @@ def least(values: Iterable[float | None]) -> float | None:
 
 def greatest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+def is_few(count: int, share: float) -> bool:
+    """Whether a quantile of `count` values rests on fewer than FEW_SLOWER slower ones."""
+    return count - 1 - math.floor((count - 1) * share) < FEW_SLOWER
 
 
 def fairness(rates: Sequence[float]) -> float | None:

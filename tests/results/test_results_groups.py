@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.model import CpuSample, PingSample, TransferResult
-from netesto.results import groups
+from netesto.results import formulas, groups
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
@@ -92,6 +92,29 @@ def test_latencies_are_extremes_and_means_over_flows():
         instance(2, result=told(min_latency_us=4.0, mean_latency_us=30.0, max_latency_us=40.0)),
     )
     assert pick(evidence, "minLatency", "meanLatency", "maxLatency") == ["4", "20", "50"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "tail"),
+    [
+        ([19], "0"),
+        ([20], "50"),
+        ([9_000], "99"),
+        ([10_000], "99.9"),
+        ([1_000_000], "99.999"),
+        # That of all flows is a mean of each one's.
+        ([1_000_000, 1_000], "99"),
+        ([None], ""),
+    ],
+)
+def test_percentiles_beyond_the_tail_rest_on_few_latencies(counts, tail):
+    flows = [instance(i, result=told(latencies=count)) for i, count in enumerate(counts, start=1)]
+    assert pick(group(*flows), "latencyTail") == [tail]
+
+
+def test_an_experiment_has_the_shortest_tail_of_its_groups():
+    tails = [{"latencyTail": text} for text in ("99.999", "", "99")]
+    assert formulas.latency_tail(tails) == "99"
 
 
 def test_rtt_is_the_mean_in_microseconds():
