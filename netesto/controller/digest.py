@@ -336,7 +336,8 @@ def _captured(
             client, server = own[::-1] if is_reverse else own
             is_one = server == data_port and (not client_ports or client in client_ports)
             if is_one and flow.protocol == "TCP" and _overlaps(flow, each.ahead_s, record):
-                found.append(flow)
+                syn_s = None if flow.syn_s is None else flow.syn_s - each.ahead_s
+                found.append(replace(flow, start_s=flow.start_s - each.ahead_s, syn_s=syn_s))
         is_whole = all(flow.is_whole and not flow.missed_bytes for flow in found)
         count = len(client_ports) or len(found)
         if found and is_whole and len(found) == count and each.found.is_complete:

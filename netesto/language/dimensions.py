@@ -20,7 +20,11 @@ _COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
         Kind.TIME,
         Decimal("0.000001"),
     ),
-    (re.compile("startSkew|sampleInterval(?:P99|Worst)?"), Kind.TIME, Decimal("0.001")),
+    (
+        re.compile("startSkew|synSkew|dataSkew|sampleInterval(?:P99|Worst)?"),
+        Kind.TIME,
+        Decimal("0.001"),
+    ),
     (re.compile("dur|delay|omit"), Kind.TIME, Decimal(1)),
     (
         re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu|backlog(?:Max)?"),

@@ -188,7 +188,7 @@ def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool
     time_ns = own.segments.time_ns[has_data]
     start_s, lasted_s = _times(time_ns if len(time_ns) else connection.packets.time_ns)
     (source, source_port), (destination, destination_port) = _ends(connection, by_client=by_client)
-    halves = transfer.handshake(connection)
+    halves, syn_ns = transfer.handshake(connection), transfer.first_syn_ns(connection)
     return Flow(
         number=number,
         protocol="TCP",
@@ -205,6 +205,7 @@ def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool
         side=_side(connection, halves, by_client=by_client),
         is_whole=own.is_whole,
         mss_bytes=own.mss_bytes,
+        syn_s=None if syn_ns is None else syn_ns / _SECOND_NS,
         handshake_ms=None if halves is None else sum(halves) / 1e6,
         completion_ms=_ms(own.completion_ns()),
         rtt=_rtt(own.rtt.rtt_ns),

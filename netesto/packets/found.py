@@ -52,7 +52,8 @@ class Rtt:
 class Flow:
     """One direction of a connection that carried data, or its only one; None is not known.
 
-    `number` counts connections of the capture from 1. Times are seconds, `start_s` since 1970.
+    `number` counts connections of the capture from 1. Times are seconds, `start_s` (the first
+    packet with data) and `syn_s` (the client's first SYN) since 1970.
     `packets` and `bytes` count all data that were seen, also those that were sent again; `size`
     distinct bytes. `rate_bps` is of these, from the first to the last packet with data. What is
     only of TCP is empty for UDP.
@@ -73,6 +74,7 @@ class Flow:
     side: Side = "unknown"
     is_whole: bool = False
     mss_bytes: int | None = None
+    syn_s: float | None = None
     handshake_ms: float | None = None
     completion_ms: float | None = None
     rtt: Rtt | None = None

@@ -463,6 +463,13 @@ def _path_ns(connection: Connection) -> int | None:
     return sum(known) if len(known) == len(parts) else None
 
 
+def first_syn_ns(connection: Connection) -> int | None:
+    """When the client sent its first SYN, as far as the capture has it."""
+    packets = connection.packets
+    is_syn = ((packets.flags & (SYN | ACK)) == SYN) & connection.from_client
+    return int(packets.time_ns[is_syn].min()) if is_syn.any() else None
+
+
 def handshake(connection: Connection) -> tuple[int, int] | None:
     """From SYN to SYN-ACK, and from this to the client's ACK: the distances from where packets were
     captured to the server and to the client, and back. None if a packet was sent again."""

@@ -358,6 +358,10 @@ _TABLE: tuple[Column, ...] = (
     _captured("pktRtt", "µs", lambda g: numbers.mean(
         flow.rtt.mean_ms * 1000 if flow.rtt else None for flow in g.captured), 3, better="less",
         show=numbers.milliseconds),
+    _captured("synSkew", "ms", lambda g: g.first_packet_skew_ms(lambda flow: flow.syn_s), 3,
+              show=numbers.figure),
+    _captured("dataSkew", "ms", lambda g: g.first_packet_skew_ms(lambda flow: flow.start_s), 3,
+              show=numbers.figure),
     # ---- from OTHER and SWEEP
     Column("testType", holds="name"),
     Column("testNote", holds="name"),

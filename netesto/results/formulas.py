@@ -283,6 +283,17 @@ class Group:
         )
         return max(skews, key=abs, default=None)
 
+    def first_packet_skew_ms(self, first_s: Callable[[Flow], float | None]) -> float | None:
+        """The first such packet of each flow on the wire minus its requested start, of the flow
+        with the largest deviation. Nothing unless captures have every flow whole."""
+        skews: list[float] = []
+        for flow in self.good:
+            known = [each_s for each in flow.captured if (each_s := first_s(each)) is not None]
+            if not known or flow.asked_start_s is None:
+                return None
+            skews.append((min(known) - flow.asked_start_s) * 1000)
+        return max(skews, key=abs, default=None)
+
     def counter(self, name: str) -> int | None:
         """A counter of the client's interface, which includes other traffic."""
         return (self.evidence.counters or {}).get(name)

@@ -32,7 +32,7 @@ OURS = (
     "pingLost:sum rpm:min "
     "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
     "p99999Latency:avg latencies unfinished transactionRate reverseRate udpMarked:sum "
-    "pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min"
+    "pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min synSkew dataSkew:max"
 )
 
 

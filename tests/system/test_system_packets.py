@@ -75,6 +75,11 @@ def test_columns_add_what_captures_show_of_each_flow(run: Run):
     assert [float(row["pktRetrans"]) for row in run.outcome.rows if row["exp"] == "2.1"] == [again]
 
 
+def test_first_packets_follow_the_start_of_the_tool(run: Run):
+    start, syn, data = (float(run.row[name]) for name in ("startSkew", "synSkew", "dataSkew"))
+    assert start <= syn < data
+
+
 def test_nothing_disagrees(run: Run):
     warnings = run.outcome.manifest(1)["warnings"]
     assert [text for text in warnings if "captur" in text or "retransmitted" in text] == []
