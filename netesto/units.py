@@ -142,7 +142,7 @@ def parse_processors(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def format_processors(processors: Iterable[int], *, joint: str = ",") -> str:
+def format_processors(processors: Iterable[int]) -> str:
     """A set of processors with its ranges, as taskset(1) takes it: 0-3,8."""
     runs: list[list[int]] = []
     for each in sorted(set(processors)):
@@ -150,7 +150,7 @@ def format_processors(processors: Iterable[int], *, joint: str = ",") -> str:
             runs[-1].append(each)
         else:
             runs.append([each])
-    return joint.join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def parse_size(text: str) -> int:

@@ -102,10 +102,11 @@ class Interpreter:
 
     def _source(self, name: str, row: ast.Row) -> None:
         from_file = row.line.file
+        kept = self._kept.get((from_file, name)) if self._kept is not None else None
         if self._kept is None:
             path = find_source(name, from_file=from_file, library_path=self._library_path)
-        elif (from_file, name) in self._kept:
-            path = Path(self._kept[from_file, name].path)
+        elif kept is not None:
+            path = Path(kept.path)
         else:
             raise MisuseError(
                 f"SOURCE {name}: the plan does not have this file",
@@ -118,7 +119,6 @@ class Interpreter:
         if known:
             return
         try:
-            kept = None if self._kept is None else self._kept[from_file, name]
             text = read_sourced(path, name) if kept is None else kept.text
         except OSError as error:
             raise MisuseError(
