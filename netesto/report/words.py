@@ -126,10 +126,7 @@ def _options(request: GroupRequest) -> list[str]:
     cores = {"client": request.client_cores, "server": request.server_cores}
     options = (
         request.bitrate_bps is not None and f"at most {format_rate(request.bitrate_bps)}{each}",
-        request.pacing_bps is not None
-        and f"paced by the kernel at {format_rate(request.pacing_bps)}{each}",
         request.requests_per_s is not None and f"{request.requests_per_s:,} requests/s{each}",
-        request.skip_receive and "received without a copy",
         request.mss_bytes is not None and f"segments of at most {request.mss_bytes} bytes",
         request.length_bytes is not None and f"{request.length_bytes} bytes in each write",
         request.parallel > 1 and f"{request.parallel} connections in each flow",

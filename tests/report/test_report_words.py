@@ -31,6 +31,13 @@ def test_options_that_were_set_are_told():
     )
 
 
+def test_pacing_and_discarded_data_are_told_once():
+    assert words.asked(request(instances=2, pacing_bps=1e9, skip_receive=True)) == (
+        "2 flows of TCP_STREAM from client1 to server1 with cubic, at once, for 24 s; paced by the "
+        "kernel at 1 Gbit/s a connection; received data is discarded without copying it."
+    )
+
+
 def test_what_became_of_a_good_group_is_told():
     assert words.happened(TWO.groups[0]) == (
         "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the requested instant; "
