@@ -5,6 +5,7 @@ it is believed before it is checked, and what is whole is read before anything i
 The file is read and not mapped: a mapped file that shrinks meanwhile would end the process.
 """
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -114,7 +115,7 @@ class Reader:
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         """The bytes of the file, decompressed."""
-        start = file.read(len(_GZIP))
+        start, begun = file.read(len(_GZIP)), os.fstat(file.fileno())
         file.seek(0)
         if start == _GZIP:
             self.form = ", gzip"
@@ -122,6 +123,11 @@ class Reader:
         else:
             while block := file.read(PIECE_BYTES):
                 yield block
+        if (size := os.fstat(file.fileno()).st_size) != begun.st_size:
+            self.damage.append(
+                f"somebody writes to the file: it had {begun.st_size} bytes, and {size} when it was"
+                " read; read it again when it is complete"
+            )
 
     def _decompressed(self, file: BinaryIO) -> Iterator[bytes]:
         machine = zlib.decompressobj(wbits=_GZIP_WINDOW)

@@ -254,6 +254,25 @@ def test_compressed_data_that_end_early_are_read_up_to_there(tmp_path: Path):
     assert found.damage[0] == f"gzip data end early, at byte {len(data) // 2} of the file"
 
 
+@pytest.mark.parametrize("frames", [FRAMES[:2], 2 * FRAMES])
+def test_a_file_that_is_written_while_it_is_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: list[Frame]
+):
+    monkeypatch.setattr(reader, "PIECE_BYTES", len(pcap(FRAMES[:1])))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(FRAMES))
+    found = reader.Reader(path)
+    pieces = found.pieces()
+    next(pieces)
+    path.write_bytes(pcap(frames))
+    for _ in pieces:
+        pass
+    assert found.damage[0] == (
+        f"somebody writes to the file: it had {len(pcap(FRAMES))} bytes, and {len(pcap(frames))} "
+        "when it was read; read it again when it is complete"
+    )
+
+
 @pytest.mark.parametrize("data", [b"", b"\x1f\x8b", b"netesto run", pcap([])[:20], bytes(1000)])
 def test_what_is_no_capture_is_refused(tmp_path: Path, data: bytes):
     with pytest.raises(UsageError):
