@@ -43,7 +43,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, remedy=f"{self.format_usage().strip()}\n{self._help}")
 
     def _options(self) -> list[str]:
-        return re.findall(r"(?<![\w-])--[\w-]+", self.format_help())
+        return [
+            word
+            for action in self._actions
+            if action.help != argparse.SUPPRESS
+            for word in action.option_strings
+            if word.startswith("--")
+        ]
 
     @property
     def _where(self) -> str:

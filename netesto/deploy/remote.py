@@ -128,6 +128,13 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
     """The error of an ssh process that ended, having `said` this, before a host replied."""
     if status == _NOT_FOUND:
         return AgentError("has no python3; an agent needs 3.11 or later", host=host.name)
+    if not said.strip() and status != _SSH_FAILED:
+        # Such as /bin/false, or a shell that knows no -c.
+        return AgentError(
+            f"its login shell ran no command and ended with exit status {status}",
+            host=host.name,
+            remedy=f"This must print a word: {ssh.typed(host.address)} echo word",
+        )
     cause, remedy = ssh.explained(said.strip(), host.address)
     if status == _SSH_FAILED:
         return AgentError(f"not reached by ssh: {cause}", host=host.name, remedy=remedy)

@@ -192,7 +192,7 @@ class Tunnel:
         return ""
 
     def _failure(self, cause: str, remedy: str = "") -> AgentError:
-        remedy = remedy or f"This must work, and ask nothing: {_typed(self.address)} true"
+        remedy = remedy or f"This must work, and ask nothing: {typed(self.address)} true"
         return AgentError(
             f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy
         )
@@ -208,7 +208,7 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
         )
     if "Host key verification failed" in said:
         return "its host key is unknown", (
-            f"Connect once by hand, and compare the key before you accept it: {_typed(address)}"
+            f"Connect once by hand, and compare the key before you accept it: {typed(address)}"
         )
     batch = "-o BatchMode=yes "
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -219,7 +219,7 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
                 return f"ssh ignores the key {key}, which others can read", f"chmod 600 {key}"
             return line, (
                 "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a"
-                f" passphrase, ssh-agent (ssh-add). This must work: {_typed(address, batch)} true"
+                f" passphrase, ssh-agent (ssh-add). This must work: {typed(address, batch)} true"
             )
     # A jump host that fails says why first; what follows is about the connection through it.
     causes = [line for line in lines if line.startswith(("ssh: ", "channel "))]
@@ -227,7 +227,7 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
     return cause.removeprefix("ssh: "), ""
 
 
-def _typed(address: SshAddress, options: str = "") -> str:
+def typed(address: SshAddress, options: str = "") -> str:
     """What a person types to reach the host."""
     port = f"-p {address.port} " if address.port is not None else ""
     user = f"{address.user}@" if address.user else ""

@@ -158,6 +158,11 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
             "netesto: clean: unknown option --nosuch\n'netesto clean --help' helps\n",
         ),
         (
+            # Which its help names, as an option of another command.
+            ("hosts", "check", "--hosts", "h1"),
+            "netesto: hosts check: unknown option --hosts\n'netesto hosts check --help' helps\n",
+        ),
+        (
             ("run", "-n", "a.nts", "b.nts"),
             "netesto: run: unexpected argument 'b.nts'\n'netesto run --help' helps\n",
         ),

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from netesto import process
-from netesto.deploy import facts, onhost, remote
+from netesto.deploy import facts, onhost, remote, target
+from netesto.model import Endpoint
 
 PATIENCE_S = 60
 
@@ -161,3 +162,11 @@ def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
         pytest.raises(onhost.StepError, match="the same machine as another host of this run"),
     ):
         onhost.alone_here(path, "ann@desk pid 7")
+
+
+def test_a_login_shell_that_runs_no_command_is_told():
+    host = target.of(Endpoint(host="h1", agent="ssh://ann@h1"))
+    assert str(remote.ended(host, 1, "")) == (
+        "h1: its login shell ran no command and ended with exit status 1\n"
+        "This must print a word: ssh ann@h1 echo word"
+    )
