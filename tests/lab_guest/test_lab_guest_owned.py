@@ -108,9 +108,11 @@ def test_folder_that_an_older_netesto_left_is_removed(base):
 def test_a_process_that_works_in_an_abandoned_folder_is_ended(tmp_path):
     left = tmp_path / OLDER
     left.mkdir()
-    sleep = ["sh", "-c", "trap '' TERM; sleep 600"]
+    sleep = ["sh", "-c", "trap '' TERM; echo heedless; sleep 600"]
+    said = tmp_path / "inside"
+    heedless = lambda: said.read_text() != ""  # noqa: E731
     with (
-        process.background(sleep, stdout=tmp_path / "inside", cwd=left) as inside,
+        process.background(sleep, stdout=said, cwd=left, ready=heedless, timeout=30) as inside,
         process.background(["sleep", "600"], stdout=tmp_path / "beside", cwd=tmp_path) as beside,
     ):
         owned.remove_abandoned(tmp_path)

@@ -1,4 +1,5 @@
-"""Real guests. Each fact is checked in real time and in simulated time unless it is about one."""
+"""Real guests. What depends on the kernel is checked in real time and in simulated time; what the
+starter and process 1 do, in simulated time, whose kernel boots in a third of the time."""
 
 import contextlib
 import os
@@ -208,12 +209,14 @@ def test_a_processor_s_speed_is_told_instead_of_measured(facts: Facts):
 # ---- a guest for each fact -----------------------------------------------------------------------
 
 
-def test_a_signal_is_told_as_a_shell_tells_it(kernel, inside):
-    assert inside(kernel, ["sh", "-c", "kill -KILL $$"]).status == 128 + signal.SIGKILL
+@pytest.mark.sim
+def test_a_signal_is_told_as_a_shell_tells_it(sim_kernel, inside):
+    assert inside(sim_kernel, ["sh", "-c", "kill -KILL $$"]).status == 128 + signal.SIGKILL
 
 
-def test_a_command_that_is_not_there_is_127(kernel, inside):
-    ended = inside(kernel, ["no-such-command"])
+@pytest.mark.sim
+def test_a_command_that_is_not_there_is_127(sim_kernel, inside):
+    ended = inside(sim_kernel, ["no-such-command"])
     assert (ended.status, ended.stderr) == (127, b"no-such-command: No such file or directory\n")
 
 
@@ -247,28 +250,31 @@ def test_a_crash_tells_the_kernel_s_last_lines(kernel, inside):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small folder")
-def test_a_temporary_folder_without_room_is_told(kernel, tmp_path):
+@pytest.mark.sim
+def test_a_temporary_folder_without_room_is_told(sim_kernel, tmp_path):
     mounted = """mount -t tmpfs -o size=256k none "$1" && cd / && TMPDIR=$1 exec "$2" "$3" "$4" \\
         head -c 1000000 /dev/zero"""
-    words = ("sh", "-c", mounted, "sh", tmp_path, sys.executable, STARTER, kernel.kind)
+    words = ("sh", "-c", mounted, "sh", tmp_path, sys.executable, STARTER, sim_kernel.kind)
     done = process.run(["unshare", "--mount", *map(str, words)], timeout=PATIENCE_S, check=False)
     assert f"the guest kernel crashed: no space left in {tmp_path}" in done.stderr
 
 
-def test_interrupted_once_the_command_may_end_in_its_own_way(kernel, tmp_path):
+@pytest.mark.sim
+def test_interrupted_once_the_command_may_end_in_its_own_way(sim_kernel, tmp_path):
     out = tmp_path / "out"
     out.touch()
-    with started(kernel, [*PYTHON, POLITE], out) as child:
+    with started(sim_kernel, [*PYTHON, POLITE], out) as child:
         os.kill(child.pid, signal.SIGINT)
         status = child.wait(PATIENCE_S)
     assert (status, out.read_text()) == (130, "up\npartial results\n")
 
 
-def test_interrupted_twice_the_guest_ends(kernel, tmp_path):
+@pytest.mark.sim
+def test_interrupted_twice_the_guest_ends(sim_kernel, tmp_path):
     out = tmp_path / "out"
     out.touch()
     stubborn = ["sh", "-c", "trap 'echo no' INT; echo up; while true; do sleep 0.1; done"]
-    with started(kernel, stubborn, out) as child:
+    with started(sim_kernel, stubborn, out) as child:
         os.kill(child.pid, signal.SIGINT)
         assert process.wait_until(lambda: "no\n" in out.read_text(), timeout=PATIENCE_S)
         os.kill(child.pid, signal.SIGINT)
@@ -295,9 +301,10 @@ def test_what_a_killed_starter_leaves_is_ended_by_who_cleans(kernel, tmp_path):
     assert (leader in before, gone) == (True, True)
 
 
-def test_a_wall_clock_limit_ends_the_command_politely(kernel, inside, tmp_path):
+@pytest.mark.sim
+def test_a_wall_clock_limit_ends_the_command_politely(sim_kernel, inside, tmp_path):
     with pytest.raises(LabError, match=r"longer than 0.1 s of wall time .* results so far"):
-        inside(kernel, [*PYTHON, POLITE], max_wall_s=0.1)
+        inside(sim_kernel, [*PYTHON, POLITE], max_wall_s=0.1)
 
 
 @pytest.mark.sim
@@ -322,7 +329,7 @@ def test_a_program_that_never_waits_is_ended_and_the_rest_goes_on(sim_kernel, in
     told: list[str] = []
     around = 'PYTHON=$0; "$PYTHON" -I -S -c "$1" word; echo status $?; sleep 1; echo goes on'
     argv = ["sh", "-c", around, PYTHON[0], BUSY[what]]
-    ended = inside(sim_kernel, argv, stall_s=2.0, warn=told.append)
+    ended = inside(sim_kernel, argv, stall_s=1.0, warn=told.append)
     line = " ".join(f"{PYTHON[0]} -I -S -c {BUSY[what]} word".split())
     shown = rf"python\S* \(process \d+: {re.escape(line)}\) computes and never waits, so "
     pattern = rf"{shown}simulated time stands still \(at \d+\.\d+ s.*\); it was ended"
@@ -351,11 +358,11 @@ def test_who_has_long_to_compute_but_waits_now_and_then_is_left_alone(sim_kernel
     told: list[str] = []
     program = """
 import time
-for _ in range(6):
-    sum(range(12_000_000))
+for _ in range(12):
+    sum(range(4_000_000))
     time.sleep(0.05)
 print("done")"""
-    ended = inside(sim_kernel, [*PYTHON, program], stall_s=3.0, warn=told.append)
+    ended = inside(sim_kernel, [*PYTHON, program], stall_s=1.0, warn=told.append)
     assert (ended.stdout, told) == (b"done\n", [])
 
 
