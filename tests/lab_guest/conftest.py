@@ -6,7 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
+import cattrs
 import pytest
 from guests import Ended, run_inside
 from needs import kernel_or_reason
@@ -61,6 +63,12 @@ def user_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def packages(module: ModuleType) -> Path:
+    """The folder that a package was imported from."""
+    assert module.__file__ is not None
+    return Path(module.__file__).parents[1]
+
+
 @pytest.fixture
 def as_nobody(user_folder: Path) -> Callable[..., process.Finished]:
     """Run a command in a guest as an ordinary user without any right, started by the
@@ -73,7 +81,7 @@ def as_nobody(user_folder: Path) -> Callable[..., process.Finished]:
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(user_folder),
-        "PYTHONPATH": str(Path(netesto.__file__).parent.parent),
+        "PYTHONPATH": f"{packages(netesto)}:{packages(cattrs)}",
     }
     tried = process.run(
         [*user, "-c", "import netesto.lab.guest"], env=environment, timeout=60, check=False
