@@ -102,6 +102,7 @@ class SideBySide:
         self._began_s = time.monotonic()
         self._is_ending = False
         self._was_interrupted = False
+        self._requested = signal.SIGINT
 
     def run(self) -> End:
         """Until all have ended, or one shows that the others would fail, too."""
@@ -163,6 +164,7 @@ class SideBySide:
         if self._was_interrupted and number != signal.SIGINT:
             return
         self._is_ending = self._was_interrupted = requests.is_heeded = True
+        self._requested = number
         for job in self._running.values():
             # The same, because parts ignore what we were started to ignore (`netesto run … &`).
             job.send(number)
@@ -201,6 +203,9 @@ class SideBySide:
             pass_fds=[lock],
         )
         self._running[task.part.name] = job
+        if self._was_interrupted:
+            # While it was being started.
+            job.send(self._requested)
         self._show()
         try:
             code = await job.wait()
