@@ -18,6 +18,9 @@ _PINNING: Mapping[str, tuple[str, ...]] = {
 
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 
+# Bit/s of each stream of datagrams without -b (UDP_RATE of iperf3).
+_UDP_BITRATE = "1048576"
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -129,6 +132,8 @@ def parse(command: str) -> Flow:
         raise ValueError(f"not a command of iperf3: {command}")
     found.read(words[1:])
     arguments = dict(found.arguments)
+    if arguments.get("test") == "UDP_STREAM":
+        arguments.setdefault("bitrate", _UDP_BITRATE)
     # iperf3's rate is that of each stream, DO_CLIENT's that of the flow.
     if "bitrate" in arguments and "parallel" in arguments:
         arguments["bitrate"] = _times(arguments["bitrate"], arguments["parallel"])

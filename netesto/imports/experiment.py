@@ -234,7 +234,10 @@ def _options(found: RunSource) -> dict[str, Any]:
     asked = found.arguments
     is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
     is_reverse = bool(iperf3.whole(found.planned("reverse"))) or asked.get("test") == "TCP_MAERTS"
-    parallel = found.columns.get("parallel", "")
+    told = found.columns.get("parallel", "")
+    parallel = int(told) if told.isdecimal() and len(told) < 6 else 1
+    # iperf3's is that of each stream.
+    stream_bps = iperf3.number(found.planned("target_bitrate")) or 0.0
     return {
         "test": "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM",
         # flent runs netperf.
@@ -244,13 +247,12 @@ def _options(found: RunSource) -> dict[str, Any]:
         or found.output.duration_s
         or 0.0,
         "congestion_control": asked.get("ca") or evidence.congestion_control(found.plan),
-        "parallel": int(parallel) if parallel.isdecimal() and len(parallel) < 6 else 1,
+        "parallel": parallel,
         "omit_s": iperf3.number(found.planned("omit")) or 0.0,
         "interval_s": 1.0,
         "zerocopy": found.columns.get("zerocopy") or asked.get("zerocopy", "0"),
         "skip_receive": asked.get("skiprx") == "1",
-        "bitrate_bps": iperf3.number(found.planned("target_bitrate"))
-        or _rate(asked.get("bitrate", "")),
+        "bitrate_bps": stream_bps * parallel or _rate(asked.get("bitrate", "")),
         "pacing_bps": _rate(asked.get("pacing", "")),
     }
 

@@ -46,7 +46,7 @@ class Data:
 
     runs: Sequence[Run]
     loose: Sequence[CpuFile]
-    has_pattern: bool
+    are_files: bool
     is_harness: bool
     findings: Sequence[Finding] = ()
 
@@ -69,7 +69,7 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     return Data(
         runs=[*map(_imported, brought), *own],
         loose=orphans,
-        has_pattern=any(run.form != "harness" and run.columns.keys() & _MATRIX for run in brought),
+        are_files=bool(brought) and all(run.form != "harness" for run in brought),
         is_harness=any(run.form == "harness" for run in brought),
         findings=imported.read_findings(folder),
     )
@@ -123,7 +123,7 @@ def _own(
 
 def fitting(data: Data) -> tuple[Kind, str]:
     """The kind of table that fits, and why."""
-    if data.has_pattern:
+    if data.are_files:
         return "iperf-lab", "they were imported from files of single runs"
     if data.is_harness:
         return "harness", "they were imported from a tree of the testing harness"

@@ -316,3 +316,23 @@ def test_what_was_imported_into_its_own_tree_is_not_imported_again(tmp_path, cap
     words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "in")]
     assert [cli.main(words), cli.main(words)] == [0, 0]
     assert "imported 0 runs; 1 were there already" in capsys.readouterr().out
+
+
+def test_the_rate_that_was_asked_of_each_stream_is_that_of_the_flow_times_streams(tmp_path):
+    made = tmp_path / "json"
+    made.mkdir()
+    told = document(5, streams=4)
+    told["start"]["test_start"]["target_bitrate"] = 2_500_000_000  # type: ignore[index]
+    (made / "a.json").write_text(json.dumps(told))
+    assert imported(made) == 0
+    assert rows(made)[1]["bitrate"] == "10000"
+
+
+def test_files_of_runs_that_all_failed_have_the_table_of_files(tmp_path, capsys):
+    made = tmp_path / "json"
+    made.mkdir()
+    (made / "a.json").write_text(failed("refused"))
+    assert imported(made) == 1
+    capsys.readouterr()
+    assert cli.main(["summary", str(out(made)), "-f", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["a.json,,,,,,failed: refused,,"]

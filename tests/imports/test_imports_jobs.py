@@ -114,6 +114,15 @@ def test_a_rate_of_each_stream_is_that_of_the_flow_times_streams(folder, capsys)
     assert flows(folder, capsys)[0]["bitrate"] == "10.0G"
 
 
+@pytest.mark.parametrize(
+    ("words", "bitrate"),
+    [("-u", "1048576"), ("-u -P 3", "3145728"), ("-u -b 0 -P 3", None), ("-b 0", None)],
+)
+def test_datagrams_without_a_rate_have_that_of_iperf3(folder, capsys, words, bitrate):
+    (folder / "jobs.ini").write_text(f"[a]\nsrc-cmd = iperf3 -c {{dst}} {words}\n")
+    assert flows(folder, capsys)[0].get("bitrate") == bitrate
+
+
 def test_pacing_is_fq_at_the_source_and_goes_away(folder, capsys):
     found = [
         (each["host"], each["qdisc"], each.get("other", ""), each["action"])

@@ -37,6 +37,11 @@ class Place:
         return self.folder / "results"
 
     @property
+    def commands(self) -> Path:
+        """The commands that scripts may run."""
+        return self.folder / "commands.toml"
+
+    @property
     def output(self) -> Path:
         """What the last run printed."""
         return self.folder / "output"
@@ -50,7 +55,9 @@ class Place:
         path = self.folder / "script.nts"
         path.write_text(script)
         # What this machine does besides may slow a lab down; that is not what is asked here.
-        options = ("--force", "--plain", "--ground", self.ground, "--seed", "1")
+        options = ["--force", "--plain", "--ground", self.ground, "--seed", "1"]
+        if "DO_COMMAND" in script:
+            options += ["--commands", str(self.commands)]
         bound = ("--max-wall", str(PATIENCE_S))
         return command("run", *options, *bound, "--out", str(self.out), str(path))
 

@@ -27,19 +27,53 @@ from netesto.lab import guest, owned, records
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)
 
+# A process that a command leaves, out of its session, known by a time that nobody else sleeps.
+LINGERING = ["sleep", str(10_000_000 + os.getpid())]
+COMMANDS = f"""\
+[commands.linger]
+run = ["sh", "-c", "setsid {" ".join(LINGERING)} >/dev/null 2>&1 &"]
+"""
+
+# Two flows as in the demo, and short; client2 has all that can be set of links and routes.
+LAB = """\
+[nodes]
+client1 = "host"
+client2 = "host"
+server1 = "host"
+switch = "switch"
+
+[[links]]
+between = ["client1", "switch"]
+
+[[links]]
+between = ["client2", "switch"]
+rate = "20mbit"
+
+[[links]]
+between = ["switch", "server1"]
+rate = "10mbit"
+"""
+SET_SCRIPT = """\
+LAB file=lab.toml
+SOURCE inlib
+SET_LINK host=client2 mtu=1400
+SET_LINK host=client2 rate=15mbit limit=200K
+SET_ROUTE host=client2 to=server1 initcwnd=20 rto_min=100
+DO_COMMAND host=client2 name=linger
+RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
+    ca1=cubic ca2=bbr dur1=3 dur2=2 delay2=0.5
+"""
+
 # One experiment that ends, and one that ends only if somebody ends it.
 SCRIPT = """\
 LAB pair rate=2mbit
 SOURCE inlib
+SET_LINK host=a rate=1900kbit limit=20K
+SET_LINK host=a mtu=1400
+SET_ROUTE host=a to=b initcwnd=20
+DO_COMMAND host=a name=linger
 RUN OneFlowStream server=b client=a expName=short ca=cubic dur=1
 RUN OneFlowStream server=b client=a expName=long ca=cubic dur=90000
-"""
-
-TWO_CLIENTS = """\
-LAB dumbbell clients=2 servers=1 rate=10mbit
-SOURCE inlib
-RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
-    ca1=cubic ca2=bbr dur1=3 dur2=2 delay2=0.5
 """
 
 SECOND_FLOWS = "#1.1: 25 h 0 min"
@@ -75,7 +109,9 @@ class Made:
 
     def _now(self) -> list[object]:
         alive = list(filter(is_alive, self.processes))
-        return [*(path for path in self.paths if path.exists()), *alive]
+        mounts = Path("/proc/self/mountinfo").read_text().split()
+        mounted = [word for word in mounts for path in self.paths if word.startswith(str(path))]
+        return [*(path for path in self.paths if path.exists()), *mounted, *alive, *lingering()]
 
 
 def made_by(run: int, place: Place) -> Made:
@@ -83,6 +119,7 @@ def made_by(run: int, place: Place) -> Made:
     made = lab_of(run) if place.ground == "lab" else guest_of(run, place)
     assert made.paths, "it has made no files?"
     assert len(made.processes) > 1, "it has started nothing?"
+    assert lingering() or place.ground != "lab", "its command has left nothing?"
     return made
 
 
@@ -121,6 +158,11 @@ def session(leader: int) -> list[psutil.Process]:
         with contextlib.suppress(ProcessLookupError):
             found += [each] if os.getsid(each.pid) == leader else []
     return found
+
+
+def lingering() -> list[psutil.Process]:
+    """What commands have left; that of a guest is in there."""
+    return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == LINGERING]
 
 
 # ---- what it has not made ------------------------------------------------------------------------
@@ -185,7 +227,8 @@ class Maimed:
     status: int
     statuses: list[str]
     kept: list[str]
-    left: list[Path]
+    left: list[object]
+    settings: list[dict[str, str]]
 
 
 @pytest.fixture(scope="module", params=GROUNDS)
@@ -194,6 +237,8 @@ def place(
 ) -> Iterator[Place]:
     skip_unless_possible(request.param, lab_obstacle)
     with place_on(request.param, tmp_path_factory) as place:
+        place.commands.write_text(COMMANDS)
+        (place.folder / "lab.toml").write_text(LAB)
         yield place
 
 
@@ -201,14 +246,16 @@ def place(
 def maimed(place: Place) -> Maimed:
     status = place.netesto(killing_agent(place, "client2", "flow bbr client2→server1"))
     kept = [path.name for path in place.out.glob("*/0/client2.snmp")]
-    left = [*place.temporary.iterdir(), *sockets(place)]
-    return Maimed(status, place.statuses, kept, left)
+    left = [*place.temporary.iterdir(), *sockets(place), *lingering()]
+    [manifest] = place.out.glob("*/manifest.json")
+    settings = json.loads(manifest.read_text())["hosts"]["client2"]["settings"]
+    return Maimed(status, place.statuses, kept, left, settings)
 
 
 def killing_agent(place: Place, host: str, text: str) -> list[str]:
     """The run, and the killer of the agent, both where the agents are."""
     argv = [sys.executable, str(AGENT_KILLER), host, text, str(place.out / "killer.log")]
-    argv += place.words(TWO_CLIENTS)
+    argv += place.words(SET_SCRIPT)
     if place.ground == "lab":
         return argv
     mark = f"{guest.GROUND_MARK}={place.ground}"
@@ -237,6 +284,19 @@ def test_a_killed_agent_fails_its_flow_and_no_other(maimed: Maimed):
 
 def test_what_a_killed_agent_had_measured_is_kept(maimed: Maimed):
     assert maimed.kept == ["client2.snmp"]
+
+
+def test_settings_of_a_killed_agent_are_put_back_before_they_are_made_again(maimed: Maimed):
+    count = len(maimed.settings) // 2
+    first, again = maimed.settings[:count], maimed.settings[count:]
+    assert [each["setting"].partition(":")[0] for each in first] == [
+        "link switch", "link switch", "route to server1", "command linger",
+    ]  # fmt: skip
+    same = ("setting", "before", "after")
+    assert [[one[key] for key in same] for one in again] == [
+        [one[key] for key in same] for one in first
+    ]
+    assert {one["why"].partition(":")[0] for one in again} == {"agent lost"}
 
 
 def test_a_run_with_a_killed_agent_leaves_nothing(maimed: Maimed):
