@@ -35,7 +35,7 @@ run = ["sh", "-c", "setsid {" ".join(LINGERING)} >/dev/null 2>&1 &"]
 """
 
 # Two flows as in the demo, and short; client2 has all that can be set of links and routes.
-LAB = """\
+TOPOLOGY = """\
 [nodes]
 client1 = "host"
 client2 = "host"
@@ -119,7 +119,6 @@ def made_by(run: int, place: Place) -> Made:
     made = lab_of(run) if place.ground == "lab" else guest_of(run, place)
     assert made.paths, "it has made no files?"
     assert len(made.processes) > 1, "it has started nothing?"
-    assert lingering() or place.ground != "lab", "its command has left nothing?"
     return made
 
 
@@ -238,7 +237,7 @@ def place(
     skip_unless_possible(request.param, lab_obstacle)
     with place_on(request.param, tmp_path_factory) as place:
         place.commands.write_text(COMMANDS)
-        (place.folder / "lab.toml").write_text(LAB)
+        (place.folder / "lab.toml").write_text(TOPOLOGY)
         yield place
 
 

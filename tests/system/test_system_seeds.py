@@ -1,0 +1,94 @@
+"""The scripts after published matrices (docs/seeds.md), short: they repeat byte for byte in
+simulated time, and show the shapes that they are to show."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from needs import kernel_or_reason
+from whole_runs import netesto
+
+from netesto import paths
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(1600)]
+
+# Longer than any honest run on a busy machine; nothing waits it out.
+PATIENCE_S = 800
+
+SCRIPTS = paths.data_folder() / "scripts"
+
+# At a 500th of everything: 4 streams over 50 ms, and a buffer of 6 % of the path's content.
+SHORT_DTN = {
+    "rate": "20mbit", "share": "18", "buffer": "8K", "cross": "2K", "dur": "4", "rtts": "50",
+    "streams": "4",
+}  # fmt: skip
+PACED_MBPS = 4 * 4.0
+
+SHORT_VETH = {"mtus": "1500", "copies": "sendfile", "streams": "2", "dur": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The results of a run; the folder has the same name for each."""
+
+    out: Path
+
+    @property
+    def lines(self) -> list[bytes]:
+        return (self.out / "exp.csv").read_bytes().splitlines()
+
+    def figure(self, name: str) -> bytes:
+        """The page that a report script makes of the results."""
+        script = str(SCRIPTS / name)
+        done = netesto(
+            self.out.parent, "exp", script, "data=results", "-o", "page.html", timeout=PATIENCE_S
+        )
+        assert done.status == 0, done.stderr
+        return (self.out.parent / "page.html").read_bytes()
+
+
+def run(folder: Path, script: str, *words: str, **definitions: str) -> Run:
+    kernel_or_reason("sim")
+    given = [word for name, value in definitions.items() for word in ("-D", f"{name}={value}")]
+    options = ("--plain", "--ground", "sim", "--seed", "1", "--out", "results")
+    done = netesto(
+        folder, "run", *options, *words, *given, str(SCRIPTS / script), timeout=PATIENCE_S
+    )
+    assert done.status == 0, done.stderr
+    return Run(folder / "results")
+
+
+@pytest.fixture(scope="module")
+def dtn(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("dtn"), "dtn-tuning.nts", **SHORT_DTN, reps="2")
+
+
+def test_paced_streams_keep_their_rate_and_others_spread_several_times_more(dtn: Run):
+    with (dtn.out / "exp.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["exp"].endswith(".1")]
+    rates = {
+        paced: [float(row["rate"]) for row in rows if row["testNote"] == paced]
+        for paced in ("yes", "no")
+    }
+    spread = {paced: max(of) / min(of) - 1 for paced, of in rates.items()}
+    assert min(rates["yes"]) > 0.98 * PACED_MBPS
+    assert (spread["yes"] < 0.01, spread["no"] > 3 * spread["yes"]) == (True, True)
+
+
+def test_cells_of_the_matrix_repeat_byte_for_byte_beside_fewer_others(dtn: Run, tmp_path: Path):
+    fewer = run(tmp_path, "dtn-tuning.nts", "--jobs", "1", **SHORT_DTN, reps="1").lines
+    # The header, and two experiments of three rows.
+    assert (len(fewer), fewer) == (7, dtn.lines[:7])
+
+
+def test_the_veth_matrix_and_its_figures_repeat_byte_for_byte(tmp_path: Path):
+    runs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        lab = ("--lab", "pair,rate=20mbit")
+        runs.append(run(tmp_path / name, "veth-matrix.nts", *lab, **SHORT_VETH))
+    one, two = runs
+    assert one.lines == two.lines
+    for figure in ("figure-veth-rate.exp", "figure-veth-retransmissions.exp"):
+        assert one.figure(figure) == two.figure(figure)
