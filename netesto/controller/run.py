@@ -483,6 +483,8 @@ class Run:
             return
         if event.kind == "lost":
             text = f"{host.name}: {event.text}"
+            if experiment and text in experiment.reasons:
+                return  # each kind of samples is lost with the sampler
             if experiment and host.name in experiment.hosts and self._warnings < WARNINGS_MAX:
                 experiment.spoil(text)
             self._warn(None, text)
