@@ -79,6 +79,12 @@ class _Files:
     known: Collection[str]
     damaged: Collection[str]
     faults: dict[str, str] = field(default_factory=dict)
+    _kinds: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in sorted(self.known):
+            folder, _, name = path.rpartition("/")
+            self._kinds.setdefault(f"{folder}/{name.partition('.')[0]}", []).append(path)
 
     def find(self, path: str, most_bytes: float = READ_BYTES_MAX) -> Path | None:
         """The path of a file; None if it is missing or damaged, or has more bytes."""
@@ -118,7 +124,7 @@ class _Files:
     def of(self, host: str, kind: str) -> list[str]:
         """The files of a kind: of samples, one for each sampling interval that groups requested,
         and for each time that the sampler was started again."""
-        return sorted(path for path in self.known if path.startswith(f"raw/{host}/{kind}."))
+        return self._kinds.get(f"raw/{host}/{kind}", [])
 
     def captures(self, host: str) -> list[str]:
         return [path for path in self.of(host, "capture") if path.endswith(".pcap")]
