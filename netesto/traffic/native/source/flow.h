@@ -102,6 +102,7 @@ struct processor_use {
 };
 int be_ready(struct flow *flow);
 struct processor_use approach(int64_t start);
+void hurry(bool does);
 void reach(int64_t start);
 void begin(struct flow *flow, int64_t instant);
 int start_at(char **command);

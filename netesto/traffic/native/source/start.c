@@ -51,21 +51,24 @@ int be_ready(struct flow *flow)
     return flow->options.hold ? learn_start(flow->control, &flow->options.start, flow->why) : 0;
 }
 
-/* Sleep until shortly before the start: how busy the processors were until then. */
-struct processor_use approach(int64_t start)
-{
-    if (start)
-        sleep_until(start - APPROACH);
-    return processor_use();
-}
-
 /* Until the first byte is written, before everybody who does not hurry: others start at the same
  * instant, and their agents have work then. Without the right to it, it is a start like any other. */
-static void hurry(bool does)
+void hurry(bool does)
 {
     struct sched_param priority = {.sched_priority = does ? sched_get_priority_min(SCHED_FIFO) : 0};
     if (sched_getscheduler(0) == (does ? SCHED_OTHER : SCHED_FIFO))
         sched_setscheduler(0, does ? SCHED_FIFO : SCHED_OTHER, &priority);
+}
+
+/* Sleep until shortly before the start: how busy the processors were until then. In a hurry: who is
+ * woken late here has missed the start. */
+struct processor_use approach(int64_t start)
+{
+    if (start) {
+        hurry(true);
+        sleep_until(start - APPROACH);
+    }
+    return processor_use();
 }
 
 void reach(int64_t start)

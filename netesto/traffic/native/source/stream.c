@@ -331,8 +331,10 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
             zero = now();
             say(flow->control, "go\n");
             begin(flow, zero);
-        } else if (options->start > zero) {
-            zero = options->start;
+        } else {
+            /* The threads that send hurry by themselves. */
+            hurry(false);
+            zero = options->start > zero ? options->start : zero;
         }
         progress(flow, sockets, &receipt, zero);
     }
