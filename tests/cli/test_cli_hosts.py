@@ -205,7 +205,8 @@ def test_status_names_a_host_that_does_not_answer(tmp_path, capsys, agent):
     file = hosts_file(tmp_path, f"unix:{tmp_path}/none", agent)
     assert cli.main(["hosts", "status", "-f", "json", file]) == 3
     document = json.loads(capsys.readouterr().out)
-    free = {"holder": "", "run": "", "held_s": 0.0, "unfetched": [], "settings": [], "left": []}
+    nobody = {"holder": "", "run": "", "held_s": 0.0, "waiting": []}
+    free = nobody | {"unfetched": [], "settings": [], "left": []}
     reason = f"h1: agent unreachable at unix:{tmp_path}/none: No such file or directory"
     assert document == {
         "hosts": [
