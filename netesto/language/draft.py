@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from netesto.errors import Place, ScriptError, UsageError
@@ -22,6 +22,7 @@ from netesto.language.plan import (
 from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.spool import Spool, encoded
+from netesto.language.standing import Standing
 from netesto.model import LARGEST_EXPERIMENT
 
 # The experiments of parts that are passed over have numbers behind this one: none that is stored.
@@ -32,34 +33,6 @@ _BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")
 # Settings are no part of an experiment.
 _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
-
-
-class _Settings:
-    """What is set on hosts: the numbers of the steps that did it, and what is hashed of them, in
-    the order in which they have to be done again."""
-
-    def __init__(self) -> None:
-        self._steps: dict[Hashable, list[tuple[int, bytes]]] = {}
-        # Where qdiscs were added and deleted one by one: all of it has to be done again.
-        self._one_by_one: set[Hashable] = set()
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for steps in self._steps.values():
-            yield from steps
-
-    def add(self, command: ports.Configure, number: int, hashed: bytes) -> None:
-        """Remember it; what it replaces is forgotten."""
-        target = command.target
-        if not command.is_change:
-            self._steps.pop(target, None)
-            self._one_by_one.discard(target)
-        elif not command.is_assignment:
-            self._one_by_one.add(target)
-        steps = self._steps.setdefault(target, [])
-        if target not in self._one_by_one:
-            # What every cell of a SWEEP sets alike counts once: the last time.
-            steps[:] = [step for step in steps if step[1] != hashed]
-        steps.append((number, hashed))
 
 
 @dataclass(slots=True)
@@ -81,7 +54,7 @@ class _Open:
     taken: dict[int, int] = field(default_factory=dict)
     echoes: list[str] = field(default_factory=list)
     # What it has set on hosts, and still holds.
-    settings: _Settings = field(default_factory=_Settings)
+    settings: Standing[tuple[int, bytes]] = field(default_factory=Standing)
 
 
 class Draft:
@@ -125,7 +98,7 @@ class Draft:
         self._parts: list[Part | None] = []
         # The steps that claim something of the last experiment of a part, and stand behind it.
         self._behind: dict[int, list[int]] = {}
-        self._settings = _Settings()
+        self._settings = Standing[tuple[int, bytes]]()
         self._lab: ports.LabRequest | None = None
         # What is hashed of it in every part.
         self._network = ""
@@ -380,9 +353,9 @@ class Draft:
             for part in self._open or [self._rest]:
                 part.digest.update(decisive + self._number_in(part, step))
                 if isinstance(step, ports.Configure):
-                    part.settings.add(step, number, decisive)
+                    part.settings.add(step, decisive, (number, decisive))
         if isinstance(step, ports.Configure):
-            self._settings.add(step, number, decisive)
+            self._settings.add(step, decisive, (number, decisive))
 
     def _number_in(self, part: _Open, step: ports.Step) -> bytes:
         """The number of a step's experiment as it counts within a part; as it is, if the script

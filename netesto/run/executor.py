@@ -9,6 +9,7 @@ from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
 from netesto.language import ports
 from netesto.language.plan import Part
+from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
 from netesto.run.onfailure import CONTINUE
@@ -64,6 +65,8 @@ class Executor:
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
+        # What parts that are passed over have set on hosts, and nobody has set again yet.
+        self._owed = Standing[ports.Configure]()
         # A part that fails is run again by the process that started it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[ports.Step] = iter(())
@@ -107,6 +110,7 @@ class Executor:
     def _carry_out(self, step: ports.Step) -> None:
         match step:
             case ports.RemoteCommand():
+                self._make_up(step)
                 self._take(step.exp)
                 self._hosts.remote(step)
             case ports.Wait(seconds=seconds):
@@ -167,6 +171,18 @@ class Executor:
         for step in self._steps:
             if isinstance(step, ports.LeavePart) and step.index == index:
                 return
+            # What hosts keep they still have.
+            if isinstance(step, ports.Configure) and not step.kept:
+                self._owed.add(step, step.settings, step)
+
+    def _make_up(self, command: ports.RemoteCommand) -> None:
+        """Set on hosts, before a command, what it would find there if no part were passed over."""
+        if isinstance(command, ports.Configure):
+            self._owed.replace(command)
+        owed, self._owed = self._owed, Standing()
+        for each in owed:
+            self._watcher.say(f"set again, as finished cells left it: {each.name} host={each.host}")
+            self._hosts.remote(each)
 
     def _leave(self, *, whole: bool) -> None:
         left = self._open.pop()

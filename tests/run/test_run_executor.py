@@ -201,6 +201,31 @@ def test_a_cell_that_is_passed_over_asks_nothing(world):
     assert world.hosts.asked == ["DO_CLIENT 2", "process 2 Exp"]
 
 
+SETTINGS_SWEPT = """\
+SWEEP bw=1,2 DO
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=$bw
+    SET_SYSCTL host=b net.ipv4.tcp_ecn=1
+    DO_CLIENT host=a server=b exp=COUNTER
+    PROCESS_EXP
+DONE
+"""
+
+
+def test_what_cells_that_are_passed_over_left_on_hosts_is_set_before_what_follows(world):
+    after = f"{SETTINGS_SWEPT}DO_CLIENT host=a server=b exp=COUNTER\nPROCESS_EXP\n"
+    world.run(after, passed={0: (7,), 1: (8,)})
+    assert [each.split()[0] for each in world.hosts.asked] == [
+        "SET_SYSCTL", "SET_SYSCTL", "DO_CLIENT", "process",
+    ]  # fmt: skip
+
+
+def test_what_the_next_command_sets_anew_is_not_set_again(world):
+    world.run(SETTINGS_SWEPT, passed={0: (7,)})
+    assert [each.split()[0] for each in world.hosts.asked] == [
+        "SET_SYSCTL", "SET_SYSCTL", "SET_SYSCTL", "DO_CLIENT", "process",
+    ]  # fmt: skip
+
+
 def test_a_cell_belongs_to_the_one_around_it_though_it_is_passed_over(world):
     world.run(f"SWEEP outer=1 DO\n{SWEEP}DONE\n", passed={1: (7,)})
     path = world.results.folder / "cells.jsonl"

@@ -1,5 +1,6 @@
 """A link is a thing of the lab: what scripts do to their hosts' interfaces leaves it as it is."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,37 @@ def test_the_base_rtt_of_a_path_of_many_delays_holds_no_search_for_addresses(tmp
     outcome = run_in_simulated_time(tmp_path, LONG)
     [path] = outcome.manifest(1)["paths"]
     assert (path["asked_rtt_ms"], path["measured_rtt_ms"]) == (120, pytest.approx(120, rel=0.01))
+
+
+CHANGED = """\
+LAB pair rate=20mbit
+SET_ROUTE host=x to=y initcwnd=20
+SET_LINK host=x mtu=1400
+SWEEP bw=5mbit,10mbit DO
+    SET_LINK host=x to=y rate=$bw
+    DO_CLIENT exp=COUNTER host=x server=y expName=cell ca=cubic dur=1
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+DO_CLIENT exp=COUNTER host=x server=y expName=after ca=cubic dur=1
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+@pytest.mark.lab
+def test_what_finished_cells_set_on_links_and_routes_holds_when_a_run_is_resumed(tmp_path: Path):
+    options = ("--force", "--map", "x=a,y=b")
+    first = run_script(tmp_path, CHANGED, options)
+    told = first.manifest(3)["hosts"]["a"]["settings"]
+    shutil.rmtree(first.out / "3")
+    resumed = run_script(tmp_path, CHANGED, (*options, "--resume"))
+    row = resumed.rows[-1]
+    settings = resumed.manifest(int(row["exp"].partition(".")[0]))["hosts"]["a"]["settings"]
+    assert {each["setting"]: each["after"] for each in settings}.items() <= {
+        each["setting"]: each["after"] for each in told
+    }.items()
+    assert [each["setting"].partition(":")[0] for each in settings] == [
+        "route to y", "link b", "link b",
+    ]  # fmt: skip
+    assert float(row["rate"]) < 10

@@ -1,0 +1,40 @@
+"""What was set on hosts and still holds: what has to be done again where its steps are left out."""
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+from netesto.language import ports
+
+V = TypeVar("V")
+
+
+class Standing(Generic[V]):
+    """Settings that hold, each with a value, in the order in which they have to be made again."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Hashable, list[tuple[Hashable, V]]] = {}
+        # Where qdiscs were added and deleted one by one: all of it has to be done again.
+        self._one_by_one: set[Hashable] = set()
+
+    def __iter__(self) -> Iterator[V]:
+        for steps in self._steps.values():
+            for _, value in steps:
+                yield value
+
+    def add(self, command: ports.Configure, mark: Hashable, value: V) -> None:
+        """Remember it; what it replaces is forgotten. Commands with equal marks do the same."""
+        target = command.target
+        self.replace(command)
+        if not command.is_assignment and command.is_change:
+            self._one_by_one.add(target)
+        steps = self._steps.setdefault(target, [])
+        if target not in self._one_by_one:
+            # What every cell of a SWEEP sets alike counts once: the last time.
+            steps[:] = [step for step in steps if step[0] != mark]
+        steps.append((mark, value))
+
+    def replace(self, command: ports.Configure) -> None:
+        """Forget what a command replaces."""
+        if not command.is_change:
+            self._steps.pop(command.target, None)
+            self._one_by_one.discard(command.target)
