@@ -18,9 +18,9 @@ PATIENCE_S = 800
 
 SCRIPTS = paths.data_folder() / "scripts"
 
-# At a 500th of everything: 4 streams over 50 ms, and a buffer of 6 % of the path's content.
+# At a 500th of everything: 4 streams over 50 ms, and a buffer of 13 % of the path's content.
 SHORT_DTN = {
-    "rate": "20mbit", "share": "18", "buffer": "8K", "cross": "2K", "dur": "4", "rtts": "50",
+    "rate": "20mbit", "share": "18", "buffer": "16K", "cross": "2K", "dur": "4", "rtts": "50",
     "streams": "4",
 }  # fmt: skip
 PACED_MBPS = 4 * 4.0
