@@ -29,6 +29,7 @@ from netesto.errors import (
     NetestoError,
 )
 from netesto.language import ports
+from netesto.language.standing import Standing
 from netesto.model import (
     SAME_CLOCK,
     AgentStatus,
@@ -108,7 +109,7 @@ class HostConnection:
         self._track = ClockTrack()
         self._tracker: asyncio.Task[None] | None = None
         # What the run has set, by what it is that is set.
-        self._wanted: dict[tuple[str, ...], list[Setting]] = {}
+        self._wanted = Standing[tuple[Setting, ...]]()
         self._lost_at_s = 0.0
         self._is_there = asyncio.Event()
         self._given_up = asyncio.Event()
@@ -164,13 +165,7 @@ class HostConnection:
     async def configure(self, command: ports.Configure) -> None:
         """Make settings, and make them again whenever a lost agent is back. AgentError if the host
         refuses one."""
-        if not command.is_change:
-            self._wanted.pop(command.target, None)
-        wanted = self._wanted.setdefault(command.target, [])
-        if command.is_assignment:
-            # What every cell of a SWEEP sets alike counts once: the last time.
-            wanted[:] = [each for each in wanted if each not in command.settings]
-        wanted += command.settings
+        self._wanted.add(command, command.settings, command.settings)
         try:
             await self.ready()
             for setting in command.settings:
@@ -315,7 +310,7 @@ class HostConnection:
             events = await self._take()
             assert self._agent is not None, "it was just taken"
             await self._first_burst(self._agent)
-            for settings in self._wanted.values():
+            for settings in self._wanted:
                 for setting in settings:
                     await self._make(self._agent, setting, why=self.lost or "")
                     if isinstance(setting, Command):

@@ -25,7 +25,7 @@ class Standing(Generic[V]):
         """Remember it; what it replaces is forgotten. Commands with equal marks do the same."""
         target = command.target
         self.replace(command)
-        if not command.is_assignment and command.is_change:
+        if not command.is_assignment:
             self._one_by_one.add(target)
         steps = self._steps.setdefault(target, [])
         if target not in self._one_by_one:

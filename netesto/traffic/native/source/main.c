@@ -5,8 +5,9 @@
  *     netesto-flow at COMMAND...
  *     netesto-flow version
  *
- * `at` is for other tools: it becomes the command at its instant (start.c). A client prints a JSON object a line: "begun" with its first byte, "interval" as they pass, "result"
- * at the end. It exits with 1, and a line on standard error, if the flow failed.
+ * `at` is for other tools: it becomes the command at its instant (start.c). A client prints a JSON
+ * object a line: "interval" as they pass, "result" at the end; when it began it tells as start.c says.
+ * It exits with 1, and a line on standard error, if the flow failed.
  */
 #include "flow.h"
 
