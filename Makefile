@@ -51,7 +51,7 @@ format: $(VENV)/.dev ## put the form right
 	$(BIN)/ruff check --fix .
 
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. netesto/proto/agent.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. netesto/proto/agent.proto
 
 reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'

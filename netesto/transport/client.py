@@ -33,8 +33,7 @@ from netesto.model import (
     TlsFiles,
 )
 from netesto.proto import agent_pb2 as pb
-from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import addresses, channel, codec, faults, versions
+from netesto.transport import addresses, channel, codec, faults, methods, versions
 from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
 from netesto.transport.base import QueuePlace, Stamp
 from netesto.transport.holding import Holding, Replies
@@ -135,7 +134,7 @@ class AgentClient:
         self._address = address
         self.tunnel = tunnel
         self._channels: list[grpc.aio.Channel] = []
-        self._stub = self._dial(address)
+        self._methods = self._dial(address)
         self.on_cut: Callable[[str], None] = lambda _: None
         self.ticket = ""
         self._holding = self._new_holding("", "")
@@ -155,12 +154,12 @@ class AgentClient:
             if self.tunnel is not None:
                 await self.tunnel.close()
 
-    def _dial(self, address: UnixAddress | TcpAddress) -> Any:
+    def _dial(self, address: UnixAddress | TcpAddress) -> methods.Calls:
         """What calls the agent at the end of a new connection."""
         target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
         # The ones before stay: closing one would cancel the tasks that have calls there.
         self._channels.append(grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS))
-        return pb_grpc.AgentStub(self._channels[-1])  # type: ignore[no-untyped-call]  # generated code has no types
+        return methods.calls(self._channels[-1])
 
     async def _open_again(self) -> None:
         """Make what leads to the agent once more, after a cut. ConnectionLostError if it cannot
@@ -171,7 +170,7 @@ class AgentClient:
             if self.tunnel is not None:
                 await self.tunnel.close()
                 await self.tunnel.open(timeout=_REJOIN_S)
-                self._stub = self._dial(self.tunnel.local)
+                self._methods = self._dial(self.tunnel.local)
         except AgentGoneError:
             raise
         except AgentError as error:
@@ -181,7 +180,7 @@ class AgentClient:
         """`info`, with errors that say why no agent answers at the address, or that it is of
         another protocol."""
         try:
-            message = await self._stub.Info(pb.Nothing(), timeout=timeout)
+            message = await self._methods["Info"](pb.Nothing(), timeout=timeout)
         except grpc.aio.AioRpcError as error:
             match error.code():
                 case grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -240,7 +239,7 @@ class AgentClient:
         if token:
             await self._open_again()
         request = _hold_request(controller, run, token=token, seen=seen, ticket=self.ticket)
-        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stub.Hold(request)
+        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._methods["Hold"](request)
         first_s = _REJOIN_S if token else _HOLD_S
         try:
             with self._border():
@@ -250,7 +249,7 @@ class AgentClient:
             call.cancel()
 
     async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
-        call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._stub.Queue(
+        call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._methods["Queue"](
             _hold_request(controller, run)
         )
         try:
@@ -264,7 +263,7 @@ class AgentClient:
         """End the hold and wait until all settings are put back, unless the agent is gone."""
         metadata = self._metadata(Stamp())
         with contextlib.suppress(grpc.aio.AioRpcError):
-            await self._stub.Release(pb.Nothing(), timeout=_WORK_S, metadata=metadata)
+            await self._methods["Release"](pb.Nothing(), timeout=_WORK_S, metadata=metadata)
 
     async def probe_clock(self) -> ClockReading:
         message = await self._call("ProbeClock", pb.Nothing(), _QUICK_S)
@@ -322,7 +321,7 @@ class AgentClient:
                     yield piece
 
     async def _fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
-        call: grpc.aio.UnaryStreamCall[Any, pb.Pieces] = self._stub.Fetch(
+        call: grpc.aio.UnaryStreamCall[Any, pb.Pieces] = self._methods["Fetch"](
             pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata(Stamp())
         )
         try:
@@ -357,8 +356,9 @@ class AgentClient:
     ) -> Any:
         async def ask(stamp: Stamp) -> Any:
             with self._border():
-                call: Callable[..., Awaitable[Any]] = getattr(self._stub, method)
-                return await call(request, timeout=timeout, metadata=self._metadata(stamp))
+                return await self._methods[method](
+                    request, timeout=timeout, metadata=self._metadata(stamp)
+                )
 
         return await self._holding.call(ask)
 

@@ -15,7 +15,7 @@ from grpc.aio import _server
 
 
 class Server(_server.Server):
-    """A server for the handlers of generated code."""
+    """A server for registered handlers."""
 
     def __init__(self, options: Sequence[tuple[str, int]]) -> None:
         # Not super().__init__: all it does is to make the AioServer that is replaced here.

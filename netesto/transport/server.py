@@ -19,8 +19,7 @@ import grpc
 from netesto.errors import AgentError, UsageError
 from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
-from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import channel, codec, faults, grpcserver, peers, versions
+from netesto.transport import channel, codec, faults, grpcserver, methods, peers, versions
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp
 from netesto.transport.gate import Gate
@@ -70,7 +69,7 @@ class AgentServer:
         self._sockets: list[Path] = []
         self._server = grpcserver.Server(channel.SERVER_OPTIONS)
         servicer = _Servicer(gate, admits, self._sockets, callers)
-        pb_grpc.add_AgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]  # generated code has no types
+        methods.serve(servicer, self._server)
 
     def listen(
         self, address: UnixAddress | TcpAddress, *, group: int | None = None
@@ -145,7 +144,7 @@ def _why_not(address: UnixAddress | TcpAddress) -> str:
     return "refused by the system"
 
 
-class _Servicer(pb_grpc.AgentServicer):
+class _Servicer:
     """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
 
     def __init__(

@@ -4,7 +4,6 @@ knows crashes neither."""
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -13,8 +12,7 @@ from recording_service import INFO, RecordingService
 import netesto
 from netesto.errors import AgentError
 from netesto.proto import agent_pb2 as pb
-from netesto.proto import agent_pb2_grpc as pb_grpc
-from netesto.transport import channel, codec, versions
+from netesto.transport import channel, codec, methods, versions
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
@@ -27,12 +25,12 @@ NEWER = versions.PROTOCOL + 1
 async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
     """The address of an agent that is another program than ours."""
 
-    class Peer(pb_grpc.AgentServicer):
+    class Peer:
         async def Info(self, *_: object) -> pb.HostInfo:  # noqa: N802 - gRPC's name
             return info()
 
     server = grpc.aio.server()
-    pb_grpc.add_AgentServicer_to_server(Peer(), server)
+    methods.serve(Peer(), server)
     server.add_insecure_port(f"unix:{folder}/peer.sock")
     await server.start()
     try:
@@ -43,13 +41,12 @@ async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
 
 @asynccontextmanager
 async def ours(folder: Path, service: RecordingService):
-    """Our agent, and a stub that calls it as another program would."""
+    """Our agent, and what calls it as another program would."""
     server = AgentServer(Gate(service))
     address = server.listen(UnixAddress(folder / "agent.sock"))
     await server.start()
     async with grpc.aio.insecure_channel(str(address)) as wire:
-        stub: Any = pb_grpc.AgentStub(wire)
-        yield stub
+        yield methods.calls(wire)
     await server.stop()
 
 
@@ -85,10 +82,10 @@ async def test_agent_of_before_protocol_numbers_is_told(tmp_path: Path):
 
 async def test_controller_of_another_protocol_is_refused_before_it_holds(tmp_path: Path):
     service = RecordingService()
-    async with ours(tmp_path, service) as stub:
+    async with ours(tmp_path, service) as agent:
         request = pb.HoldRequest(controller="ann", run="r", protocol=NEWER, version="9.1.0")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Hold(request).read()
+            await agent["Hold"](request).read()
     message = (
         f"the controller has netesto 9.1.0 (protocol {NEWER}), and the agent"
         f" {netesto.__version__} (protocol {versions.PROTOCOL})"
@@ -98,9 +95,9 @@ async def test_controller_of_another_protocol_is_refused_before_it_holds(tmp_pat
 
 
 async def test_controller_of_before_protocol_numbers_is_refused(tmp_path: Path):
-    async with ours(tmp_path, RecordingService()) as stub:
+    async with ours(tmp_path, RecordingService()) as agent:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Hold(pb.HoldRequest(controller="ann", run="r")).read()
+            await agent["Hold"](pb.HoldRequest(controller="ann", run="r")).read()
     assert told(caught.value)[0].startswith(
         "the controller has netesto without a version (protocol 0)"
     )

@@ -1,0 +1,63 @@
+"""The methods of agent.proto as its descriptor lists them: calls at one end, handlers at the
+other."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+
+from netesto.proto import agent_pb2 as pb
+from netesto.transport.grpcserver import Server
+
+_SERVICE = pb.DESCRIPTOR.services_by_name["Agent"]
+
+# What calls a method, by its name: with a message, and with `timeout` and `metadata`.
+Calls: TypeAlias = Mapping[str, Any]
+
+
+def calls(wire: grpc.aio.Channel) -> Calls:
+    """The methods of the agent at the end of a channel."""
+
+    def call(name: str, request: Any, reply: Any, *, is_stream: bool) -> Any:
+        # types-grpcio does not know `_registered_method`: gRPC looks the method up once, not for
+        # each call.
+        make: Any = wire.unary_stream if is_stream else wire.unary_unary
+        return make(
+            f"/{_SERVICE.full_name}/{name}",
+            request_serializer=request.SerializeToString,
+            response_deserializer=reply.FromString,
+            _registered_method=True,
+        )
+
+    return {
+        each.name: call(
+            each.name,
+            GetMessageClass(each.input_type),
+            GetMessageClass(each.output_type),
+            is_stream=each.server_streaming,
+        )
+        for each in _SERVICE.methods
+    }
+
+
+def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
+    """Have a server answer with the methods of `servicer`; those that it lacks are unknown."""
+    handlers = {
+        each.name: (
+            grpc.unary_stream_rpc_method_handler
+            if each.server_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )(
+            getattr(servicer, each.name),
+            request_deserializer=GetMessageClass(each.input_type).FromString,
+            response_serializer=GetMessageClass(each.output_type).SerializeToString,
+        )
+        for each in _SERVICE.methods
+        if hasattr(servicer, each.name)
+    }
+    # Requests for other methods go to the generic handler.
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(_SERVICE.full_name, handlers),)
+    )
+    server.add_registered_method_handlers(_SERVICE.full_name, handlers)
