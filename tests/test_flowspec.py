@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from language.language_asked import Asked, run
 
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.model import FlowSpec, GroupRequest
 from netesto.proto import agent_pb2 as pb
@@ -28,7 +28,7 @@ def flow_of(script: str) -> FlowSpec:
     port = Asked()
     run(script, port)
     (command,) = port.commands
-    assert isinstance(command, ports.DoClient)
+    assert isinstance(command, steps.DoClient)
     return command.flow
 
 

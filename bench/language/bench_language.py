@@ -12,7 +12,7 @@ from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
 from netesto.language.plan import SourceFile
 from netesto.language.planner import make
-from netesto.language.ports import Step
+from netesto.language.steps import Step
 
 PASSES = 100_000
 

@@ -37,7 +37,7 @@ from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
 from netesto.controller.controller import Controller, Ground  # noqa: E402
 from netesto.controller.inventory import Inventory  # noqa: E402
-from netesto.language import ports  # noqa: E402
+from netesto.language import steps  # noqa: E402
 from netesto.model import (  # noqa: E402
     ClockOffset,
     Endpoint,
@@ -155,7 +155,7 @@ def memory_agents(folder: Path) -> bool:
         controller.open_hosts([])
         for name in names:
             controller.remote(
-                ports.DoServer(
+                steps.DoServer(
                     name="DO_SERVER",
                     host=name,
                     exp=1,
@@ -168,7 +168,7 @@ def memory_agents(folder: Path) -> bool:
             )
         for number, name in enumerate(names, start=1):
             controller.remote(
-                ports.DoClient(
+                steps.DoClient(
                     name="DO_CLIENT",
                     host=name,
                     server=names[number % len(names)],
@@ -185,7 +185,7 @@ def memory_agents(folder: Path) -> bool:
         controller.wait_flows(1, 60.0)
         orchestration.close()
         with measured("data and results, and the hosts let go"):
-            controller.process_experiment(1, ports.ExperimentNotes())
+            controller.process_experiment(1, steps.ExperimentNotes())
     print(f"  memory: {megabytes():.0f} MB at most")
     return used() <= LIMIT_ORCHESTRATION_S and megabytes() <= LIMIT_MB
 

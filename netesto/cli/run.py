@@ -15,7 +15,7 @@ from netesto.deploy import target
 from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
-from netesto.language.ports import LabRequest
+from netesto.language.steps import LabRequest
 from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.onfailure import OnFailure
 from netesto.run.request import Request

@@ -17,7 +17,7 @@ from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.plan import STANDARD_INPUT, Warned
-from netesto.language.ports import LabRequest, RemoteCommand
+from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.run import behindlinks, keeping, labcommands, labs, settings, status
 
 _STANDARD_INPUT = Path("-")

@@ -21,7 +21,7 @@ from netesto.controller.observer import Observer
 from netesto.controller.readiness import Visited
 from netesto.controller.run import Run
 from netesto.errors import NetestoError, ScriptError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
 from netesto.results.manifest import PathRecord
@@ -85,7 +85,7 @@ class Controller:
         self._ground = ground
         self._background = Background()
         # Commands that are being carried out while the script goes on.
-        self._begun: list[tuple[ports.RemoteCommand, Future[None]]] = []
+        self._begun: list[tuple[steps.RemoteCommand, Future[None]]] = []
         self._connect = connect
         self._never = threading.Event()
         self._run = Run(
@@ -116,8 +116,8 @@ class Controller:
 
     def open_hosts(
         self,
-        commands: Sequence[ports.RemoteCommand],
-        requirements: Sequence[ports.Requirement] = (),
+        commands: Sequence[steps.RemoteCommand],
+        requirements: Sequence[steps.Requirement] = (),
         *,
         wait_s: float | None = None,
     ) -> None:
@@ -154,14 +154,14 @@ class Controller:
 
     # ---- steps of a script ---------------------------------------------------------------
 
-    def remote(self, command: ports.RemoteCommand) -> None:
+    def remote(self, command: steps.RemoteCommand) -> None:
         """Have an agent do it. Returns as soon as the agent has accepted it.
 
         Commands that only prepare flows return at once, so that many hosts are prepared at the same
         time. What comes next waits for them, and raises what was wrong with the first of them.
         """
-        if isinstance(command, ports.DoServer) or (
-            isinstance(command, ports.DoClient) and command.hold
+        if isinstance(command, steps.DoServer) or (
+            isinstance(command, steps.DoClient) and command.hold
         ):
             self._begun.append((command, self._background.begin(self._run.carry_out(command))))
             return
@@ -197,7 +197,7 @@ class Controller:
         self._settle()
         self._background.call(self._run.start_held(lead_s))
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed:
+    def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed:
         """Finish an experiment: its data become results."""
         self._settle()
         experiment = self._run.experiments.get(exp)
@@ -220,7 +220,7 @@ class Controller:
         return tuple(self._run.experiments)
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
+        self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
         """End everything now and keep what was measured: each open experiment stays partial. In
         haste, what takes long is left out."""
@@ -233,7 +233,7 @@ class Controller:
             experiment.reasons.append(reason)
         self._background.call(self._run.fetch_open())
         for experiment in experiments:
-            own = notes.get(experiment.exp, ports.ExperimentNotes())
+            own = notes.get(experiment.exp, steps.ExperimentNotes())
             try:
                 if not experiment.groups:
                     self._drop(experiment)
@@ -252,7 +252,7 @@ class Controller:
         self._store.drop(experiment.exp)
 
     def _process(
-        self, experiment: Experiment, notes: ports.ExperimentNotes, *, draw: bool
+        self, experiment: Experiment, notes: steps.ExperimentNotes, *, draw: bool
     ) -> Processed:
         self._observer.doing("results")
         folder = experiment.folder
@@ -294,7 +294,7 @@ class Controller:
 
 
 @contextlib.contextmanager
-def _asked_at(command: ports.RemoteCommand) -> Iterator[None]:
+def _asked_at(command: steps.RemoteCommand) -> Iterator[None]:
     """Errors of the body name the place of the command."""
     try:
         yield
@@ -303,7 +303,7 @@ def _asked_at(command: ports.RemoteCommand) -> Iterator[None]:
         raise
 
 
-def _columns(notes: ports.ExperimentNotes) -> dict[str, str]:
+def _columns(notes: steps.ExperimentNotes) -> dict[str, str]:
     """What the script says the columns are: OTHER, the factors of a SWEEP, and its repetition."""
     repetition = {"rep": notes.cell["rep"]} if "rep" in notes.cell else {}
     return {**notes.columns, **repetition}

@@ -28,7 +28,7 @@ from netesto.errors import (
     MissingError,
     NetestoError,
 )
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.standing import Standing
 from netesto.model import (
     SAME_CLOCK,
@@ -162,7 +162,7 @@ class HostConnection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_there.wait(), max(0.0, remaining_s))
 
-    async def configure(self, command: ports.Configure) -> None:
+    async def configure(self, command: steps.Configure) -> None:
         """Make settings, and make them again whenever a lost agent is back. AgentError if the host
         refuses one."""
         self._wanted.add(command, command.settings, command.settings)

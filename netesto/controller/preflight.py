@@ -8,23 +8,23 @@ from netesto import allowed, units
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.finding import Finding
 from netesto.model import ALWAYS_THERE, RECEIVERS, Command, Endpoint, HostInfo, Sysctl
 from netesto.nearest import hint
 
 
-def host_names(commands: Sequence[ports.RemoteCommand]) -> list[str]:
+def host_names(commands: Sequence[steps.RemoteCommand]) -> list[str]:
     """The names of the hosts that the commands use, in the order of their first use."""
     return list(dict.fromkeys(name for command in commands for name in command.hosts))
 
 
-def suffixes(commands: Sequence[ports.RemoteCommand]) -> tuple[str, ...]:
+def suffixes(commands: Sequence[steps.RemoteCommand]) -> tuple[str, ...]:
     """The suffixes that HOST_SUFFIX has appended to names of hosts."""
     return tuple(dict.fromkeys(command.suffix for command in commands if command.suffix))
 
 
-def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> None:
+def check_hosts(commands: Sequence[steps.RemoteCommand], inventory: Inventory) -> None:
     """ScriptError, with the place, if a command names a host that is not in the inventory, or
     something that no host can do."""
     for command in commands:
@@ -42,10 +42,10 @@ def check_hosts(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -
 
 
 def findings(
-    commands: Sequence[ports.RemoteCommand],
+    commands: Sequence[steps.RemoteCommand],
     inventory: Inventory,
     infos: Mapping[str, HostInfo],
-    requirements: Sequence[ports.Requirement] = (),
+    requirements: Sequence[steps.Requirement] = (),
     *,
     family: int,
 ) -> list[Finding]:
@@ -70,7 +70,7 @@ def findings(
     return list(first.values())
 
 
-def check_count(requirements: Sequence[ports.Requirement], there: int) -> None:
+def check_count(requirements: Sequence[steps.Requirement], there: int) -> None:
     """MissingError if a REQUIRE needs another number of hosts than there will be: `there`."""
     wrong = [
         f"{text} (needed at {requirement.place})"
@@ -86,7 +86,7 @@ def check_count(requirements: Sequence[ports.Requirement], there: int) -> None:
 
 
 def missing(
-    command: ports.RemoteCommand,
+    command: steps.RemoteCommand,
     infos: Mapping[str, HostInfo],
     endpoints: Mapping[str, Endpoint],
     *,
@@ -104,14 +104,14 @@ def missing(
     qdisc = requests.needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
         yield finding(_not_in_kernel(info, f"qdisc {qdisc}"))
-    if isinstance(command, ports.Configure):
+    if isinstance(command, steps.Configure):
         for what in _missing_names(command, info):
             yield finding(_not_in_kernel(info, what))
         for setting in command.settings:
             if isinstance(setting, Command) and setting.name not in info.commands:
                 said = f"{info.host}: its agent.toml allows no command {setting.name}"
                 yield finding(said, hint(setting.name, info.commands, otherwise=""))
-    if not isinstance(command, ports.DoClient):
+    if not isinstance(command, steps.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
     is_reverse = flow.test == "TCP_MAERTS"
@@ -152,7 +152,7 @@ def _not_in_kernel(info: HostInfo, what: str) -> str:
     return f"{info.host}: {what}: not in this kernel ({info.kernel})"
 
 
-def _missing_names(command: ports.Configure, info: HostInfo) -> list[str]:
+def _missing_names(command: steps.Configure, info: HostInfo) -> list[str]:
     """The qdiscs and congestion controls that sysctls name and a host does not have."""
     return [
         f"{kind} {name}"
@@ -172,7 +172,7 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-def unmet(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
+def unmet(requirement: steps.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
     """What REQUIRE needs and hosts do not have, in words, each with its host.
 
     Of several words `=` needs each, and `!=` none of them.
@@ -186,7 +186,7 @@ def unmet(requirement: ports.Requirement, infos: Mapping[str, HostInfo]) -> list
     ]
 
 
-def _unmet_hosts(requirement: ports.Requirement, there: int) -> list[str]:
+def _unmet_hosts(requirement: steps.Requirement, there: int) -> list[str]:
     """`=` needs at least as many."""
     compare = operator.ge if requirement.operator == "=" else _OPERATORS[requirement.operator]
     if compare(compare_versions(str(there), requirement.value), 0):
@@ -195,11 +195,11 @@ def _unmet_hosts(requirement: ports.Requirement, there: int) -> list[str]:
     return [f"{_written(requirement)}: {count}"]
 
 
-def _written(requirement: ports.Requirement) -> str:
+def _written(requirement: steps.Requirement) -> str:
     return f"REQUIRE {requirement.what}{requirement.operator}{requirement.value}"
 
 
-def _unmet_at(requirement: ports.Requirement, info: HostInfo) -> str:
+def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
     """How one host does not meet a requirement; "" if it does."""
     what, words = requirement.what, requirement.value.split(",")
     if what == "kernel":

@@ -15,7 +15,7 @@ from netesto import units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.finding import Finding
 from netesto.model import (
     Address,
@@ -79,14 +79,14 @@ class Visited:
 
 
 def peers(
-    inventory: Inventory, commands: Sequence[ports.RemoteCommand] = (), *, family: int
+    inventory: Inventory, commands: Sequence[steps.RemoteCommand] = (), *, family: int
 ) -> dict[str, list[Address]]:
     """The addresses to which each host tries the path: of the hosts with which it has flows or, if
     there are no commands, of the next PEERS hosts."""
     hosts = list(inventory.endpoints.values())
     pairs: dict[tuple[str, str], None] = {}
     for command in commands:
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             ends = inventory.find(command.host).host, inventory.find(command.server).host
             pairs |= {ends: None, ends[::-1]: None}
     if not commands:
@@ -104,8 +104,8 @@ def peers(
 def problems(
     visited: Sequence[Visited],
     inventory: Inventory,
-    commands: Sequence[ports.RemoteCommand] = (),
-    requirements: Sequence[ports.Requirement] = (),
+    commands: Sequence[steps.RemoteCommand] = (),
+    requirements: Sequence[steps.Requirement] = (),
     *,
     family: int,
 ) -> list[Problem]:
@@ -346,12 +346,12 @@ class Placement:
 
 
 def placements(
-    commands: Sequence[ports.RemoteCommand], inventory: Inventory, infos: Mapping[str, HostInfo]
+    commands: Sequence[steps.RemoteCommand], inventory: Inventory, infos: Mapping[str, HostInfo]
 ) -> list[Placement]:
     """The interface that each setting will change; sysctls and module parameters have none."""
     found: dict[tuple[str, str, str], Placement] = {}
     for command in commands:
-        if not isinstance(command, ports.Configure):
+        if not isinstance(command, steps.Configure):
             continue
         host = inventory.find(command.host).host
         for setting in command.settings:
@@ -378,13 +378,13 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
 
 
 def _of_kept(
-    visited: Sequence[Visited], commands: Sequence[ports.RemoteCommand], inventory: Inventory
+    visited: Sequence[Visited], commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Problem]:
     """Hosts that refuse to keep what a script leaves there on purpose."""
     refusals = {host.endpoint.host: host.state.keep_refusal for host in visited if host.state}
     told: set[str] = set()
     for command in commands:
-        if isinstance(command, ports.Configure) and command.kept:
+        if isinstance(command, steps.Configure) and command.kept:
             host = inventory.find(command.host).host
             if host not in told and refusals.get(host):
                 told.add(host)

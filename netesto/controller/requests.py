@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from netesto import traffic
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import (
     ALWAYS_THERE,
     RECEIVERS,
@@ -32,7 +32,7 @@ OFFERED_SHARE = 1.2
 
 
 def group_request(
-    command: ports.DoClient,
+    command: steps.DoClient,
     client: tuple[Endpoint, HostInfo],
     server: tuple[Endpoint, HostInfo],
     *,
@@ -68,11 +68,11 @@ def group_request(
     )
 
 
-def _is_receivers_chosen(command: ports.DoClient) -> bool:
+def _is_receivers_chosen(command: steps.DoClient) -> bool:
     return "remoteCa" in command.arguments
 
 
-def _to_choose_for(command: ports.DoClient, flow: FlowSpec) -> FlowSpec:
+def _to_choose_for(command: steps.DoClient, flow: FlowSpec) -> FlowSpec:
     """The flow for which a tool is chosen. One that a script gives a remoteCa needs a tool that
     sets it, also if it is what receivers have without one."""
     is_set_by_ca = flow.test not in UDP_TESTS and (
@@ -105,9 +105,9 @@ def _offered_bps(client: Endpoint, server: Endpoint) -> float | None:
     return None
 
 
-def check_possible(command: ports.RemoteCommand) -> None:
+def check_possible(command: steps.RemoteCommand) -> None:
     """ScriptError, at the argument, if no tool can make the flow of DO_CLIENT on any host."""
-    if not isinstance(command, ports.DoClient):
+    if not isinstance(command, steps.DoClient):
         return
     if command.flow.ecn is not None and command.flow.test not in UDP_TESTS:
         raise ScriptError(
@@ -146,13 +146,13 @@ def address(endpoint: Endpoint, family: int) -> Address:
 
 
 def of_agents(
-    command: ports.Configure, inventory: Inventory, *, device: str, family: int
-) -> list[tuple[str, ports.Configure]]:
+    command: steps.Configure, inventory: Inventory, *, device: str, family: int
+) -> list[tuple[str, steps.Configure]]:
     """What agents are to do for a SET_ command, each with the name of its host, whose test
     interface is `device`. Settings get the addresses of the hosts they lead to; each end of a link
     that has an agent limits what it sends."""
     own: list[Setting] = []
-    others: list[tuple[str, ports.Configure]] = []
+    others: list[tuple[str, steps.Configure]] = []
     for setting in command.settings:
         match setting:
             case RouteMetrics(to=to):
@@ -184,12 +184,12 @@ def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:
     return None
 
 
-def needed_qdisc(command: ports.RemoteCommand) -> str:
+def needed_qdisc(command: steps.RemoteCommand) -> str:
     """The kind of qdisc that a command needs; "" if it needs none."""
     match command:
-        case ports.Configure(settings=(Qdisc(kind=kind, action=action),)):
+        case steps.Configure(settings=(Qdisc(kind=kind, action=action),)):
             return kind if action != "delete" else ""
-        case ports.Configure(settings=(Netem(delay_ms=delay_ms, loss_percent=loss),)):
+        case steps.Configure(settings=(Netem(delay_ms=delay_ms, loss_percent=loss),)):
             return "netem" if delay_ms or loss else ""
         case _:
             return ""

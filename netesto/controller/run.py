@@ -24,7 +24,7 @@ from netesto.errors import (
     MissingError,
     NetestoError,
 )
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import CaptureRequest, Endpoint, Event, FileEntry, Ports
 from netesto.results.store import Store
 from netesto.transport import files
@@ -257,7 +257,7 @@ class Run:
             self._observer.experiment_started(exp, exp_name)
         return experiment
 
-    async def carry_out(self, command: ports.RemoteCommand) -> None:
+    async def carry_out(self, command: steps.RemoteCommand) -> None:
         """Have an agent carry out a command.
 
         What an agent refuses, or is lost before it has done, costs the experiment, not the run.
@@ -269,7 +269,7 @@ class Run:
             if experiment is None:
                 raise
             reason = f"{error.message} (asked at {command.place})"
-            if isinstance(command, ports.DoClient) and command.group not in experiment.groups:
+            if isinstance(command, steps.DoClient) and command.group not in experiment.groups:
                 error.message = reason
                 raise
             if error.message not in experiment.reasons:
@@ -283,22 +283,22 @@ class Run:
         async with self._turns[host.name], self._places:
             yield
 
-    async def _carry_out(self, command: ports.RemoteCommand) -> None:
+    async def _carry_out(self, command: steps.RemoteCommand) -> None:
         match command:
-            case ports.DoServer():
+            case steps.DoServer():
                 await self._do_server(command)
-            case ports.DoClient():
+            case steps.DoClient():
                 await self._do_client(command)
-            case ports.GetData():
+            case steps.GetData():
                 await self._get_data(command)
-            case ports.DoTcpdump():
+            case steps.DoTcpdump():
                 await self._do_tcpdump(command)
-            case ports.Close():
+            case steps.Close():
                 await self.close(command.host)
-            case ports.Exit():
+            case steps.Exit():
                 await (await self.host(command.host)).agent.shut_down()
                 await self.close(command.host)
-            case ports.Configure():
+            case steps.Configure():
                 host = await self._named(command.host)
                 for name, each in requests.of_agents(
                     command, self.inventory, device=host.info.device, family=self._family
@@ -307,7 +307,7 @@ class Run:
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
 
-    async def _do_server(self, command: ports.DoServer) -> None:
+    async def _do_server(self, command: steps.DoServer) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         host = await self._of(experiment, command.host)
         async with self._turn(host):
@@ -320,11 +320,11 @@ class Run:
             self._observer.doing(f"host statistics of {host.name}")
             await host.agent.take_stats(command.exp, command.order)
 
-    async def _do_tcpdump(self, command: ports.DoTcpdump) -> None:
+    async def _do_tcpdump(self, command: steps.DoTcpdump) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         host = await self._of(experiment, command.host)
         peer = None
-        if command.server != ports.EVERYBODY:
+        if command.server != steps.EVERYBODY:
             peer = requests.address(self.inventory.find(command.server), self._family)
         request = CaptureRequest(
             exp=command.exp,
@@ -335,7 +335,7 @@ class Run:
         )
         await host.agent.start_capture(request)
 
-    async def _do_client(self, command: ports.DoClient) -> None:
+    async def _do_client(self, command: steps.DoClient) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         client, server = await self._named(command.host), await self._named(command.server)
         request = requests.group_request(
@@ -647,7 +647,7 @@ class Run:
 
     # ---- data ----------------------------------------------------------------------------
 
-    async def _get_data(self, command: ports.GetData) -> None:
+    async def _get_data(self, command: steps.GetData) -> None:
         experiment = self.experiments.get(command.exp)
         if experiment is None:
             return

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from netesto.errors import NetestoError, Place, ScriptError
-from netesto.language import ast, ports
+from netesto.language import ast, steps
 from netesto.language.draft import Draft
 from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import Interpreter, read_script
@@ -29,11 +29,11 @@ from netesto.nearest import hint
 # A line with values that only a run computes.
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")
 
-LabHosts: TypeAlias = Callable[[ports.LabRequest], Collection[str]]
+LabHosts: TypeAlias = Callable[[steps.LabRequest], Collection[str]]
 LabWarnings: TypeAlias = Callable[
-    [ports.LabRequest, Sequence[ports.RemoteCommand]], Sequence[Warned]
+    [steps.LabRequest, Sequence[steps.RemoteCommand]], Sequence[Warned]
 ]
-KnownColumns: TypeAlias = Callable[[Path | None], ports.Columns | None]
+KnownColumns: TypeAlias = Callable[[Path | None], steps.Columns | None]
 
 
 def check(
@@ -45,7 +45,7 @@ def check(
     lab_hosts: LabHosts | None = None,
     lab_warnings: LabWarnings = lambda _, __: (),
     known: KnownColumns = lambda _: None,
-    refuse: Callable[[ports.RemoteCommand], None] = lambda _: None,
+    refuse: Callable[[steps.RemoteCommand], None] = lambda _: None,
     max_iterations: int = MAX_ITERATIONS,
     read: Callable[[Path], str] = read_script,
 ) -> list[Finding]:
@@ -93,7 +93,7 @@ class _Checker:
     definitions: Mapping[str, str]
     max_iterations: int
 
-    def check(self, text: str, known: ports.Columns | None) -> Head:
+    def check(self, text: str, known: steps.Columns | None) -> Head:
         """Add the findings in a script; return what is known of it as a plan."""
         draft, errors = Draft(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
@@ -132,7 +132,7 @@ class _Checker:
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
         lab_warnings: LabWarnings,
-        refuse: Callable[[ports.RemoteCommand], None],
+        refuse: Callable[[steps.RemoteCommand], None],
     ) -> None:
         """Add the findings in the commands of a plan."""
         known = set(hosts) if hosts is not None else None
@@ -203,7 +203,7 @@ class _Checker:
                 self.findings.report(warned.message, warned.place, "warning")
 
     def _check_lab(
-        self, request: ports.LabRequest, known: set[str] | None, lab_hosts: LabHosts
+        self, request: steps.LabRequest, known: set[str] | None, lab_hosts: LabHosts
     ) -> set[str] | None:
         try:
             made = set(lab_hosts(request))
@@ -212,7 +212,7 @@ class _Checker:
             return known
         return made if known is None else known
 
-    def _check_hosts(self, command: ports.RemoteCommand, known: set[str]) -> None:
+    def _check_hosts(self, command: steps.RemoteCommand, known: set[str]) -> None:
         for name in command.hosts:
             if known.isdisjoint(spellings(name, [command.suffix])):
                 remedy = hint(name, known, otherwise=f"Choose one of: {', '.join(sorted(known))}.")

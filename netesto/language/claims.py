@@ -16,8 +16,8 @@ from netesto.language.expressions import (
     unreadable,
 )
 from netesto.language.grammar import UnreadableError, parse_expression
-from netesto.language.ports import Claim, ColumnKind
 from netesto.language.scope import ColumnError, MisuseError
+from netesto.language.steps import Claim, ColumnKind
 from netesto.nearest import hint
 from netesto.units import quantity
 

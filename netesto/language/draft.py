@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from netesto.errors import Place, ScriptError, UsageError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.plan import (
     FORMAT,
@@ -19,10 +19,10 @@ from netesto.language.plan import (
     Totals,
     Warned,
 )
-from netesto.language.ports import REPETITION
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.spool import Spool, encoded
 from netesto.language.standing import Standing
+from netesto.language.steps import REPETITION
 from netesto.model import LARGEST_EXPERIMENT
 
 # The experiments of parts that are passed over have numbers behind this one: none that is stored.
@@ -32,7 +32,7 @@ SHADOW = LARGEST_EXPERIMENT
 _BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")
 # Settings are no part of an experiment.
 _BESIDE_SETTING = (*_BESIDE, "exp_name")
-_DECIDES_NOTHING = (ports.Claim, ports.Echo, ports.EnterPart, ports.LeavePart)
+_DECIDES_NOTHING = (steps.Claim, steps.Echo, steps.EnterPart, steps.LeavePart)
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ class Draft:
         *,
         seed: int,
         counter: int = 0,
-        columns: ports.Columns | None = None,
-        lab: ports.LabRequest | None = None,
-        lab_text: Callable[[ports.LabRequest], str] = lambda request: request.text,
+        columns: steps.Columns | None = None,
+        lab: steps.LabRequest | None = None,
+        lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
-        watch: Callable[[ports.Step], None] | None = None,
+        watch: Callable[[steps.Step], None] | None = None,
         keep: bool = True,
     ) -> None:
         self._seed = seed
@@ -99,7 +99,7 @@ class Draft:
         # The steps that claim something of the last experiment of a part, and stand behind it.
         self._behind: dict[int, list[int]] = {}
         self._settings = Standing[tuple[int, bytes]]()
-        self._lab: ports.LabRequest | None = None
+        self._lab: steps.LabRequest | None = None
         # What is hashed of it in every part.
         self._network = ""
         # Whatever LAB the script has.
@@ -107,11 +107,11 @@ class Draft:
         if lab is not None:
             self.lab(lab)
             self._is_lab_given = True
-        self._requirements: dict[ports.Requirement, None] = {}
+        self._requirements: dict[steps.Requirement, None] = {}
         self.warnings: list[Warned] = []
-        self._commands: dict[Hashable, ports.RemoteCommand] = {}
-        self._numbered: dict[int, ports.RemoteCommand] = {}
-        self._rewriting: dict[int, ports.RemoteCommand] = {}
+        self._commands: dict[Hashable, steps.RemoteCommand] = {}
+        self._numbered: dict[int, steps.RemoteCommand] = {}
+        self._rewriting: dict[int, steps.RemoteCommand] = {}
         self._experiments = 0
         self._flows = 0
         # The number of DO_SERVER and DO_CLIENT so far.
@@ -120,7 +120,7 @@ class Draft:
         self._counted: set[int] = set()
         self._finished: set[int] = set()
         # What waits for START_FLOWS.
-        self._held: list[ports.DoClient] = []
+        self._held: list[steps.DoClient] = []
         self._filled: dict[str, None] = {}
         self._named: set[str] = set()
         self._echoes: list[str] = []
@@ -193,18 +193,18 @@ class Draft:
         """NEXT_COUNTER."""
         self._counter = rounded_counter(self._counter)
 
-    def do(self, step: ports.Step) -> None:
+    def do(self, step: steps.Step) -> None:
         """The next step of the script. EnterPart and LeavePart are not among them."""
         match step:
-            case ports.RemoteCommand():
+            case steps.RemoteCommand():
                 self._remote(step)
-            case ports.StartFlows():
+            case steps.StartFlows():
                 self._held = []
-            case ports.ProcessExperiment():
+            case steps.ProcessExperiment():
                 self._process(step)
-            case ports.Claim():
+            case steps.Claim():
                 self._claim()
-            case ports.Echo(text=text):
+            case steps.Echo(text=text):
                 (self._open[0].echoes if self._open else self._echoes).append(text)
             case _:
                 """Nothing is known of it beside it."""
@@ -226,13 +226,13 @@ class Draft:
             part.digest.update(hashed)
         self._parts.append(None)
         self._open.append(part)
-        self._do(ports.EnterPart(index=index))
+        self._do(steps.EnterPart(index=index))
 
     def leave_part(self, *, whole: bool) -> None:
         """The part that began last has ended; `whole`: it ran to its end."""
         part = self._open[-1]
         assert part.index is not None, "the rest is not left"
-        self._do(ports.LeavePart(index=part.index, whole=whole))
+        self._do(steps.LeavePart(index=part.index, whole=whole))
         self._close_range(part)
         self._parts[part.index] = self._part(part)
         self._open.pop()
@@ -248,7 +248,7 @@ class Draft:
             self._rest.digest.update(hashed)
         self._rest.first = len(self._spool)
 
-    def lab(self, request: ports.LabRequest) -> None:
+    def lab(self, request: steps.LabRequest) -> None:
         """The network that the script expects. Comes once, before any remote command."""
         if not self._is_lab_given:
             self._lab = replace(request, text=self._lab_text(request))
@@ -256,7 +256,7 @@ class Draft:
             for timeline in (self._simulated, self._real):
                 timeline.lab()
 
-    def require(self, requirements: Sequence[ports.Requirement]) -> None:
+    def require(self, requirements: Sequence[steps.Requirement]) -> None:
         """Pre-flight conditions."""
         self._requirements.update(dict.fromkeys(requirements))
 
@@ -282,11 +282,11 @@ class Draft:
                 f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
             )
 
-    def column_kinds(self) -> Mapping[str, ports.ColumnKind] | None:
+    def column_kinds(self) -> Mapping[str, steps.ColumnKind] | None:
         """What the columns hold that ASSERT may name now; None if that is not known."""
         if self._columns is None:
             return None
-        own: dict[str, ports.ColumnKind] = dict.fromkeys(self._filled, "any")
+        own: dict[str, steps.ColumnKind] = dict.fromkeys(self._filled, "any")
         return own | dict(self._columns.kinds)
 
     def warn(self, message: str, place: Place) -> None:
@@ -300,8 +300,8 @@ class Draft:
         """The outermost part that runs; None in the rest."""
         return self._open[0].index if self._open else None
 
-    def _remote(self, command: ports.RemoteCommand) -> None:
-        if isinstance(command, ports.DoServer | ports.DoClient):
+    def _remote(self, command: steps.RemoteCommand) -> None:
+        if isinstance(command, steps.DoServer | steps.DoClient):
             self._requests += 1
             self._own(command.exp)
             self._has_rest = self._has_rest or not self._open
@@ -309,13 +309,13 @@ class Draft:
                 self._numbered.setdefault(command.exp, command)
             if command.exp in self._finished:
                 self._rewriting.setdefault(command.exp, command)
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             self._flows += command.flow.instances
             if command.hold:
                 self._held.append(command)
         self._commands.setdefault(command.demands, command)
 
-    def _process(self, step: ports.ProcessExperiment) -> None:
+    def _process(self, step: steps.ProcessExperiment) -> None:
         self._refuse_held(step.exp)
         self._own(step.exp)
         self._experiments += 1
@@ -335,7 +335,7 @@ class Draft:
         else:
             self._behind.setdefault(self._last_owner, []).append(number)
 
-    def _do(self, step: ports.Step) -> None:
+    def _do(self, step: steps.Step) -> None:
         if self._keep:
             self._append(step)
         self._simulated.take(step)
@@ -343,30 +343,30 @@ class Draft:
         if self._watch is not None:
             self._watch(step)
 
-    def _append(self, step: ports.Step) -> None:
+    def _append(self, step: steps.Step) -> None:
         """Keep a step, and count it in the hashes of the parts that it decides on."""
-        beside = _BESIDE_SETTING if isinstance(step, ports.Configure) else _BESIDE
+        beside = _BESIDE_SETTING if isinstance(step, steps.Configure) else _BESIDE
         decisive, line = encoded(step, beside=beside)
         number = len(self._spool)
         self._spool.append(line)
         if not isinstance(step, _DECIDES_NOTHING):
             for part in self._open or [self._rest]:
                 part.digest.update(decisive + self._number_in(part, step))
-                if isinstance(step, ports.Configure):
+                if isinstance(step, steps.Configure):
                     part.settings.add(step, decisive, (number, decisive))
-        if isinstance(step, ports.Configure):
+        if isinstance(step, steps.Configure):
             self._settings.add(step, decisive, (number, decisive))
 
-    def _number_in(self, part: _Open, step: ports.Step) -> bytes:
+    def _number_in(self, part: _Open, step: steps.Step) -> bytes:
         """The number of a step's experiment as it counts within a part; as it is, if the script
         itself gives it."""
         match step:
-            case ports.Configure():
+            case steps.Configure():
                 return b""
             case (
-                ports.RemoteCommand(exp=exp)
-                | ports.WaitFlows(exp=exp)
-                | ports.ProcessExperiment(exp=exp)
+                steps.RemoteCommand(exp=exp)
+                | steps.WaitFlows(exp=exp)
+                | steps.ProcessExperiment(exp=exp)
             ):
                 if exp in self._counted or not exp:
                     return b"own %d" % part.taken.get(exp, 0)
@@ -460,7 +460,7 @@ def rounded_counter(counter: int) -> int:
     return ((counter + 1) // 10 + 1) * 10 - 1
 
 
-def _network(lab: ports.LabRequest) -> str:
+def _network(lab: steps.LabRequest) -> str:
     """The hash of what a lab is made from. The name of a file is not."""
     settings = {key: text for key, text in lab.settings.items() if key != "file"}
     made_from = json.dumps([lab.topology, settings, lab.text], sort_keys=True)

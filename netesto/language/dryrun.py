@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 from netesto.errors import Place
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.duration import NOTHING, Timeline
 from netesto.language.plan import Totals
 from netesto.units import format_time
@@ -26,19 +26,19 @@ class Printer:
         self._clock = Timeline(NOTHING)
         self._unknown = 0
 
-    def show(self, step: ports.Step) -> None:
+    def show(self, step: steps.Step) -> None:
         """Print the next step."""
         match step:
-            case ports.RemoteCommand():
-                if isinstance(step, ports.DoClient) and step.flow.lasts_until_done:
+            case steps.RemoteCommand():
+                if isinstance(step, steps.DoClient) and step.flow.lasts_until_done:
                     self._unknown += 1
                 self._print(step.name, step, step.arguments, step.place)
-            case ports.ProcessExperiment(exp=exp, notes=notes, place=place):
+            case steps.ProcessExperiment(exp=exp, notes=notes, place=place):
                 arguments = {"exp": str(exp), "expName": notes.exp_name}
                 if notes.description:
                     arguments["desc"] = notes.description
                 self._print("PROCESS_EXP", step, arguments | dict(notes.columns), place)
-            case ports.Echo(text=text) if self._form == "plain":
+            case steps.Echo(text=text) if self._form == "plain":
                 self._write(f"# {text}")
         self._clock.take(step)
 
@@ -69,13 +69,13 @@ class Printer:
     def _print(
         self,
         name: str,
-        step: ports.RemoteCommand | ports.ProcessExperiment,
+        step: steps.RemoteCommand | steps.ProcessExperiment,
         arguments: Mapping[str, str],
         place: Place,
     ) -> None:
         at = f"{place.file}:{place.line}"
         if self._form == "json":
-            remote = step if isinstance(step, ports.RemoteCommand) else None
+            remote = step if isinstance(step, steps.RemoteCommand) else None
             fields = {
                 "command": name,
                 "host": remote.host if remote else "",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import FlowSpec
 
 
@@ -90,26 +90,26 @@ class Timeline:
         self.now_s = 0.0
         self._costs = costs
         self._open: dict[int, _Open] = {}
-        self._held: list[ports.DoClient] = []
+        self._held: list[steps.DoClient] = []
 
-    def take(self, step: ports.Step) -> None:
+    def take(self, step: steps.Step) -> None:
         """A step is carried out."""
         match step:
-            case ports.DoClient():
+            case steps.DoClient():
                 self._accept(step)
-            case ports.DoServer():
+            case steps.DoServer():
                 self.now_s += self._costs.server_s
-            case ports.GetData():
+            case steps.GetData():
                 self.now_s += self._costs.data_s
-            case ports.RemoteCommand():
+            case steps.RemoteCommand():
                 self.now_s += self._costs.setting_s
-            case ports.Wait(mean_s=mean_s):
+            case steps.Wait(mean_s=mean_s):
                 self.now_s += mean_s
-            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+            case steps.WaitFlows(exp=exp, timeout_s=timeout_s):
                 self._wait_flows(exp, timeout_s)
-            case ports.StartFlows(lead_s=lead_s):
+            case steps.StartFlows(lead_s=lead_s):
                 self._start_held(lead_s)
-            case ports.ProcessExperiment(exp=exp):
+            case steps.ProcessExperiment(exp=exp):
                 self._process(exp)
 
     def lab(self) -> None:
@@ -135,7 +135,7 @@ class Timeline:
         self.now_s += costs.experiment_s + costs.group_s * experiment.groups
         self.now_s += costs.flow_s * experiment.flows + costs.sample_s * experiment.samples
 
-    def _accept(self, command: ports.DoClient) -> None:
+    def _accept(self, command: steps.DoClient) -> None:
         experiment, flow = self._open.setdefault(command.exp, _Open()), command.flow
         self.now_s += self._costs.client_s
         if flow.stats and command.host not in experiment.clients_with_stats:
@@ -151,7 +151,7 @@ class Timeline:
         else:
             self._run(command, self.now_s + self._costs.start_s)
 
-    def _run(self, command: ports.DoClient, start_s: float) -> None:
+    def _run(self, command: steps.DoClient, start_s: float) -> None:
         experiment = self._open.setdefault(command.exp, _Open())
         late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
         start_s += command.flow.delay_s + command.flow.idle_s

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import units
-from netesto.language import ast, ports
+from netesto.language import ast, steps
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.machine import EndOfScript, Machine
-from netesto.language.ports import REPETITION
 from netesto.language.requirements import requirement
 from netesto.language.scope import Frame, MisuseError, check_name, needed, plain
+from netesto.language.steps import REPETITION
 from netesto.language.values import Count, values_of
 
 Words: TypeAlias = tuple[str, ...]
@@ -69,7 +69,7 @@ def parse_seconds(text: str) -> float:
 
 def wait(machine: Machine, words: Words, _: ast.Row) -> None:
     seconds = parse_seconds(words[0])
-    machine.draft.do(ports.Wait(seconds=seconds, mean_s=seconds))
+    machine.draft.do(steps.Wait(seconds=seconds, mean_s=seconds))
 
 
 def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -82,7 +82,7 @@ def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
             remedy=f"The shorter time comes first: RAND_WAIT {words[1]} {words[0]}",
         )
     seconds = low + (high - low) * machine.random.random()
-    machine.draft.do(ports.Wait(seconds=seconds, mean_s=(low + high) / 2))
+    machine.draft.do(steps.Wait(seconds=seconds, mean_s=(low + high) / 2))
 
 
 def describe(machine: Machine, words: Words, _: ast.Row) -> None:
@@ -132,7 +132,7 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def echo(machine: Machine, words: Words, _: ast.Row) -> None:
-    machine.draft.do(ports.Echo(text=plain(" ".join(words))))
+    machine.draft.do(steps.Echo(text=plain(" ".join(words))))
 
 
 def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
@@ -197,7 +197,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     if kinds is not None:
         check_kinds(tree, kinds)
     machine.draft.do(
-        ports.Claim(
+        steps.Claim(
             exp=machine.processed,
             text=text.strip(),
             message=message,
@@ -219,7 +219,7 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
         )
     machine.remote.has_held = False
     lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
-    machine.draft.do(ports.StartFlows(lead_s=lead_s))
+    machine.draft.do(steps.StartFlows(lead_s=lead_s))
 
 
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:
@@ -244,7 +244,7 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.has_lab = True
     topology = words[0] if named else ""
     machine.draft.lab(
-        ports.LabRequest(
+        steps.LabRequest(
             topology=topology, settings=settings, place=row.place(), chain=machine.chain()
         )
     )

@@ -8,10 +8,9 @@ from itertools import islice
 from typing import Literal
 
 from netesto.errors import Place, ScriptError
-from netesto.language import ast, ports
+from netesto.language import ast, steps
 from netesto.language.draft import Draft
 from netesto.language.plan import drawn
-from netesto.language.ports import REPETITION
 from netesto.language.remote import Remote
 from netesto.language.scope import (
     Frame,
@@ -21,6 +20,7 @@ from netesto.language.scope import (
     references,
     refers,
 )
+from netesto.language.steps import REPETITION
 from netesto.nearest import hint
 
 # Values shown of one level of the chain; a macro with more arguments than this fills the screen.
@@ -92,9 +92,9 @@ class Notes:
             whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
         return whole
 
-    def of_experiment(self, exp_name: str) -> ports.ExperimentNotes:
+    def of_experiment(self, exp_name: str) -> steps.ExperimentNotes:
         """The notes of an experiment with this name."""
-        return ports.ExperimentNotes(
+        return steps.ExperimentNotes(
             exp_name=exp_name,
             description=self.description,
             columns={**self.other, **self.factors()},
@@ -161,10 +161,10 @@ class Machine:
             self.draft.leave_part(whole=whole)
             self._is_in_part, self.random = not is_outer, before
 
-    def process(self, exp: int, notes: ports.ExperimentNotes, place: Place) -> None:
+    def process(self, exp: int, notes: steps.ExperimentNotes, place: Place) -> None:
         """PROCESS_EXP."""
         self.processed = exp
-        self.draft.do(ports.ProcessExperiment(exp=exp, notes=notes, place=place))
+        self.draft.do(steps.ProcessExperiment(exp=exp, notes=notes, place=place))
 
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
         """Execute a remote command."""
@@ -268,4 +268,4 @@ class Machine:
     def trace(self, row: ast.Row, frame: Frame) -> None:
         """Show a statement that is about to run."""
         text = f"{row.line.file}:{row.line.number}: {self.scope.fill(row.line.text, frame)}"
-        self.draft.do(ports.Echo(text=text))
+        self.draft.do(steps.Echo(text=text))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from netesto import allowed
 from netesto.errors import NotAllowedError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.scope import MisuseError
 from netesto.model import (
     LinkAttribute,
@@ -26,13 +26,13 @@ Check: TypeAlias = Callable[[], None]
 Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
 
 
-def check(command: ports.RemoteCommand) -> None:
+def check(command: steps.RemoteCommand) -> None:
     """MisuseError unless a script may set what a SET_ command sets."""
     for error in misuses(command):
         raise error
 
 
-def misuses(command: ports.RemoteCommand) -> Iterator[MisuseError]:
+def misuses(command: steps.RemoteCommand) -> Iterator[MisuseError]:
     """The errors of a SET_ command: what no script may set."""
     for allow, misuse in _checks(command):
         try:
@@ -41,9 +41,9 @@ def misuses(command: ports.RemoteCommand) -> Iterator[MisuseError]:
             yield misuse(error)
 
 
-def _checks(command: ports.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
+def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
     """What agents check of a command, and the error of a script for theirs."""
-    for setting in command.settings if isinstance(command, ports.Configure) else ():
+    for setting in command.settings if isinstance(command, steps.Configure) else ():
         match setting:
             case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
                 yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line

@@ -21,8 +21,17 @@ from typing import BinaryIO, Self, TypeVar, cast
 import cattrs
 
 from netesto.errors import Place, ScriptError, UsageError
-from netesto.language import permitted, ports
+from netesto.language import permitted
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
+from netesto.language.steps import (
+    DoClient,
+    EnterPart,
+    LabRequest,
+    LeavePart,
+    RemoteCommand,
+    Requirement,
+    Step,
+)
 
 V = TypeVar("V")
 
@@ -151,14 +160,14 @@ class Head:
     fields: str
     counter: int
     last_number: int
-    lab: ports.LabRequest | None
-    requirements: tuple[ports.Requirement, ...]
+    lab: LabRequest | None
+    requirements: tuple[Requirement, ...]
     warnings: tuple[Warned, ...]
     echoes: tuple[str, ...]
     columns: tuple[str, ...]
-    commands: tuple[ports.RemoteCommand, ...]
-    numbered: tuple[ports.RemoteCommand, ...]
-    rewriting: tuple[ports.RemoteCommand, ...]
+    commands: tuple[RemoteCommand, ...]
+    numbered: tuple[RemoteCommand, ...]
+    rewriting: tuple[RemoteCommand, ...]
     totals: Totals
     parts: tuple[Part, ...]
     rest: Part | None
@@ -204,7 +213,7 @@ class Plan:
         """The part of this index, which EnterPart and LeavePart name."""
         return self._parts[index]
 
-    def steps(self) -> Iterator[ports.Step]:
+    def steps(self) -> Iterator[Step]:
         """All steps, in the order of the script. Those of a part are between its EnterPart and its
         LeavePart."""
         return self._spool.steps(0, len(self._spool))
@@ -319,14 +328,14 @@ class _Reader:
         self._check_parts(head, len(spool))
         return Plan(head, spool)
 
-    def _follow(self, step: ports.Step) -> None:
+    def _follow(self, step: Step) -> None:
         """Parts begin and end within each other."""
         match step:
-            case ports.EnterPart(index=index):
+            case EnterPart(index=index):
                 if index not in self._parts:
                     raise self._wrong(f"the plan has no part {index}")
                 self._open.append(index)
-            case ports.LeavePart(index=index):
+            case LeavePart(index=index):
                 if not self._open or self._open.pop() != index:
                     raise self._wrong(f"part {index} ends where it has not begun")
             case _:
@@ -388,15 +397,15 @@ def _finite(text: str) -> float:
     return number
 
 
-def _allowed(record: object) -> ports.Step:
+def _allowed(record: object) -> Step:
     """The step that a JSON object is. ScriptError if it sets what no script may set, ValueError if
     it has numbers that no script can have."""
     step = step_of(record)
-    if isinstance(step, ports.RemoteCommand):
+    if isinstance(step, RemoteCommand):
         permitted.check(step)
         if not (0 <= step.exp <= _MAX_NUMBER and 0 <= step.group <= _MAX_NUMBER):
             raise ValueError(f"experiment {step.exp}, group {step.group}")
-    if isinstance(step, ports.DoClient):
+    if isinstance(step, DoClient):
         flow = step.flow
         if flow.interval_s <= 0 or min(flow.request_bytes, flow.reply_bytes) < 0:
             raise ValueError(f"{flow}")

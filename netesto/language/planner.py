@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.draft import Draft
 from netesto.language.interpreter import Interpreter
 from netesto.language.plan import MAX_ITERATIONS, Part, Plan, SourceFile
@@ -18,10 +18,10 @@ def make(
     definitions: Mapping[str, str],
     max_iterations: int = MAX_ITERATIONS,
     counter: int = 0,
-    columns: ports.Columns | None = None,
-    lab: ports.LabRequest | None = None,
-    lab_text: Callable[[ports.LabRequest], str] = lambda request: request.text,
-    watch: Callable[[ports.Step], None] | None = None,
+    columns: steps.Columns | None = None,
+    lab: steps.LabRequest | None = None,
+    lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
+    watch: Callable[[steps.Step], None] | None = None,
     keep: bool = True,
 ) -> Plan:
     """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
@@ -56,7 +56,7 @@ def renumbered(
     *,
     counter: int,
     passed: Collection[int] = (),
-    columns: ports.Columns | None = None,
+    columns: steps.Columns | None = None,
 ) -> Plan:
     """A plan made again, from the sources that it keeps, with other numbers of experiments. The
     parts with the indexes `passed` take none. Without its columns, its warnings stay as they are.

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from netesto.allowed import LINK_ATTRIBUTES
 from netesto.errors import Place
-from netesto.language import permitted, ports
+from netesto.language import permitted, steps
 from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
@@ -64,8 +64,8 @@ class Begun:
     name: str
     groups: set[int] = field(default_factory=set)
     last_group: int = 0
-    flows: ports.DoClient | None = None
-    notes: ports.ExperimentNotes = field(default_factory=ports.ExperimentNotes)
+    flows: steps.DoClient | None = None
+    notes: steps.ExperimentNotes = field(default_factory=steps.ExperimentNotes)
     has_waited: bool = False
 
 
@@ -84,7 +84,7 @@ class Remote:
         self._begun: dict[int, Begun] = {}
         self._processed: set[int] = set()
         # Captures of a later test, with the requested experiment number (None: any).
-        self._captures: list[tuple[int | None, ports.DoTcpdump]] = []
+        self._captures: list[tuple[int | None, steps.DoTcpdump]] = []
         # Whether flows wait for START_FLOWS.
         self.has_held = False
         self.has_flows_since_process = False
@@ -96,7 +96,7 @@ class Remote:
         words: tuple[str, ...],
         place: Place,
         chain: tuple[str, ...],
-        notes_of: Callable[[str], ports.ExperimentNotes],
+        notes_of: Callable[[str], steps.ExperimentNotes],
     ) -> None:
         """Resolve a remote command and pass it to the draft. `notes_of` gives the current notes of
         an experiment with this name."""
@@ -125,10 +125,10 @@ class Remote:
         command = self._make(given, common)
         if command is not None:
             self._warn_of_exit(command)
-        if isinstance(command, ports.DoTcpdump) and exp not in self._begun:
+        if isinstance(command, steps.DoTcpdump) and exp not in self._begun:
             requested = given.values.get("exp")
             self._captures.append((requested if isinstance(requested, int) else None, command))
-        elif isinstance(command, ports.DoServer | ports.DoClient):
+        elif isinstance(command, steps.DoServer | steps.DoClient):
             self._begin(command, notes_of)
             self._draft.do(command)
         elif command is not None:
@@ -136,10 +136,10 @@ class Remote:
         # Only the values of a command that was sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
-    def _warn_of_exit(self, command: ports.RemoteCommand) -> None:
+    def _warn_of_exit(self, command: steps.RemoteCommand) -> None:
         """Warn of a command to a host whose agent EXIT has ended."""
         named = [command.host]
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             named.append(command.server)
         for host in named:
             if host in self._exited:
@@ -149,7 +149,7 @@ class Remote:
                     f"EXIT ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
                 )
-        if isinstance(command, ports.Exit):
+        if isinstance(command, steps.Exit):
             self._exited[command.host] = command.place
 
     def full_name(self, host: str) -> str:
@@ -200,7 +200,7 @@ class Remote:
         """The numbers of the experiments that have begun and are not processed."""
         return list(self._begun)
 
-    def left(self, *, since: Collection[int] = ()) -> list[tuple[int, ports.DoClient]]:
+    def left(self, *, since: Collection[int] = ()) -> list[tuple[int, steps.DoClient]]:
         """The unprocessed experiments with flows, except those of `since`, each with the last
         command that started flows."""
         return [
@@ -215,27 +215,27 @@ class Remote:
             raise MisuseError(
                 "WAIT_FLOWS before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
             )
-        self._draft.do(ports.WaitFlows(exp=self.exp, timeout_s=timeout_s))
+        self._draft.do(steps.WaitFlows(exp=self.exp, timeout_s=timeout_s))
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
 
-    def finish_left(self, exp: int) -> ports.ExperimentNotes:
+    def finish_left(self, exp: int) -> steps.ExperimentNotes:
         """WAIT_FLOWS for an experiment, unless the script has waited, and its end. What the script
         said of it when it last started flows in it."""
         begun = self._begun[exp]
         if not begun.has_waited:
-            self._draft.do(ports.WaitFlows(exp=exp, timeout_s=None))
+            self._draft.do(steps.WaitFlows(exp=exp, timeout_s=None))
         self.finish(exp)
         return begun.notes
 
-    def captures_left(self) -> list[ports.DoTcpdump]:
+    def captures_left(self) -> list[steps.DoTcpdump]:
         """The captures that no test has followed."""
         return [command for _, command in self._captures]
 
     def _begin(
         self,
-        command: ports.DoServer | ports.DoClient,
-        notes_of: Callable[[str], ports.ExperimentNotes],
+        command: steps.DoServer | steps.DoClient,
+        notes_of: Callable[[str], steps.ExperimentNotes],
     ) -> None:
         """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
@@ -259,7 +259,7 @@ class Remote:
                     )
             self._captures = [each for each in self._captures if each[0] not in {None, exp}]
         begun = self._begun[exp]
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             self.has_held = self.has_held or command.hold
             begun.flows, begun.notes = command, notes_of(begun.name)
             begun.groups.add(command.group)
@@ -290,12 +290,12 @@ class Remote:
 
     # ---- the commands; None if there is nothing to send ----------------------------------------
 
-    def _make(self, given: Given, common: Common) -> ports.RemoteCommand | None:
+    def _make(self, given: Given, common: Common) -> steps.RemoteCommand | None:
         match common["name"]:
             case "DO_SERVER":
                 self._fetched.clear()
                 order, start = given.integer("order"), given.flag("start")
-                return ports.DoServer(**common, order=order, start=start)
+                return steps.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
                 return self._client(given, common)
             case "GET_DATA":
@@ -303,15 +303,15 @@ class Remote:
             case "DO_TCPDUMP":
                 return self._tcpdump(given, common)
             case "CLOSE":
-                return ports.Close(**common)
+                return steps.Close(**common)
             case "EXIT":
-                return ports.Exit(**common)
+                return steps.Exit(**common)
             case _:
                 command = setting(given, common)
                 permitted.check(command)
                 return command
 
-    def _client(self, given: Given, common: Common) -> ports.DoClient:
+    def _client(self, given: Given, common: Common) -> steps.DoClient:
         texts = common["arguments"]
         if 0 < given.number("dur") <= given.number("omit"):
             raise MisuseError(
@@ -344,7 +344,7 @@ class Remote:
         group = self._next_group(common["exp"], given.integer("group"))
         texts["group"] = str(group)
         self._fetched.clear()
-        return ports.DoClient(
+        return steps.DoClient(
             **common,
             group=group,
             server=texts["server"],
@@ -352,7 +352,7 @@ class Remote:
             hold=given.flag("hold"),
         )
 
-    def _get_data(self, common: Common) -> ports.GetData | None:
+    def _get_data(self, common: Common) -> steps.GetData | None:
         if not common["exp"]:
             raise MisuseError(
                 "GET_DATA before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
@@ -361,13 +361,13 @@ class Remote:
         if key in self._fetched:
             return None
         self._fetched.add(key)
-        return ports.GetData(**common)
+        return steps.GetData(**common)
 
-    def _tcpdump(self, given: Given, common: Common) -> ports.DoTcpdump:
+    def _tcpdump(self, given: Given, common: Common) -> steps.DoTcpdump:
         texts = common["arguments"]
-        if texts["server"] != ports.EVERYBODY:
+        if texts["server"] != steps.EVERYBODY:
             texts["server"] = self.full_name(texts["server"])
-        return ports.DoTcpdump(
+        return steps.DoTcpdump(
             **common,
             server=texts["server"],
             packets=given.integer("packets"),
@@ -375,7 +375,7 @@ class Remote:
         )
 
 
-def setting(given: Given, common: Common) -> ports.Configure:
+def setting(given: Given, common: Common) -> steps.Configure:
     """A SET_ command, or DO_COMMAND."""
     texts = common["arguments"]
     keep = bool(given.values.get("keep"))
@@ -412,7 +412,7 @@ def setting(given: Given, common: Common) -> ports.Configure:
                 ModuleParameter(texts["module"], name, value, keep)
                 for name, value in given.others.items()
             )
-    return ports.Configure(**common, settings=settings)
+    return steps.Configure(**common, settings=settings)
 
 
 def _route(given: Given, *, keep: bool) -> RouteMetrics:

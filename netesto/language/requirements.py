@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
-from netesto.language import ast, ports
+from netesto.language import ast, steps
 from netesto.language.commands import LOCAL
 from netesto.language.scope import MisuseError
 from netesto.model import QDISCS, TRAFFIC_TOOLS
@@ -26,7 +26,7 @@ REQUIREMENTS = (*SETS, *NUMBERS)
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def requirement(word: str, row: ast.Row) -> ports.Requirement:
+def requirement(word: str, row: ast.Row) -> steps.Requirement:
     """The condition that a word of REQUIRE is. MisuseError if no host could ever meet it, or
     every host would: it is none, or asks for what there is not."""
     match = _CONDITION.fullmatch(word)
@@ -48,7 +48,7 @@ def requirement(word: str, row: ast.Row) -> ports.Requirement:
             near=(word,),
             remedy=hint(what, REQUIREMENTS, otherwise=listed),
         )
-    return ports.Requirement(what=what, operator=operator, value=value, place=row.place(word))
+    return steps.Requirement(what=what, operator=operator, value=value, place=row.place(word))
 
 
 def _check_names(word: str, what: str, operator: str, value: str) -> None:

@@ -10,7 +10,17 @@ from typing import Any, TypeAlias, get_args
 from cattrs.gen import make_dict_unstructure_fn, override
 
 from netesto import typed
-from netesto.language import ports
+from netesto.language.steps import (
+    Close,
+    Configure,
+    DoClient,
+    DoServer,
+    DoTcpdump,
+    Exit,
+    GetData,
+    RemoteCommand,
+    Step,
+)
 from netesto.model import (
     Command,
     LinkAttribute,
@@ -70,25 +80,25 @@ def _structured(record: Any, _: Any) -> Any:
 _register_settings()
 
 _REMOTE = (
-    ports.DoServer,
-    ports.DoClient,
-    ports.GetData,
-    ports.Configure,
-    ports.DoTcpdump,
-    ports.Close,
-    ports.Exit,
+    DoServer,
+    DoClient,
+    GetData,
+    Configure,
+    DoTcpdump,
+    Close,
+    Exit,
 )
-_OTHERS = tuple(kind for kind in get_args(ports.Step) if kind is not ports.RemoteCommand)
+_OTHERS = tuple(kind for kind in get_args(Step) if kind is not RemoteCommand)
 _KINDS = {kind.__name__: kind for kind in (*_REMOTE, *_OTHERS)}
 
 
-def record_of(step: ports.Step) -> Record:
+def record_of(step: Step) -> Record:
     """A step as a JSON object; "step" is its kind."""
     fields: Record = CONVERTER.unstructure(step, type(step))
     return {"step": type(step).__name__, **fields}
 
 
-def encoded(step: ports.Step, *, beside: Sequence[str]) -> tuple[bytes, bytes]:
+def encoded(step: Step, *, beside: Sequence[str]) -> tuple[bytes, bytes]:
     """A step without the fields `beside`, and the whole of it: a line of a spool."""
     record = record_of(step)
     others = {name: record.pop(name) for name in beside if name in record}
@@ -97,13 +107,13 @@ def encoded(step: ports.Step, *, beside: Sequence[str]) -> tuple[bytes, bytes]:
     return text.encode(), line.encode()
 
 
-def step_of(record: object) -> ports.Step:
+def step_of(record: object) -> Step:
     """The step that a JSON object is. An error of cattrs, a KeyError or TypeError if it is none."""
     if not isinstance(record, dict):
         raise TypeError(f"{record!r} is not a step")
     fields = dict(record)
     kind = _KINDS[fields.pop("step")]
-    step: ports.Step = CONVERTER.structure(fields, kind)
+    step: Step = CONVERTER.structure(fields, kind)
     return step
 
 
@@ -112,16 +122,16 @@ def is_echo(line: bytes) -> bool:
     return line.startswith(b'{"step": "Echo"')
 
 
-def _command_of(record: object, _: type[ports.RemoteCommand]) -> ports.RemoteCommand:
+def _command_of(record: object, _: type[RemoteCommand]) -> RemoteCommand:
     step = step_of(record)
-    if not isinstance(step, ports.RemoteCommand):
+    if not isinstance(step, RemoteCommand):
         raise TypeError(f"{record!r} is not a remote command")
     return step
 
 
 # A field for any command also records its kind.
-CONVERTER.register_structure_hook_func(lambda kind: kind is ports.RemoteCommand, _command_of)
-CONVERTER.register_unstructure_hook_func(lambda kind: kind is ports.RemoteCommand, record_of)
+CONVERTER.register_structure_hook_func(lambda kind: kind is RemoteCommand, _command_of)
+CONVERTER.register_unstructure_hook_func(lambda kind: kind is RemoteCommand, record_of)
 
 
 class Spool:
@@ -162,7 +172,7 @@ class Spool:
             if number >= first:
                 yield line[:-1]
 
-    def steps(self, first: int, end: int) -> Iterator[ports.Step]:
+    def steps(self, first: int, end: int) -> Iterator[Step]:
         """The steps from number `first` on (0 is the first of all), without `end`."""
         for line in self.lines(first, end):
             yield step_of(json.loads(line))

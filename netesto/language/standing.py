@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from netesto.language import ports
+from netesto.language.steps import Configure
 
 V = TypeVar("V")
 
@@ -21,7 +21,7 @@ class Standing(Generic[V]):
             for _, value in steps:
                 yield value
 
-    def add(self, command: ports.Configure, mark: Hashable, value: V) -> None:
+    def add(self, command: Configure, mark: Hashable, value: V) -> None:
         """Remember it; what it replaces is forgotten. Commands with equal marks do the same."""
         target = command.target
         self.replace(command)
@@ -33,7 +33,7 @@ class Standing(Generic[V]):
             steps[:] = [step for step in steps if step[0] != mark]
         steps.append((mark, value))
 
-    def replace(self, command: ports.Configure) -> None:
+    def replace(self, command: Configure) -> None:
         """Forget what a command replaces."""
         if not command.is_change:
             self._steps.pop(command.target, None)

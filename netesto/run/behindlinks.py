@@ -11,7 +11,7 @@ from netesto.errors import WorldError
 from netesto.lab import queueing
 from netesto.lab.graph import Link, Topology
 from netesto.lab.links import LinkSettings
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Warned
 from netesto.model import LinkLimits, Qdisc
 
@@ -20,7 +20,7 @@ RATE_WORDS = frozenset({"bandwidth", "rate"})
 
 
 def warnings(
-    network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> list[Warned]:
     """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were; and
     for each SET_LINK of limits where the link has none that could change.
@@ -32,12 +32,12 @@ def warnings(
 
 
 def _warnings(
-    network: Topology, commands: Sequence[ports.RemoteCommand], inventory: Inventory
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
     # What SET_LINK has made of links.
     changed: dict[Link, LinkSettings] = {}
     for command in commands:
-        for setting in command.settings if isinstance(command, ports.Configure) else ():
+        for setting in command.settings if isinstance(command, steps.Configure) else ():
             try:
                 host = inventory.find(command.host).host
             except WorldError:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from netesto.controller import digest
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.language.plan import Part, Plan
 from netesto.model import FlowSpec
@@ -79,7 +79,7 @@ class _Done:
 
     part: Part
     cell: FinishedCell
-    flows: list[ports.DoClient] = field(default_factory=list)
+    flows: list[steps.DoClient] = field(default_factory=list)
 
 
 def _name(part: Part) -> str:
@@ -98,18 +98,18 @@ def _failures(
     measured: dict[int, tuple[_Done, int]] = {}
     for step in plan.steps():
         match step:
-            case ports.EnterPart(index=index) if index in done:
+            case steps.EnterPart(index=index) if index in done:
                 current = done[index]
                 left = iter(current.cell.experiments)
-            case ports.LeavePart(index=index) if index in done:
+            case steps.LeavePart(index=index) if index in done:
                 current = None
-            case ports.DoClient() if current is not None:
+            case steps.DoClient() if current is not None:
                 current.flows.append(step)
-            case ports.ProcessExperiment(exp=exp) if current is not None:
+            case steps.ProcessExperiment(exp=exp) if current is not None:
                 number = next(left, None)
                 if number is not None:
                     measured[exp] = current, number
-            case ports.Claim(exp=exp) if exp in measured:
+            case steps.Claim(exp=exp) if exp in measured:
                 owner, number = measured[exp]
                 if said := falsehood(step, columns_of(number), exp=number):
                     yield f"{_name(owner.part)}, of an earlier run: {said}"
@@ -141,7 +141,7 @@ _COMPARED: Mapping[str, Sequence[str]] = {
 }
 
 
-def otherwise(results: Store, cell: FinishedCell, flows: Sequence[ports.DoClient]) -> str:
+def otherwise(results: Store, cell: FinishedCell, flows: Sequence[steps.DoClient]) -> str:
     """In words, how a cell was measured otherwise than with these flows, which the script asks for
     now; "" if it was not."""
     manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in cell.experiments]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Part
 from netesto.language.standing import Standing
 from netesto.results.evidence import OK
@@ -31,7 +31,7 @@ class Hosts(Protocol):
     @property
     def open_experiments(self) -> Sequence[int]: ...
 
-    def remote(self, command: ports.RemoteCommand) -> None: ...
+    def remote(self, command: steps.RemoteCommand) -> None: ...
 
     def wait(self, seconds: float) -> None: ...
 
@@ -39,10 +39,10 @@ class Hosts(Protocol):
 
     def start_flows(self, lead_s: float) -> None: ...
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed: ...
+    def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed: ...
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
+        self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]: ...
 
 
@@ -66,10 +66,10 @@ class Executor:
         self._watcher = session.watcher
         self._passed = passed
         # What parts that are passed over have set on hosts, and nobody has set again yet.
-        self._owed = Standing[ports.Configure]()
+        self._owed = Standing[steps.Configure]()
         # A part that fails is run again by the process that started it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
-        self._steps: Iterator[ports.Step] = iter(())
+        self._steps: Iterator[steps.Step] = iter(())
         self._open: list[_Open] = []
         self._processed: list[Processed] = []
         # The experiment that claims are about, which is the one processed last.
@@ -101,34 +101,34 @@ class Executor:
             step = next(self._steps, None)
             if step is None:
                 break
-            if isinstance(step, ports.ProcessExperiment) and step.exp in left:
+            if isinstance(step, steps.ProcessExperiment) and step.exp in left:
                 notes[step.exp] = step.notes
                 left.discard(step.exp)
         for processed in self._hosts.interrupt(reason, notes, in_haste=in_haste):
             self._add(processed)
 
-    def _carry_out(self, step: ports.Step) -> None:
+    def _carry_out(self, step: steps.Step) -> None:
         match step:
-            case ports.RemoteCommand():
+            case steps.RemoteCommand():
                 self._make_up(step)
                 self._take(step.exp)
                 self._hosts.remote(step)
-            case ports.Wait(seconds=seconds):
+            case steps.Wait(seconds=seconds):
                 self._hosts.wait(seconds)
-            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+            case steps.WaitFlows(exp=exp, timeout_s=timeout_s):
                 self._hosts.wait_flows(exp, timeout_s)
-            case ports.StartFlows(lead_s=lead_s):
+            case steps.StartFlows(lead_s=lead_s):
                 self._hosts.start_flows(lead_s)
-            case ports.ProcessExperiment(exp=exp, notes=notes):
+            case steps.ProcessExperiment(exp=exp, notes=notes):
                 self._add(self._hosts.process_experiment(exp, notes))
                 self._stop_at_failure()
-            case ports.Claim():
+            case steps.Claim():
                 self._judge(step)
-            case ports.Echo(text=text):
+            case steps.Echo(text=text):
                 self._watcher.echo(text)
-            case ports.EnterPart(index=index):
+            case steps.EnterPart(index=index):
                 self._enter(index)
-            case ports.LeavePart(whole=whole):
+            case steps.LeavePart(whole=whole):
                 self._leave(whole=whole)
 
     def _take(self, exp: int) -> None:
@@ -143,7 +143,7 @@ class Executor:
         if processed.status != OK:
             self.failures.append(f"experiment {processed.exp}: {processed.status}")
 
-    def _judge(self, claim: ports.Claim) -> None:
+    def _judge(self, claim: steps.Claim) -> None:
         # What reads expressions takes a moment to import, for nothing where none are.
         from netesto.language.claims import falsehood
 
@@ -169,15 +169,15 @@ class Executor:
         # They belong to the part around it, too.
         self._processed += [Processed(exp, OK, {}) for exp in self._passed[index]]
         for step in self._steps:
-            if isinstance(step, ports.LeavePart) and step.index == index:
+            if isinstance(step, steps.LeavePart) and step.index == index:
                 return
             # What hosts keep they still have.
-            if isinstance(step, ports.Configure) and not step.kept:
+            if isinstance(step, steps.Configure) and not step.kept:
                 self._owed.add(step, step.settings, step)
 
-    def _make_up(self, command: ports.RemoteCommand) -> None:
+    def _make_up(self, command: steps.RemoteCommand) -> None:
         """Set on hosts, before a command, what it would find there if no part were passed over."""
-        if isinstance(command, ports.Configure):
+        if isinstance(command, steps.Configure):
             self._owed.replace(command)
         owed, self._owed = self._owed, Standing()
         for each in owed:

@@ -12,7 +12,7 @@ from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Head, Warned
 from netesto.run import behindlinks, keeping, labcommands, labs
 from netesto.run.request import Request
@@ -95,14 +95,14 @@ def network(head: Head) -> Topology:
         raise asked.refused(error.message, error.remedy) from None
 
 
-def lacking(commands: Sequence[ports.RemoteCommand], kernel: Capabilities) -> list[str]:
+def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> list[str]:
     """What commands need and a kernel lacks: "qdisc fq", "congestion control dctcp"."""
     wanted: dict[str, None] = {}
     for command in commands:
         qdisc = requests.needed_qdisc(command)
         if qdisc and kernel.qdiscs is not None and qdisc not in kernel.qdiscs:
             wanted[f"qdisc {qdisc}"] = None
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             control = command.flow.congestion_control
             if control not in kernel.congestion_controls:
                 wanted[f"congestion control {control}"] = None
@@ -138,12 +138,12 @@ def check_script(request: Request, head: Head) -> None:
     preflight.check_count(head.requirements, len(inventory.endpoints))
 
 
-def check_tests(commands: Sequence[ports.RemoteCommand]) -> None:
+def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
     """MissingError if one of these cannot be had in simulated time, where computing takes none."""
     places = {
         f"{command.place.file}:{command.place.line}": None
         for command in commands
-        if isinstance(command, ports.DoClient)
+        if isinstance(command, steps.DoClient)
         and command.flow.test in requests.NATIVE_IN_SIMULATION
         and command.flow.tool not in {"auto", "native"}
     }

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from netesto.controller.inventory import Inventory
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Warned
 
 
-def of(commands: Sequence[ports.RemoteCommand], inventory: Inventory) -> dict[str, list[str]]:
+def of(commands: Sequence[steps.RemoteCommand], inventory: Inventory) -> dict[str, list[str]]:
     """What each host keeps: the names of sysctls and module parameters, and `qdisc`."""
     found: dict[str, dict[str, None]] = {}
     for command in _keeping(commands):
@@ -21,7 +21,7 @@ def told(kept: dict[str, list[str]]) -> str:
     return "; ".join(f"{host}: {', '.join(names)}" for host, names in kept.items())
 
 
-def warnings(commands: Sequence[ports.RemoteCommand]) -> list[Warned]:
+def warnings(commands: Sequence[steps.RemoteCommand]) -> list[Warned]:
     """A warning, at the first command that keeps anything, that a lab keeps nothing."""
     return [
         Warned(
@@ -33,7 +33,7 @@ def warnings(commands: Sequence[ports.RemoteCommand]) -> list[Warned]:
     ]
 
 
-def _keeping(commands: Sequence[ports.RemoteCommand]) -> Iterator[ports.Configure]:
+def _keeping(commands: Sequence[steps.RemoteCommand]) -> Iterator[steps.Configure]:
     for command in commands:
-        if isinstance(command, ports.Configure) and command.kept:
+        if isinstance(command, steps.Configure) and command.kept:
             yield command

@@ -6,12 +6,12 @@ from pathlib import Path
 from netesto.agent import commands as allowed
 from netesto.agent import config
 from netesto.errors import NotAllowedError, ScriptError, UsageError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Warned
 from netesto.model import Command
 
 
-def warnings(commands: Sequence[ports.RemoteCommand]) -> list[Warned]:
+def warnings(commands: Sequence[steps.RemoteCommand]) -> list[Warned]:
     """A warning, at the first DO_COMMAND, that a lab allows none without a file."""
     return [
         Warned(
@@ -32,12 +32,12 @@ def check_ground(real: str) -> None:
         )
 
 
-def checker(file: Path) -> Callable[[ports.RemoteCommand], None]:
+def checker(file: Path) -> Callable[[steps.RemoteCommand], None]:
     """What raises a ScriptError for a command that the file does not allow, or not with these
     values. UsageError if the file cannot be read."""
     known = config.read_commands(file)
 
-    def check(wanted: ports.RemoteCommand) -> None:
+    def check(wanted: steps.RemoteCommand) -> None:
         for command, each in _wanted([wanted]):
             try:
                 allowed.argv(known, each.name, each.values)
@@ -53,9 +53,9 @@ def checker(file: Path) -> Callable[[ports.RemoteCommand], None]:
 
 
 def _wanted(
-    commands: Sequence[ports.RemoteCommand],
-) -> Iterator[tuple[ports.RemoteCommand, Command]]:
+    commands: Sequence[steps.RemoteCommand],
+) -> Iterator[tuple[steps.RemoteCommand, Command]]:
     for command in commands:
-        for setting in command.settings if isinstance(command, ports.Configure) else ():
+        for setting in command.settings if isinstance(command, steps.Configure) else ():
             if isinstance(setting, Command):
                 yield command, setting

@@ -10,7 +10,7 @@ from netesto.errors import Place, UsageError
 from netesto.lab import guest, plan, queueing, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
-from netesto.language.ports import LabRequest, RemoteCommand
+from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.model import Endpoint
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.language.ports import LabRequest
+from netesto.language.steps import LabRequest
 from netesto.run.onfailure import CONTINUE, OnFailure
 from netesto.run.settings import Settings
 

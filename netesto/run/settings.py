@@ -11,7 +11,7 @@ from pathlib import Path
 from netesto import paths
 from netesto.errors import UsageError
 from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
-from netesto.language.ports import Columns, LabRequest, Step
+from netesto.language.steps import Columns, LabRequest, Step
 from netesto.nearest import hint
 from netesto.results import fields
 from netesto.results.fields import Fields

@@ -13,7 +13,7 @@ from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan
-from netesto.language.ports import Step
+from netesto.language.steps import Step
 from netesto.results import durable, fields, runs, store
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord

@@ -16,7 +16,7 @@ from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, Us
 from netesto.lab import drawing, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
-from netesto.language import ports
+from netesto.language import steps
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.run import agents, grounds, keeping, labs, status
@@ -157,7 +157,7 @@ class _Whole:
         changed = {
             inventory.find(command.host).host: None
             for command in self._head.commands
-            if isinstance(command, ports.Configure)
+            if isinstance(command, steps.Configure)
         }
         if not changed:
             return
@@ -189,7 +189,7 @@ class _Whole:
         return {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
             for command in self._head.commands
-            if isinstance(command, ports.DoClient)
+            if isinstance(command, steps.DoClient)
         }
 
     def _measure(

@@ -12,7 +12,7 @@ from pathlib import Path
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
 from netesto.errors import AgentBusyError, AgentError, Place
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import (
     Address,
     AgentStatus,
@@ -351,14 +351,14 @@ def do_client(
     hold: bool = False,
     between: tuple[str, str] = ("a", "b"),
     **options: object,
-) -> ports.DoClient:
+) -> steps.DoClient:
     """DO_CLIENT from a to b, or `between` others, with `options` of its flow."""
     plain: dict[str, object] = {
         "test": "TCP_STREAM",
         "congestion_control": "cubic",
         "duration_s": 1.0,
     }
-    return ports.DoClient(
+    return steps.DoClient(
         name="DO_CLIENT",
         host=between[0],
         server=between[1],
@@ -372,8 +372,8 @@ def do_client(
     )
 
 
-def do_server(host: str) -> ports.DoServer:
-    return ports.DoServer(
+def do_server(host: str) -> steps.DoServer:
+    return steps.DoServer(
         name="DO_SERVER",
         host=host,
         order=0,
@@ -385,9 +385,9 @@ def do_server(host: str) -> ports.DoServer:
     )
 
 
-def set_sysctl(name: str, value: str) -> ports.Configure:
+def set_sysctl(name: str, value: str) -> steps.Configure:
     """SET_SYSCTL at a."""
-    return ports.Configure(
+    return steps.Configure(
         name="SET_SYSCTL",
         host="a",
         exp=0,
@@ -398,5 +398,5 @@ def set_sysctl(name: str, value: str) -> ports.Configure:
     )
 
 
-def get_data(host: str) -> ports.GetData:
-    return ports.GetData(name="GET_DATA", host=host, exp=1, exp_name="x", arguments={}, place=HERE)
+def get_data(host: str) -> steps.GetData:
+    return steps.GetData(name="GET_DATA", host=host, exp=1, exp_name="x", arguments={}, place=HERE)

@@ -6,9 +6,9 @@ from scripted_agent import HERE, do_client
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.finding import Finding
-from netesto.language.ports import Requirement
+from netesto.language.steps import Requirement
 from netesto.model import Endpoint, HostInfo, Qdisc
 
 A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
@@ -96,7 +96,7 @@ def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
     ]
 
 
-def missing(command: ports.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
+def missing(command: steps.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
     """What is missing on hosts a and b, and what to do about it."""
     known = {"a": info("a"), "b": info("b")} | infos
     found = preflight.missing(command, known, {"a": A, "b": B}, family=4)
@@ -161,7 +161,7 @@ def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
 
 
 def test_a_qdisc_that_is_not_there_is_missing():
-    command = ports.Configure(
+    command = steps.Configure(
         name="SET_QDISC", host="a", exp=0, exp_name="", arguments={}, place=HERE,
         settings=(Qdisc("fq"),),
     )  # fmt: skip

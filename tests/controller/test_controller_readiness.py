@@ -9,7 +9,7 @@ from netesto.controller import readiness
 from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.errors import AgentError, MissingError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import (
     ClockOffset,
     Endpoint,
@@ -66,7 +66,7 @@ def visited(
 
 
 def found(
-    host: Visited, *commands: ports.RemoteCommand, family: int = 4
+    host: Visited, *commands: steps.RemoteCommand, family: int = 4
 ) -> list[tuple[str, str, str]]:
     wrong = readiness.problems([host], HOSTS, commands, family=family)
     return [(each.severity, each.host, each.message) for each in wrong]
@@ -183,8 +183,8 @@ def test_what_a_script_lacks_is_told_beside_hosts_that_are_not_reached():
 # ---- where settings go -----------------------------------------------------------------------
 
 
-def configure(name: str, setting: Setting) -> ports.Configure:
-    return ports.Configure(
+def configure(name: str, setting: Setting) -> steps.Configure:
+    return steps.Configure(
         name=name, host="a", exp=0, exp_name="", arguments={}, place=HERE, settings=(setting,)
     )
 

@@ -9,11 +9,11 @@ from test_controller_preflight import A, B, info
 
 from netesto.controller import requests
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import Netem, Qdisc, Setting, Sysctl
 
 
-def request_of(command: ports.DoClient, family: int = 4):
+def request_of(command: steps.DoClient, family: int = 4):
     return requests.group_request(command, (A, info("a")), (B, info("b")), family=family)
 
 
@@ -39,7 +39,7 @@ def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
     ],
 )
 def test_qdisc_that_a_setting_needs(setting: Setting, kind: str):
-    command = ports.Configure(
+    command = steps.Configure(
         name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, settings=(setting,)
     )
     assert requests.needed_qdisc(command) == kind

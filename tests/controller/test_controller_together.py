@@ -13,7 +13,7 @@ from scripted_agent import ScriptedAgent, Watcher, do_client, do_server
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.model import Endpoint
 from netesto.results import fields, manifest
 from netesto.results.store import Store
@@ -92,7 +92,7 @@ def test_what_a_host_refuses_costs_the_experiment(controller, agents, tmp_path):
     controller.remote(do_server("a"))
     controller.remote(do_client())
     controller.wait_flows(1, None)
-    controller.process_experiment(1, ports.ExperimentNotes())
+    controller.process_experiment(1, steps.ExperimentNotes())
     told = manifest.read(tmp_path / "1" / manifest.NAME)
     assert "a: no room (asked at a.nts:1:1)" in told.reasons
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from netesto.errors import Place, ScriptError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.claims import falsehood
 from netesto.language.draft import rounded_counter
 from netesto.language.interpreter import Interpreter
@@ -17,14 +17,14 @@ class Asked:
     """A draft that takes everything and keeps it; ASSERT finds `columns`."""
 
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
-        self.commands: list[ports.RemoteCommand] = []
+        self.commands: list[steps.RemoteCommand] = []
         self.echoed: list[str] = []
         self.waited: list[Any] = []
         self.warned: list[str] = []
         self.failed: list[str] = []
-        self.processed: list[tuple[int, ports.ExperimentNotes]] = []
+        self.processed: list[tuple[int, steps.ExperimentNotes]] = []
         self.flows: list[tuple[str, float | None]] = []
-        self.labs: list[ports.LabRequest] = []
+        self.labs: list[steps.LabRequest] = []
         self.required: list[tuple[str, str, str]] = []
         self.finished: list[Mapping[str, str]] = []
         self.parts: list[str] = []
@@ -56,28 +56,28 @@ class Asked:
     def round_counter(self) -> None:
         self.counter = rounded_counter(self.counter)
 
-    def do(self, step: ports.Step) -> None:
+    def do(self, step: steps.Step) -> None:
         match step:
-            case ports.RemoteCommand():
+            case steps.RemoteCommand():
                 self.commands.append(step)
-            case ports.Wait(seconds=seconds, mean_s=mean_s):
+            case steps.Wait(seconds=seconds, mean_s=mean_s):
                 self.waited.append(seconds if seconds == mean_s else (seconds, mean_s))
-            case ports.WaitFlows(exp=exp, timeout_s=timeout_s):
+            case steps.WaitFlows(exp=exp, timeout_s=timeout_s):
                 self.flows.append((f"wait {exp}", timeout_s))
-            case ports.StartFlows(lead_s=lead_s):
+            case steps.StartFlows(lead_s=lead_s):
                 self.flows.append(("start", lead_s))
-            case ports.ProcessExperiment(exp=exp, notes=notes):
+            case steps.ProcessExperiment(exp=exp, notes=notes):
                 self.processed.append((exp, notes))
-            case ports.Claim():
+            case steps.Claim():
                 if said := falsehood(step, self.columns):
                     self.failed.append(said.removeprefix("test.nts:"))
-            case ports.Echo(text=text):
+            case steps.Echo(text=text):
                 self.echoed.append(text)
 
-    def lab(self, request: ports.LabRequest) -> None:
+    def lab(self, request: steps.LabRequest) -> None:
         self.labs.append(request)
 
-    def require(self, requirements: Sequence[ports.Requirement]) -> None:
+    def require(self, requirements: Sequence[steps.Requirement]) -> None:
         self.required += [(each.what, each.operator, each.value) for each in requirements]
 
     def need_column(self, name: str, place: Place) -> None:

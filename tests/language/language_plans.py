@@ -5,9 +5,20 @@ from typing import Any
 
 from language_asked import LIBRARY
 
-from netesto.language import ports
 from netesto.language.plan import Plan, SourceFile
 from netesto.language.planner import make
+from netesto.language.steps import (
+    Claim,
+    Echo,
+    EnterPart,
+    LeavePart,
+    ProcessExperiment,
+    RemoteCommand,
+    StartFlows,
+    Step,
+    Wait,
+    WaitFlows,
+)
 
 # A macro that is an experiment of its own.
 ONE = """\
@@ -28,29 +39,29 @@ def planned(text: str, **options: Any) -> Plan:
     return make(SourceFile("test.nts", text), **given)
 
 
-def told(steps: Iterable[ports.Step]) -> list[str]:
+def told(steps: Iterable[Step]) -> list[str]:
     """Steps in words that are enough in most tests."""
     return [_told(step) for step in steps]
 
 
-def _told(step: ports.Step) -> str:
+def _told(step: Step) -> str:
     match step:
-        case ports.RemoteCommand():
+        case RemoteCommand():
             return f"{step.name} {step.host} exp={step.exp}"
-        case ports.Wait():
+        case Wait():
             return f"wait {step.seconds:g}"
-        case ports.WaitFlows():
+        case WaitFlows():
             return f"flows {step.exp}"
-        case ports.StartFlows():
+        case StartFlows():
             return f"start {step.lead_s:g}"
-        case ports.ProcessExperiment():
+        case ProcessExperiment():
             return f"process {step.exp}"
-        case ports.Claim():
+        case Claim():
             return f"claim {step.exp}: {step.text}"
-        case ports.Echo():
+        case Echo():
             return f"echo {step.text}"
-        case ports.EnterPart():
+        case EnterPart():
             return f"enter {step.index}"
-        case ports.LeavePart():
+        case LeavePart():
             return f"leave {step.index}{'' if step.whole else ' broken off'}"
     raise AssertionError(step)

@@ -7,7 +7,7 @@ from language_asked import Asked, run
 from language_plans import planned
 
 from netesto.errors import Place
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.interpreter import SourceFile
 from netesto.model import (
     FlowSpec,
@@ -32,7 +32,7 @@ def client(**changes):
         "group": "1", "localBuffer": "0", "remoteBuffer": "0", "tool": "auto", "hold": "0",
         "interval": "0.2", "parallel": "1", "omit": "0", "zerocopy": "0",
     }  # fmt: skip
-    return ports.DoClient(**given | {"arguments": texts | changes.pop("arguments", {})} | changes)
+    return steps.DoClient(**given | {"arguments": texts | changes.pop("arguments", {})} | changes)
 
 
 def test_do_client_has_the_classic_defaults(asked):
@@ -238,7 +238,7 @@ def test_server_statistics(asked):
     DO_SERVER host=a order=1 start=1
     """
     command = asked.commands[0]
-    assert isinstance(command, ports.DoServer)
+    assert isinstance(command, steps.DoServer)
     assert (command.order, command.start) == (1, True)
 
 
@@ -381,9 +381,9 @@ def test_notes_stick_until_they_are_replaced(asked):
     PROCESS_EXP exp=9
     """
     assert asked.processed == [
-        (1, ports.ExperimentNotes(exp_name="n", description="two flows, $x",
+        (1, steps.ExperimentNotes(exp_name="n", description="two flows, $x",
                                   columns={"testType": "a", "reqs": "1K,2K"})),
-        (9, ports.ExperimentNotes(exp_name="n", description="two flows, $x",
+        (9, steps.ExperimentNotes(exp_name="n", description="two flows, $x",
                                   columns={"bw": "10"})),
     ]  # fmt: skip
 

@@ -4,7 +4,7 @@ import pytest
 from language_plans import planned
 from typed import nearly
 
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.dryrun import Printer
 from netesto.language.plan import Totals
 
@@ -87,7 +87,7 @@ COUNTED = "DO_CLIENT host=a server=b test=TCP_FLOWS size=1K count=9"
 def test_transfers_one_after_the_other_last_until_all_are_done(words, duration_s, known_s):
     plan = planned(f"{COUNTED}{words}\nWAIT_FLOWS\n")
     (command, *_) = plan.steps()
-    assert isinstance(command, ports.DoClient)
+    assert isinstance(command, steps.DoClient)
     assert (command.flow.duration_s, command.arguments["dur"], plan.head.totals.simulated_s) == (
         duration_s,
         f"{duration_s:g}",

@@ -6,7 +6,7 @@ import pytest
 from language_asked import LIBRARY, Asked, run
 from typed import found
 
-from netesto.language import ast, ports
+from netesto.language import ast, steps
 from netesto.language.check import check
 from netesto.language.parser import parse
 
@@ -23,7 +23,7 @@ def flows(call, head=""):
         f"{each.flow.congestion_control} {each.flow.duration_s:g} {each.flow.delay_s:g} "
         f"x{each.flow.instances}"
         for each in port.commands
-        if isinstance(each, ports.DoClient)
+        if isinstance(each, steps.DoClient)
     ]
 
 
@@ -139,13 +139,13 @@ def test_an_experiment_goes_through_all_its_steps():
         "GET_DATA t exp=1",
         "GET_DATA c exp=1",
     ]
-    assert [each.order for each in port.commands if isinstance(each, ports.DoServer)] == [
+    assert [each.order for each in port.commands if isinstance(each, steps.DoServer)] == [
         0,
         0,
         1,
         1,
     ]
-    assert all(each.flow.stats for each in port.commands if isinstance(each, ports.DoClient))
+    assert all(each.flow.stats for each in port.commands if isinstance(each, steps.DoClient))
     assert [(exp, notes.exp_name) for exp, notes in port.processed] == [(1, "x")]
     assert [mean for _, mean in port.waited] == [0.05] * 4
     assert port.flows == [("wait 1", None)]
@@ -167,7 +167,7 @@ def test_list_of_ca_makes_an_experiment_for_each():
     port = Asked()
     run(f"{HEAD}RUN MServerStream,2 servers=s clients=c ca=bbr,reno\n", port)
     controls = [
-        each.flow.congestion_control for each in port.commands if isinstance(each, ports.DoClient)
+        each.flow.congestion_control for each in port.commands if isinstance(each, steps.DoClient)
     ]
     assert (controls, len(port.processed)) == (["bbr", "reno", "bbr", "reno"], 4)
 
@@ -186,7 +186,7 @@ def test_user_macros_run_before_servers_and_clients():
 def test_packets_are_captured_at_both_ends():
     port = Asked()
     run(f"{HEAD}SET tcpDump=500\nRUN OneFlowStream server=s client=c ca=bbr\n", port)
-    captures = [each for each in port.commands if isinstance(each, ports.DoTcpdump)]
+    captures = [each for each in port.commands if isinstance(each, steps.DoTcpdump)]
     assert [(each.host, each.server, each.packets) for each in captures] == [
         ("s", "c", 500),
         ("c", "s", 500),
@@ -196,7 +196,7 @@ def test_packets_are_captured_at_both_ends():
 def test_capture_and_random_delay_may_be_passed_as_in_the_classic_macros():
     port = Asked()
     run(f"{HEAD}RUN OneFlowStream server=s client=c ca=bbr tcpDump=500 randDelay=3\n", port)
-    captures = [each for each in port.commands if isinstance(each, ports.DoTcpdump)]
+    captures = [each for each in port.commands if isinstance(each, steps.DoTcpdump)]
     assert [(each.host, each.server, each.packets) for each in captures] == [
         ("s", "c", 500),
         ("c", "s", 500),
@@ -208,15 +208,15 @@ def test_capture_and_random_delay_may_be_passed_as_in_the_classic_macros():
 def test_every_macro_captures_as_many_packets_as_its_run_says(call):
     port = Asked()
     run(f"{HEAD}RUN {call} tcpDump=7 randDelay=0\n", port)
-    captures = [each.packets for each in port.commands if isinstance(each, ports.DoTcpdump)]
-    pairs = {(each.host, each.server) for each in port.commands if isinstance(each, ports.DoClient)}
+    captures = [each.packets for each in port.commands if isinstance(each, steps.DoTcpdump)]
+    pairs = {(each.host, each.server) for each in port.commands if isinstance(each, steps.DoClient)}
     assert captures == [7] * 2 * len(pairs)
 
 
 def test_scripts_own_defaults_win_over_the_librarys():
     port = Asked()
     run("SOURCE inlib\nDEFAULT dur=7\nRUN OneFlowStream server=s client=c ca=bbr\n", port)
-    assert [each.flow.duration_s for each in port.commands if isinstance(each, ports.DoClient)] == [
+    assert [each.flow.duration_s for each in port.commands if isinstance(each, steps.DoClient)] == [
         7
     ]
 
@@ -228,14 +228,14 @@ def test_scripts_own_default_holds_after_a_macro_has_run():
         "DEFAULT instances=2\nRUN OneFlowStream server=s client=c ca=bbr\n",
         port,
     )
-    started = [each for each in port.commands if isinstance(each, ports.DoClient)]
+    started = [each for each in port.commands if isinstance(each, steps.DoClient)]
     assert [(each.flow.duration_s, each.flow.instances) for each in started] == [(3, 1), (60, 2)]
 
 
 def test_what_is_neither_passed_nor_set_has_its_default():
     port = Asked()
     run("SOURCE inlib\nRUN OneFlowRR server=s client=c ca=bbr req=5\n", port)
-    flow = next(each for each in port.commands if isinstance(each, ports.DoClient))
+    flow = next(each for each in port.commands if isinstance(each, steps.DoClient))
     assert (flow.exp_name, flow.flow.duration_s, flow.flow.instances, flow.flow.reply_bytes) == (
         "Exp",
         20,

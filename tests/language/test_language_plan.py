@@ -8,9 +8,9 @@ import pytest
 from language_plans import ONE, SWEEP, planned, told
 
 from netesto.errors import Place
-from netesto.language import ports
 from netesto.language.plan import Part, SourceFile
 from netesto.language.planner import again, renumbered
+from netesto.language.steps import Configure, LabRequest, RemoteCommand, Wait
 
 NOWHERE = Place("--lab", 1)
 
@@ -185,7 +185,7 @@ def test_a_part_alone_sets_hosts_as_they_were_before_it():
     assert [
         (step.name, step.host, step.arguments.get("netem_delay", "2"))
         for step in steps
-        if isinstance(step, ports.RemoteCommand)
+        if isinstance(step, RemoteCommand)
     ] == [("SET_NETEM", "a", "10"), ("SET_SYSCTL", "a", "2"), ("SET_NETEM", "b", "10")]
 
 
@@ -195,7 +195,7 @@ def test_the_rest_alone_finds_hosts_as_parts_have_set_them():
     steps = [
         f"{step.host} {step.arguments['netem_delay']}"
         for step in plan.slice(plan.head.rest).steps()
-        if isinstance(step, ports.Configure) and step.name == "SET_NETEM"
+        if isinstance(step, Configure) and step.name == "SET_NETEM"
     ]
     assert steps == ["a 10", "b 10", "a 20", "b 20"]
 
@@ -358,7 +358,7 @@ def test_a_plan_with_other_numbers_needs_no_files(library: Path):
 
 
 def test_a_plan_with_other_numbers_keeps_the_lab_and_the_hashes():
-    plan = planned(HASHED, lab=ports.LabRequest(topology="pair", settings={}, place=NOWHERE))
+    plan = planned(HASHED, lab=LabRequest(topology="pair", settings={}, place=NOWHERE))
     head = renumbered(plan, counter=30).head
     assert (head.lab, [part.hash for part in head.parts]) == (
         plan.head.lab,
@@ -403,6 +403,6 @@ def test_another_attempt_of_the_rest_has_new_numbers():
 def test_draws_of_a_part_do_not_depend_on_the_others():
     def waits(values: str) -> list[float]:
         plan = planned(f"SWEEP ca={values} DO\nRAND_WAIT 5\nDONE\n")
-        return [step.seconds for step in plan.steps() if isinstance(step, ports.Wait)]
+        return [step.seconds for step in plan.steps() if isinstance(step, Wait)]
 
     assert waits("reno,bbr,nv")[::2] == waits("reno,nv")

@@ -11,7 +11,7 @@ import pytest
 from language_plans import ONE, SWEEP, planned, told
 
 from netesto.errors import Place, UsageError
-from netesto.language import plan, ports
+from netesto.language import plan, steps
 from netesto.language.plan import Plan
 
 EVERYTHING = f"""\
@@ -61,7 +61,7 @@ def test_a_plan_that_is_read_is_the_one_that_was_written(path: Path):
 
 def test_places_and_chains_are_kept(path: Path):
     write(planned(EVERYTHING), path)
-    commands = [step for step in plan.read(path).steps() if isinstance(step, ports.DoClient)]
+    commands = [step for step in plan.read(path).steps() if isinstance(step, steps.DoClient)]
     place = Place("test.nts", 6, 5, 9, "    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur")
     chain = ("test.nts:29: SWEEP (ca=reno, rep=1)", "test.nts:30: RUN one")
     assert (commands[1].place, commands[1].chain) == (place, chain)

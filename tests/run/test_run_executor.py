@@ -10,7 +10,7 @@ from watched import Watched
 
 from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
-from netesto.language import ports
+from netesto.language import steps
 from netesto.language.plan import Plan
 from netesto.results import fields
 from netesto.results.runs import RunRecord
@@ -45,9 +45,9 @@ class Hosts:
         # Ctrl-C comes while the script waits.
         self.interrupted = False
 
-    def remote(self, command: ports.RemoteCommand) -> None:
+    def remote(self, command: steps.RemoteCommand) -> None:
         self.asked.append(f"{command.name} {command.exp}")
-        if isinstance(command, ports.DoClient):
+        if isinstance(command, steps.DoClient):
             self.open_experiments.append(command.exp)
 
     def wait(self, seconds: float) -> None:
@@ -61,14 +61,14 @@ class Hosts:
     def start_flows(self, lead_s: float) -> None:
         self.asked.append(f"start {lead_s}")
 
-    def process_experiment(self, exp: int, notes: ports.ExperimentNotes) -> Processed:
+    def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed:
         self.asked.append(f"process {exp} {notes.exp_name}")
         self.open_experiments.remove(exp)
         status = "failed" if exp in self.failing else "ok"
         return Processed(exp, status, {"exp": f"{exp}.0", "rate": "9"})
 
     def interrupt(
-        self, reason: str, notes: Mapping[int, ports.ExperimentNotes], *, in_haste: bool
+        self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
         del in_haste
         for exp in self.open_experiments:
