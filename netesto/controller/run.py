@@ -89,6 +89,8 @@ class Run:
         self.hosts: dict[str, HostConnection] = {}
         # Also those that CLOSE has released: they are in manifests.
         self.known_hosts: dict[str, HostConnection] = {}
+        # Those whose agents EXIT ends: nobody misses them.
+        self._dismissed: set[HostConnection] = set()
         self._connect = connect
         self._observer = observer
         self._family = family
@@ -197,11 +199,28 @@ class Run:
         same = (name for name, each in self.hosts.items() if each.identity == identity)
         return next(same, "") if identity else ""
 
-    async def close(self, name: str) -> None:
-        """CLOSE: release a host."""
-        connection = self.hosts.pop(self.inventory.find(name).host, None)
-        if connection is not None:
-            await connection.close()
+    async def _part_with(self, command: steps.Close | steps.Exit) -> None:
+        """CLOSE, EXIT: keep what a host has measured, and release it. Its flows that have not ended
+        fail, and it does no more for experiments that have begun: it knows nothing of them."""
+        name = self.inventory.find(command.host).host
+        is_exit = isinstance(command, steps.Exit)
+        connection = await self._named(name) if is_exit else self.hosts.get(name)
+        if connection is None:
+            return
+        for experiment, group in self._groups():
+            if not group.is_over and name in group.hosts:
+                self._end(experiment, group, f"{name}: {command.name} before the flow had ended")
+        for experiment in self.experiments.values():
+            if name in experiment.hosts:
+                experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
+        await self._fetch_all_from(name)
+        del self.hosts[name]
+        if is_exit and connection.lost is None:
+            self._dismissed.add(connection)
+            # It may end before it has answered.
+            with contextlib.suppress(ConnectionLostError):
+                await connection.agent.shut_down()
+        await connection.close()
 
     async def close_all(self) -> None:
         """Release all hosts; each puts its settings back."""
@@ -293,11 +312,8 @@ class Run:
                 await self._get_data(command)
             case steps.DoTcpdump():
                 await self._do_tcpdump(command)
-            case steps.Close():
-                await self.close(command.host)
-            case steps.Exit():
-                await (await self.host(command.host)).agent.shut_down()
-                await self.close(command.host)
+            case steps.Close() | steps.Exit():
+                await self._part_with(command)
             case steps.Configure():
                 host = await self._named(command.host)
                 for name, each in requests.of_agents(
@@ -520,6 +536,8 @@ class Run:
         return now_s
 
     def _on_lost(self, host: HostConnection, reason: str) -> None:
+        if host in self._dismissed:
+            return
         text = f"{host.name}: {reason}"
         for experiment in self.experiments.values():
             if host.name in experiment.hosts:
@@ -540,6 +558,8 @@ class Run:
         self._changed.set()
 
     def _on_back(self, host: HostConnection) -> None:
+        if host in self._dismissed:
+            return
         again = f"; ran again: {'; '.join(host.ran_again)}" if host.ran_again else ""
         self._observer.warn(f"{host.name}: its agent is back, and has its settings again{again}")
         self._changed.set()

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import steps
@@ -313,10 +314,16 @@ class Draft:
             self._flows += command.flow.instances
             if command.hold:
                 self._held.append(command)
+        if isinstance(command, steps.Close | steps.Exit):
+            for held in self._held:
+                if command.host in held.hosts:
+                    self._refuse_held(held, f"{command.name} of {command.host}")
         self._commands.setdefault(command.demands, command)
 
     def _process(self, step: steps.ProcessExperiment) -> None:
-        self._refuse_held(step.exp)
+        for held in self._held:
+            if held.exp == step.exp:
+                self._refuse_held(held, f"the end of experiment {step.exp}")
         self._own(step.exp)
         self._experiments += 1
         self._finished.add(step.exp)
@@ -374,18 +381,15 @@ class Draft:
             case _:
                 return b""
 
-    def _refuse_held(self, exp: int) -> None:
-        """MisuseError, at their command, if flows of the experiment would never start."""
-        for command in self._held:
-            if command.exp == exp:
-                self._held = []
-                error = MisuseError(
-                    f"hold={command.arguments['hold']}, but no START_FLOWS comes before the end"
-                    f" of experiment {exp}",
-                    remedy="START_FLOWS starts, at one instant, what hold=1 has held back.",
-                )
-                error.place, error.chain = command.place.narrowed("hold="), command.chain
-                raise error
+    def _refuse_held(self, command: steps.DoClient, before: str) -> NoReturn:
+        """MisuseError, at its command, for flows that would never start."""
+        self._held = []
+        error = MisuseError(
+            f"hold={command.arguments['hold']}, but no START_FLOWS comes before {before}",
+            remedy="START_FLOWS starts, at one instant, what hold=1 has held back.",
+        )
+        error.place, error.chain = command.place.narrowed("hold="), command.chain
+        raise error
 
     def _own(self, exp: int) -> None:
         if self._owners.setdefault(exp, self._owner) != self._owner:

@@ -55,13 +55,14 @@ class Common(TypedDict):
 
 @dataclass(slots=True)
 class Begun:
-    """An experiment that has begun and is not processed: its name and groups.
+    """An experiment that has begun and is not processed: its name, hosts and groups.
 
     `flows` is the last command that started flows in it, `notes` what the script said then, and
     `has_waited` whether it has waited for them.
     """
 
     name: str
+    hosts: set[str] = field(default_factory=set)
     groups: set[int] = field(default_factory=set)
     last_group: int = 0
     flows: steps.DoClient | None = None
@@ -75,6 +76,8 @@ class Remote:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._exited: dict[str, Place] = {}
+        # Hosts that CLOSE has released, and the experiments in which they had taken part.
+        self._released: dict[tuple[str, int], Place] = {}
         self.suffix = ""
         self.exp = 0
         self.exp_name = CLASSIC_NAME
@@ -124,7 +127,7 @@ class Remote:
         )
         command = self._make(given, common)
         if command is not None:
-            self._warn_of_exit(command)
+            self._warn_of_released(command)
         if isinstance(command, steps.DoTcpdump) and exp not in self._begun:
             requested = given.values.get("exp")
             self._captures.append((requested if isinstance(requested, int) else None, command))
@@ -136,21 +139,34 @@ class Remote:
         # Only the values of a command that was sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
-    def _warn_of_exit(self, command: steps.RemoteCommand) -> None:
-        """Warn of a command to a host whose agent EXIT has ended."""
+    def _warn_of_released(self, command: steps.RemoteCommand) -> None:
+        """Warn of a command to a host whose agent EXIT has ended, or that CLOSE has released during
+        the command's experiment."""
         named = [command.host]
         if isinstance(command, steps.DoClient):
             named.append(command.server)
         for host in named:
-            if host in self._exited:
-                before = self._exited[host]
+            if before := self._exited.get(host):
                 self.warn_once(
                     ("exited", command.place),
                     f"EXIT ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
                 )
+            elif (before := self._released.get((host, command.exp))) and isinstance(
+                command, steps.DoServer | steps.DoClient | steps.DoTcpdump
+            ):
+                self.warn_once(
+                    ("released", command.place),
+                    f"CLOSE released {host} before ({before.file}:{before.line}): it does no more"
+                    f" for experiment {command.exp}",
+                    command.place,
+                )
         if isinstance(command, steps.Exit):
             self._exited[command.host] = command.place
+        if isinstance(command, steps.Close):
+            for exp, begun in self._begun.items():
+                if command.host in begun.hosts:
+                    self._released[command.host, exp] = command.place
 
     def full_name(self, host: str) -> str:
         """`host` with the suffix, if it needs one. Addresses have a `.` or a `:`."""
@@ -251,7 +267,7 @@ class Remote:
             for requested, capture in self._captures:
                 if requested in {None, exp}:
                     # It is carried out now, and not where it stands.
-                    self._warn_of_exit(capture)
+                    self._warn_of_released(capture)
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
                     self._draft.do(
@@ -259,6 +275,7 @@ class Remote:
                     )
             self._captures = [each for each in self._captures if each[0] not in {None, exp}]
         begun = self._begun[exp]
+        begun.hosts.update(command.hosts)
         if isinstance(command, steps.DoClient):
             self.has_held = self.has_held or command.hold
             begun.flows, begun.notes = command, notes_of(begun.name)

@@ -172,6 +172,11 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
             "hold=1, but no START_FLOWS comes before the end of experiment 1",
         ),
         (
+            "DO_CLIENT host=a server=b hold=1\nCLOSE host=b\nSTART_FLOWS",
+            32,
+            "hold=1, but no START_FLOWS comes before CLOSE of b",
+        ),
+        (
             "DO_CLIENT host=a server=b ecn=1",
             31,
             "no tool sets ecn for a single flow of TCP",
@@ -244,6 +249,18 @@ def test_command_to_a_host_whose_agent_was_ended_is_warned_of(folder, capsys):
     assert (status, capsys.readouterr().err.splitlines()[0]) == (
         0,
         "a.nts:3:1: warning: EXIT ended the agent of b before (a.nts:2)",
+    )
+
+
+def test_command_to_a_host_that_was_released_in_the_same_experiment_is_warned_of(folder, capsys):
+    (folder / "a.nts").write_text(
+        "LAB pair\nDO_SERVER host=b\nCLOSE host=b\nDO_SERVER host=b\n"
+        f"DO_CLIENT host=a server=a\n{FINISHED}"
+    )
+    status = cli.main(["check", "a.nts"])
+    assert (status, capsys.readouterr().err.splitlines()[0]) == (
+        0,
+        "a.nts:4:1: warning: CLOSE released b before (a.nts:3): it does no more for experiment 1",
     )
 
 

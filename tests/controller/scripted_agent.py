@@ -263,6 +263,9 @@ class ScriptedAgent:
 
     async def shut_down(self) -> None:
         self.calls.append("shut_down")
+        changed = self.changed
+        self.events.put_nowait(None)
+        await changed.wait()
 
 
 class Watcher:
@@ -400,3 +403,9 @@ def set_sysctl(name: str, value: str) -> steps.Configure:
 
 def get_data(host: str) -> steps.GetData:
     return steps.GetData(name="GET_DATA", host=host, exp=1, exp_name="x", arguments={}, place=HERE)
+
+
+def release(command: type[steps.Close] | type[steps.Exit], host: str) -> steps.Close | steps.Exit:
+    """CLOSE or EXIT."""
+    name = command.__name__.upper()
+    return command(name=name, host=host, exp=1, exp_name="x", arguments={}, place=HERE)

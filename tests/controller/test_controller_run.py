@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from scripted_agent import CONTENT, do_client, do_server, get_data, set_sysctl, world
+from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
 from netesto.controller.run import WARNINGS_MAX
+from netesto.language import steps
 from netesto.model import Event, TimeSync
 
 
@@ -267,6 +268,78 @@ def test_held_flows_are_not_waited_for_before_they_are_started(tmp_path: Path):
         return statuses(here.run)
 
     assert asyncio.run(scenario()) == [""]
+
+
+@pytest.mark.parametrize("host", ["a", "b"])
+@pytest.mark.parametrize("command", [steps.Close, steps.Exit])
+def test_held_flows_of_a_host_that_is_released_fail_and_the_others_start(
+    tmp_path: Path, command, host
+):
+    async def scenario():
+        here = world(tmp_path)
+        other = "b" if host == "a" else "a"
+        await here.run.carry_out(do_client(group=1, hold=True))
+        await here.run.carry_out(do_client(group=2, between=(other, other), hold=True))
+        await here.run.carry_out(release(command, host))
+        await here.run.start_held(0.0)
+        await here.run.wait_flows(1, None)
+        return statuses(here.run)
+
+    reason = f"{host}: {command.__name__.upper()} before the flow had ended"
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [reason, "ok"]
+
+
+@pytest.mark.parametrize("host", ["a", "b"])
+def test_flows_of_a_host_that_is_released_fail_and_end_at_their_client(tmp_path: Path, host):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.carry_out(release(steps.Close, host))
+        await here.run.wait_flows(1, None)
+        await here.run.fetch_rest(here.run.experiments[1])
+        return statuses(here.run), here.agents["a"].calls
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        [f"{host}: CLOSE before the flow had ended"],
+        ["start 1 1", "abort", "finish 1", "confirm 1"],
+    )
+
+
+def test_a_host_is_released_after_its_data_was_brought(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(release(steps.Close, "a"))
+        experiment = here.run.experiments[1]
+        return experiment.status, sorted(experiment.files), here.agents["a"].holder
+
+    assert asyncio.run(scenario()) == ("ok", ["raw/a/log"], "")
+
+
+def test_a_host_that_was_released_does_no_more_for_its_experiment(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(release(steps.Close, "a"))
+        await here.run.carry_out(do_client(group=2))
+        await here.run.carry_out(do_client(exp=2))
+        await here.run.wait_flows(2, None)
+        return statuses(here.run), here.run.experiments[2].status
+
+    assert asyncio.run(scenario()) == (["ok", "a: CLOSE has released it"], "ok")
+
+
+def test_the_end_of_an_agent_that_exit_ends_is_no_loss(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.carry_out(release(steps.Exit, "a"))
+        return here.run.experiments[1].status, here.watcher.warnings
+
+    assert asyncio.run(scenario()) == ("ok", [])
 
 
 def test_data_is_brought_once_and_confirmed(tmp_path: Path):
