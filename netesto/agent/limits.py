@@ -143,10 +143,11 @@ class Limits:
         free = shutil.disk_usage(spool.parent).free
         if free < self.disk_reserve:
             said = f"{units.format_bytes(free)} are free on the disk of the agent's folder {spool}"
-            raise _refusal(said, "disk_reserve", f"{free // 2_000_000}M")
+            raise _refusal(said, "disk_reserve", f"{free // 2_000_000}M", first="Make room there. ")
         if self.spool != math.inf and (size := _size(spool)) > self.spool:
             said = f"{units.format_bytes(size)} of data not fetched yet are in {spool}"
-            raise _refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G")
+            fetch = "Fetch them: netesto hosts fetch. "
+            raise _refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G", first=fetch)
 
 
 # A lab's hosts have no other users and no management, and their disk is that of the controller.
@@ -186,10 +187,12 @@ def flows_of(request: GroupRequest) -> int:
     return request.instances * max(1, request.parallel)
 
 
-def _refusal(said: str, key: str, example: object) -> NotAllowedError:
+def _refusal(said: str, key: str, example: object, *, first: str = "") -> NotAllowedError:
     shown = str(example).replace("'", '"') if isinstance(example, list | int) else f'"{example}"'
+    # One that 'run --ssh' brought has no file.
+    where = "the agent.toml of an installed agent"
     return NotAllowedError(
-        said, remedy=f"To allow it, write in agent.toml: [limits] {key} = {shown}"
+        said, remedy=f"{first}To allow it, write in {where}: [limits] {key} = {shown}"
     )
 
 

@@ -37,17 +37,11 @@ def install(options: argparse.Namespace) -> int:
     """Put an agent on each host, prove it, and write the hosts file."""
     hosts = _targets(options)
     wanted = _wanted(options)
-    try:
-        done = asyncio.run(
-            _carried_out(
-                hosts,
-                lambda host, facts: plan.install(facts, wanted, name=host.name),
-                dry=options.dry_run,
-            )
-        )
-    except KeyboardInterrupt:
-        printing.err("Repeat the command: it goes on where it ended.")
-        raise
+    done = _carry_out(
+        hosts,
+        lambda host, facts: plan.install(facts, wanted, name=host.name),
+        dry=options.dry_run,
+    )
     if not options.dry_run:
         outcome = done.tell("installed", "has this agent: nothing to do")
         written = _write(options.hosts or HOSTS_FILE, done)
@@ -57,12 +51,10 @@ def install(options: argparse.Namespace) -> int:
 
 def remove(options: argparse.Namespace) -> int:
     """Take the agent of each host away, and all that came with it."""
-    done = asyncio.run(
-        _carried_out(
-            _targets(options),
-            lambda _, facts: plan.remove(facts, force=options.force),
-            dry=options.dry_run,
-        )
+    done = _carry_out(
+        _targets(options),
+        lambda _, facts: plan.remove(facts, force=options.force),
+        dry=options.dry_run,
     )
     return done.tell("" if options.dry_run else "removed", "has no agent of 'hosts install'")
 
@@ -149,40 +141,53 @@ class _Done:
         return status.NOT_READY if self.errors else status.OK
 
 
+def _carry_out(
+    hosts: Sequence[Target], planned: Callable[[Target, Facts], Plan], *, dry: bool
+) -> _Done:
+    try:
+        return asyncio.run(_carried_out(hosts, planned, dry=dry))
+    except KeyboardInterrupt:
+        if not dry:
+            printing.err("Repeat the command: it goes on where it ended.")
+        raise
+
+
 async def _carried_out(
     hosts: Sequence[Target], planned: Callable[[Target, Facts], Plan], *, dry: bool
 ) -> _Done:
     """Look at all hosts, say what is going to happen, and do it: side by side, and each for
     itself."""
-    errors: list[AgentError] = []
-    looked = await _side_by_side((host, remote.look(host)) for host in hosts)
-    plans: dict[str, Plan] = {}
-    for host, facts in zip(hosts, looked, strict=True):
-        try:
-            if isinstance(facts, AgentError):
-                raise facts
-            plans[host.name] = planned(host, facts)
-        except AgentError as error:
-            named = error.host or host.name
-            text = error.message.removeprefix(f"{named}: ")
-            errors.append(AgentError(text, host=host.name, remedy=error.remedy))
-            continue
-        for step in plans[host.name].steps:
+    found = await _side_by_side((host, _planned(host, planned)) for host in hosts)
+    errors = [each for each in found if isinstance(each, AgentError)]
+    plans = {
+        host.name: each
+        for host, each in zip(hosts, found, strict=True)
+        if not isinstance(each, AgentError)
+    }
+    for name, each in plans.items():
+        for step in each.steps:
             if step.words:
-                printing.out(f"{host.name}: {step.words}", flush=True)
+                printing.out(f"{name}: {step.words}", flush=True)
     if not dry:
         ready = [host for host in hosts if host.name in plans and plans[host.name].steps]
-        ends = await _side_by_side((host, _act(host, plans[host.name])) for host in ready)
+        ends = await _side_by_side((host, remote.act(host, plans[host.name])) for host in ready)
         errors += [end for end in ends if isinstance(end, AgentError)]
     return _Done(hosts, plans, errors)
 
 
-async def _act(host: Target, planned: Plan) -> None:
-    """Carry out a plan, unless a run holds the agent there: it would be ended."""
-    there = planned.facts.installed
-    if there is not None and there.runs and (holder := await _holder(host, planned.facts)):
-        raise AgentBusyError(holder, host=host.name, remedy="Wait for the end of that run.")
-    await remote.act(host, planned)
+async def _planned(host: Target, planned: Callable[[Target, Facts], Plan]) -> Plan:
+    """What is to be done on a host. AgentError if it cannot be, or a run holds the agent there,
+    which would be ended."""
+    try:
+        facts = await remote.look(host)
+        found = planned(host, facts)
+        is_up = facts.installed is not None and facts.installed.runs
+        if found.steps and is_up and (holder := await _holder(host, facts)):
+            raise AgentBusyError(holder, remedy="Wait for the end of that run.")
+    except AgentError as error:
+        text = error.message.removeprefix(f"{error.host or host.name}: ")
+        raise AgentError(text, host=host.name, remedy=error.remedy) from None
+    return found
 
 
 async def _holder(host: Target, facts: Facts) -> str:

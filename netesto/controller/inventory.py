@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from netesto.controller import ansible, hostlist
@@ -29,6 +29,8 @@ KEYS = ("agent", "addresses", "tls")
 SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
+# Ends of names that files have, and no domain.
+_OF_FILES = frozenset({".tml", ".tom", ".yam", ".txt", ".json", ".cfg", ".conf", ".nts"})
 _EXAMPLE = """Write a host like this:
     [host1]
     agent = "ssh://root@host1"
@@ -217,10 +219,20 @@ def parse_map(text: str) -> Mapping[str, str]:
 def _named(word: str) -> Endpoint:
     """A host that ssh reaches under this name."""
     address: AgentAddress | None = None
+    user, at, host = word.rpartition("@")
+    if not at and Path(word).suffix in _OF_FILES:
+        near = nearest(word, _files_of_hosts(Path()))
+        raise UsageError(
+            f"{word}: no such file",
+            remedy=(f"Did you mean {near}? " if near else "")
+            + f"If it is the name of a host, write: USER@{word}",
+        )
     # With a slash it is the path of a file that is not there.
     if "/" not in word:
+        with contextlib.suppress(ValueError):
+            host = f"[{IPv6Address(host)}]"
         with contextlib.suppress(UsageError):
-            address = parse(f"ssh://{word}")
+            address = parse(f"ssh://{user}{at}{host}")
     if not isinstance(address, SshAddress):
         raise UsageError(
             f"{word!r} is neither a hosts file nor a host",

@@ -6,6 +6,9 @@ from typing import Any
 
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET
 
+# Below the home folder: the packages of agents for one run.
+CACHE = "/.cache/netesto"
+
 # What a host can do is shown with these: all that flows, observations and settings run.
 TOOLS = ("ip", "tc", "ss", "sysctl", "ping", "iperf3", "netperf", "tcpdump", "ethtool")
 
@@ -91,7 +94,8 @@ class Installed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A host. `python` is "" if no interpreter there can run an agent, and `python_version` is then
-    the one that there is. `addresses`: where ssh arrives, IPv4 and IPv6."""
+    the one that there is. `addresses`: where ssh arrives, IPv4 and IPv6. `noexec`: folders from
+    which no library can be loaded."""
 
     system: str = "Linux"
     machine: str = "x86_64"
@@ -110,6 +114,7 @@ class Facts:
     tools: frozenset[str] = frozenset(TOOLS)
     addresses: tuple[str, ...] = ()
     free_bytes: int = 1 << 40
+    noexec: frozenset[str] = frozenset()
     existing: frozenset[str] = frozenset()
     installed: Installed | None = None
     cached: frozenset[str] = frozenset()
@@ -118,7 +123,7 @@ class Facts:
     @property
     def cache(self) -> str:
         """Where the packages of agents for one run stay."""
-        return f"{self.home}/.cache/netesto"
+        return f"{self.home}{CACHE}"
 
 
 def request() -> dict[str, object]:
@@ -127,6 +132,7 @@ def request() -> dict[str, object]:
     return {
         "do": "look",
         "tools": TOOLS,
+        "libraries": [*(places.prefix for places in kinds.values()), f"~{CACHE}"],
         "records": {name: places.record for name, places in kinds.items()},
         "watched": {name: watched(places) for name, places in kinds.items()},
     }
@@ -145,6 +151,7 @@ def parse(reply: Mapping[str, Any]) -> Facts:
         tools=frozenset(reply["tools"]),
         addresses=tuple(reply["addresses"]),
         free_bytes=reply["free_bytes"][kind],
+        noexec=frozenset(reply["noexec"]),
         existing=frozenset(reply["existing"][kind]),
         installed=_installed(reply["installed"][kind]),
         cached=frozenset(reply["cached"]),

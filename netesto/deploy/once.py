@@ -82,6 +82,7 @@ async def _look(host: Target) -> Facts:
     facts = await remote.look(host)
     try:
         plan.check(facts)
+        plan.check_libraries(facts, facts.cache)
     except AgentError as error:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
     if facts.installed is not None and facts.installed.runs:

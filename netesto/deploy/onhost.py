@@ -110,7 +110,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
     return {
         "system": platform.system(),
         "machine": platform.machine(),
-        "libc": "-".join(platform.libc_ver()),
+        "libc": libc(),
         "python": python,
         "python_version": version,
         "pip": python != "" and has_pip(python),
@@ -125,6 +125,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "tools": [tool for tool in request["tools"] if shutil.which(tool)],
         "addresses": addresses(),
         "free_bytes": {name: free(path) for name, path in places.items()},
+        "noexec": [path for path in map(expand, request["libraries"]) if is_noexec(path)],
         "existing": {
             name: [expand(path) for path in paths if os.path.lexists(expand(path))]
             for name, paths in request["watched"].items()
@@ -132,6 +133,15 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "installed": {name: installed(path) for name, path in places.items()},
         "cached": [name for name in names(home + "/.cache/netesto") if "." not in name],
     }
+
+
+def libc() -> str:
+    """The C library and its version, such as "glibc-2.36"; "" if it does not tell."""
+    try:
+        # platform.libc_ver() of older versions of Python tells for which glibc they were built.
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").replace(" ", "-")
+    except (OSError, ValueError):
+        return "-".join(platform.libc_ver()).strip("-")
 
 
 def lingers() -> bool:
@@ -203,12 +213,22 @@ def addresses() -> List[str]:
     return [own]
 
 
-def free(path: str) -> int:
-    """The bytes that are free where `path` is or will be."""
+def disk(path: str) -> os.statvfs_result:
+    """The file system where `path` is or will be."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    room = os.statvfs(path)
+    return os.statvfs(path)
+
+
+def free(path: str) -> int:
+    """The bytes that are free there."""
+    room = disk(path)
     return room.f_bavail * room.f_frsize
+
+
+def is_noexec(path: str) -> bool:
+    """Whether nothing is loaded or run from there."""
+    return bool(disk(path).f_flag & os.ST_NOEXEC)
 
 
 def installed(path: str) -> Optional[Dict[str, Any]]:

@@ -112,6 +112,15 @@ def check(facts: Facts) -> None:
         )
 
 
+def check_libraries(facts: Facts, folder: str) -> None:
+    """AgentError if no agent can load its libraries from `folder`."""
+    if folder in facts.noexec:
+        raise AgentError(
+            f"loads no libraries from {folder}, which is mounted noexec",
+            remedy="Mount it without noexec, or log in as a user whose folders are elsewhere.",
+        )
+
+
 def _check_home(places: Places) -> None:
     if _PLAIN_PATH.fullmatch(places.socket) is None:
         raise AgentError(
@@ -141,6 +150,7 @@ def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
 def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
     """Put an agent there, called `name`. AgentError if it cannot be."""
     check(facts)
+    check_libraries(facts, facts.places.prefix)
     _check_home(facts.places)
     packages = fitting(facts, wanted)
     there = facts.installed

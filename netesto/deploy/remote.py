@@ -126,8 +126,13 @@ async def _ask(
 
 def ended(host: Target, status: int | None, said: str) -> AgentError:
     """The error of an ssh process that ended, having `said` this, before a host replied."""
-    if status == _NOT_FOUND:
-        return AgentError("has no python3; an agent needs 3.11 or later", host=host.name)
+    # A C shell ends with 1, after these words.
+    if status == _NOT_FOUND or "python3: Command not found" in said:
+        return AgentError(
+            "has no python3; an agent needs 3.11 or later",
+            host=host.name,
+            remedy="Install it there, such as by: apt install python3",
+        )
     if not said.strip() and status != _SSH_FAILED:
         # Such as /bin/false, or a shell that knows no -c.
         return AgentError(

@@ -32,6 +32,8 @@ _OPTIONS = (
     *("-o", "BatchMode=yes", "-o", "LogLevel=INFO"),
     # A shared connection of the user would outlive the run, or end within it.
     *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
+    # ssh runs either that, or what it is told.
+    *("-o", "RemoteCommand=none"),
     *("-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=2"),
 )
 
@@ -53,7 +55,7 @@ _INQUIRY_S = 5.0
 # Prints what is wrong with the socket $1 of an agent; and where its user has one of their own, $2
 # below the home folder, that.
 _INQUIRY = (
-    'if ! test -e "$1" && test -S "$HOME/$2"; then echo "$HOME/$2";'
+    'echo; if ! test -e "$1" && test -S "$HOME/$2"; then echo "$HOME/$2";'
     ' elif test -w "$1"; then'
     ' if grep -qF " $1" /proc/net/unix; then echo closed; else echo deaf; fi;'
     ' elif test -e "$1"; then echo denied;'
@@ -156,7 +158,8 @@ class Tunnel:
             found = await process.run_async(
                 argv(self.address, words), timeout=_INQUIRY_S, check=False
             )
-            answer = found.stdout.strip()
+            # Before it, there is what the login shell says.
+            answer = found.stdout.strip().rpartition("\n")[2]
         except ProcessError:
             answer = ""
         if answer.startswith("/"):

@@ -61,7 +61,10 @@ async def test_a_path_to_where_no_flow_may_go_is_not_tried(premises):
     limits = Limits(peers=(ip_network("10.0.0.0/8"),))
     state = await examination.examine([ip_address("127.0.0.9")], replace(premises, limits=limits))
     [path] = state.paths
-    expected = 'To allow it, write in agent.toml: [limits] peers = ["127.0.0.9/32"]'
+    expected = (
+        "To allow it, write in the agent.toml of an installed agent:"
+        ' [limits] peers = ["127.0.0.9/32"]'
+    )
     assert (path.answer, path.reason.split("\n")) == (
         "unreachable",
         ["no flows with 127.0.0.9", expected],
@@ -77,7 +80,7 @@ async def test_an_interface_that_scripts_may_not_set_says_why(premises):
     found = await loopback_interface(replace(premises, device="eth9"))
     assert found.refusal == (
         "the interface lo is not the test interface\n"
-        'To allow it, write in agent.toml: [limits] interfaces = ["lo"]'
+        'To allow it, write in the agent.toml of an installed agent: [limits] interfaces = ["lo"]'
     )
 
 

@@ -97,7 +97,7 @@ def test_interface_that_carries_management_is_refused_unless_it_is_named():
 def test_interface_that_is_not_for_tests_is_refused():
     assert refused(Limits().check_interface, "eth2", managing=["eth0"], test="eth1") == (
         "the interface eth2 is not the test interface\n"
-        'To allow it, write in agent.toml: [limits] interfaces = ["eth2"]'
+        'To allow it, write in the agent.toml of an installed agent: [limits] interfaces = ["eth2"]'
     )
 
 
@@ -105,7 +105,7 @@ def test_long_flow_is_refused():
     asked = request(duration_s=24 * 3600, delay_s=1)
     assert refused(ROOMY.check_group, asked, PEER, running=0) == (
         "a flow of 86401 s, with its delay; the longest is 86400 s\n"
-        'To allow it, write in agent.toml: [limits] duration = "86401s"'
+        'To allow it, write in the agent.toml of an installed agent: [limits] duration = "86401s"'
     )
 
 
@@ -114,13 +114,14 @@ def test_flows_are_counted_with_those_that_run():
     ROOMY.check_group(asked, PEER, running=980)
     assert refused(ROOMY.check_group, asked, PEER, running=981) == (
         "1001 flows at the same time; 1000 are allowed\n"
-        "To allow it, write in agent.toml: [limits] flows = 1001"
+        "To allow it, write in the agent.toml of an installed agent: [limits] flows = 1001"
     )
 
 
 def test_peer_in_the_world_is_refused_unless_it_is_named():
     assert refused(ROOMY.check_group, request(), WORLD, running=0) == (
-        'no flows with 8.8.8.8\nTo allow it, write in agent.toml: [limits] peers = ["8.8.8.8/32"]'
+        "no flows with 8.8.8.8\nTo allow it, write in the agent.toml of an installed agent:"
+        ' [limits] peers = ["8.8.8.8/32"]'
     )
     named = replace(ROOMY, peers=(ip_network("8.8.8.0/24"),))
     named.check_group(request(), WORLD, running=0)
@@ -139,7 +140,7 @@ def test_ports_of_others_are_refused():
     ROOMY.check_ports(Ports(control=(12865, 12866), data=(12900, 13899)))
     assert refused(ROOMY.check_ports, Ports(control=(22,), data=(12900,))) == (
         "no server of traffic at port 22\n"
-        'To allow it, write in agent.toml: [limits] ports = ["22-22"]'
+        'To allow it, write in the agent.toml of an installed agent: [limits] ports = ["22-22"]'
     )
 
 
@@ -157,7 +158,11 @@ def test_full_disk_and_full_spool_let_no_flow_start(tmp_path: Path):
     ROOMY.check_room(spool)
     no_disk = refused(replace(ROOMY, disk_reserve=math.inf).check_room, spool)
     no_spool = refused(replace(ROOMY, spool=1999).check_room, spool)
-    assert (" free on the disk " in no_disk, "[limits] disk_reserve = " in no_disk) == (True, True)
+    make_room = "\nMake room there. To allow it, write in the agent.toml of an installed agent: "
+    assert (" free on the disk " in no_disk, f"{make_room}[limits] disk_" in no_disk) == (
+        True,
+        True,
+    )
     assert no_spool.startswith("2 kB of data not fetched yet are in ")
     assert no_spool.endswith('[limits] spool = "2G"')
 

@@ -106,12 +106,36 @@ def test_a_name_like_that_of_a_hosts_file_beside_is_taken_for_a_host_with_a_warn
 ):
     monkeypatch.chdir(tmp_path)
     Path("hosts.toml").write_text("[h2]\n")
-    found = load("hosts.tml")
+    found = load("hosts.ml")
     assert (found.warnings, [*found.endpoints]) == (
-        ("--hosts hosts.tml: taken for the name of a host. Did you mean hosts.toml?",),
-        ["hosts.tml"],
+        ("--hosts hosts.ml: taken for the name of a host. Did you mean hosts.toml?",),
+        ["hosts.ml"],
     )
     assert load("h1.example").warnings == ()
+
+
+def test_a_name_that_no_host_has_is_that_of_a_file_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for _ in range(2):
+        with pytest.raises(UsageError) as caught:
+            load("hosts.tml")
+        told.append((caught.value.message, caught.value.remedy))
+        Path("hosts.toml").touch()
+    by_user = "If it is the name of a host, write: USER@hosts.tml"
+    assert told == [
+        ("hosts.tml: no such file", by_user),
+        ("hosts.tml: no such file", f"Did you mean hosts.toml? {by_user}"),
+    ]
+    assert [*load("ann@hosts.tml").endpoints] == ["hosts.tml"]
+
+
+@pytest.mark.parametrize("text", ["fd00::1", "[fd00::1]", "root@fd00::1", "root@[fd00::1]"])
+def test_an_ipv6_address_is_a_host_with_brackets_or_without(text: str):
+    user = "root@" if "@" in text else ""
+    assert load(text).endpoints["fd00::1"].agent == f"ssh://{user}[fd00::1]"
 
 
 @pytest.mark.parametrize("text", ["", "h1,", "-v", "h1,-oProxyCommand=x", "no/such", "h 1", "h1:0"])

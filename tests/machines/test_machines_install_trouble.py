@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
@@ -52,11 +53,10 @@ def full(world) -> Finished:
     return done
 
 
-@pytest.fixture(scope="module")
-def cut(world, full) -> int | None:
-    """The status of one that then loses its connection, while it is at work."""
+def disturb(world: World, log: Path, name: str, sign: signal.Signals) -> int | None:
+    """The status of an installation that is at work when its processes called `name` get a
+    signal."""
     world["disturbed"].run(["rm", "-f", "/opt/netesto/.lock"])
-    log = world["disturbed"].folder / "cut.log"
     child = world.controller.start(["netesto", "hosts", "install", "disturbed"], stdout=log)
     assert process.wait_until(
         lambda: world["disturbed"].exists("/opt/netesto/.lock") or child.poll() is not None,
@@ -64,9 +64,23 @@ def cut(world, full) -> int | None:
     )
     for each in psutil.Process(child.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if each.name() == "ssh":
-                os.kill(each.pid, signal.SIGKILL)
+            if each.name() == name:
+                os.kill(each.pid, sign)
     return child.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def interrupted(world, full) -> tuple[int | None, list[str]]:
+    """How one ends by Ctrl-C, and what it says in the end."""
+    log = world["disturbed"].folder / "interrupted.log"
+    ended = disturb(world, log, "netesto", signal.SIGINT)
+    return ended, log.read_text().splitlines()[-2:]
+
+
+@pytest.fixture(scope="module")
+def cut(world, interrupted) -> int | None:
+    """The status of one that then loses its connection."""
+    return disturb(world, world["disturbed"].folder / "cut.log", "ssh", signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +96,11 @@ def repeated(world, cut) -> list[int | None]:
 
 def test_a_disk_that_is_full_midway_is_told(full):
     assert (full.status, "no space left on the disk" in full.stderr) == (3, True)
+
+
+def test_ctrl_c_says_that_a_repetition_goes_on_and_is_status_130(interrupted):
+    said = ["Repeat the command: it goes on where it ended.", "netesto: interrupted"]
+    assert interrupted == (130, said)
 
 
 def test_a_connection_that_is_lost_midway_makes_status_3(cut):
@@ -117,9 +136,12 @@ def test_what_a_login_shell_prints_is_no_part_of_a_reply(planned):
 
 
 def test_a_host_without_python_is_told_what_it_lacks(planned):
-    assert (planned.status, planned.stderr) == (
+    assert (planned.status, planned.stderr.splitlines()) == (
         3,
-        "netesto: empty: has no python3; an agent needs 3.11 or later\n",
+        [
+            "netesto: empty: has no python3; an agent needs 3.11 or later",
+            "Install it there, such as by: apt install python3",
+        ],
     )
 
 
