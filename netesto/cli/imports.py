@@ -17,6 +17,7 @@ from netesto.results.store import Store
 from netesto.run import settings, status
 
 _SHOWN_FAILURES = 20
+_SHOWN_IGNORED = 5
 
 
 def results(options: argparse.Namespace) -> int:
@@ -50,7 +51,9 @@ def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
     for kind, count in sorted(done.findings.items()):
         printing.err(f"finding: {kind} {count}")
     if done.ignored:
-        printing.err(f"{done.ignored} other files were left alone")
+        named = ", ".join(done.ignored[:_SHOWN_IGNORED])
+        more = ", …" if len(done.ignored) > _SHOWN_IGNORED else ""
+        printing.err(f"{len(done.ignored)} other files were left alone: {named}{more}")
     printing.out(f"results  {options.out}")
 
 

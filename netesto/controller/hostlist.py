@@ -11,6 +11,8 @@ from netesto.errors import UsageError
 SUFFIX = ".csv"
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 _BYTES_MAX = 2**20
+# In quotes `#` begins none.
+_COMMENT = re.compile(r'("[^"]*"?)|#.*')
 _EXAMPLE = "Its first line names the columns, for example: hostname,rtt,NIC_speed"
 
 
@@ -42,10 +44,10 @@ def read(path: Path) -> list[ListedHost]:
     header: list[str] = []
     found: list[ListedHost] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        content = line.partition("#")[0].strip()
+        content = _COMMENT.sub(r"\1", line).strip()
         if not content:
             continue
-        cells = [cell.strip() for cell in next(csv.reader([content]))]
+        cells = [cell.strip() for cell in next(csv.reader([content], skipinitialspace=True))]
         if not header:
             header = cells
             if "hostname" not in header:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import derive, durable, imported, manifest, runs
 from netesto.results.evidence import FAILED, OK
 from netesto.results.fields import Fields
-from netesto.results.imported import CpuFile, ImportedRun
+from netesto.results.imported import CpuFile, Finding, ImportedRun
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.units import parse_rate
 
@@ -63,6 +63,7 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         path = files.add(each.file, found.client if each.side == "sender" else found.server)
         cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
     sent = found.output.sent
+    told = tuple(findings.of(found))
     made = ImportedRun(
         exp=exp,
         form=run.form,
@@ -80,9 +81,9 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         mss_bytes=evidence.mss_bytes(found.document),
         columns=found.columns,
         cpu=cpu,
-        findings=tuple(findings.of(found)),
+        findings=told,
     )
-    known = _manifest(exp, found, files.hashes, target.run_name)
+    known = _manifest(exp, found, files.hashes, target.run_name, told)
     seen = evidence.build(
         known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
     )
@@ -145,7 +146,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: str) -> Manifest:
+def _manifest(
+    exp: int,
+    found: RunSource,
+    hashes: Mapping[str, str],
+    run_name: str,
+    told: Iterable[Finding],
+) -> Manifest:
     started_s, reason = found.started_s, found.output.reason
     ended_s = started_s + (found.output.duration_s or 0.0)
     version = iperf3.words(iperf3.at(found.plan, "start", "version")).removeprefix("iperf ")
@@ -207,7 +214,7 @@ def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: s
         reasons=(f"{found.run.output.path.name}: {reason}",) if reason else (),
         warnings=(
             f"imported from {found.run.output.name}: what no file of it tells is unknown",
-            *(f"{each.file}: {each.kind}: {each.detail}" for each in findings.of(found)),
+            *(f"{each.file}: {each.kind}: {each.detail}" for each in told),
         ),
     )
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from netesto.errors import OutputError
-from netesto.imports import commands, evidence, iperf3
+from netesto.imports import commands, evidence, iperf3, tree
 from netesto.imports.source import RunSource
+from netesto.imports.tree import File
 from netesto.model import CPU_STATES
 from netesto.results.imported import CpuFile, Finding, ImportedRun
 
@@ -12,6 +13,7 @@ from netesto.results.imported import CpuFile, Finding, ImportedRun
 _IDLE_PERCENT = 99.0
 # What IP and TCP take of a packet: without options, and with more than there are of them.
 _HEADERS_BYTES, _HEADERS_BYTES_MAX = 40, 100
+_NO_PING = "rtt is 0: ping may have failed"
 
 
 def of(source: RunSource) -> Iterator[Finding]:
@@ -70,7 +72,13 @@ def _job(source: RunSource) -> Iterator[Finding]:
         yield Finding(run.job.name, "job-differs", detail)
     for file, values in ((run.job, source.job), (run.meta, source.meta)):
         if file is not None and _is_zero(values.get("rtt")):
-            yield Finding(file.name, "rtt-zero", "rtt is 0: ping may have failed")
+            yield Finding(file.name, "rtt-zero", _NO_PING)
+
+
+def of_metadata(file: File) -> Iterator[Finding]:
+    """The findings of metadata that belong to no run."""
+    if _is_zero(tree.small_json(file).get("rtt")):
+        yield Finding(file.name, "rtt-zero", _NO_PING)
 
 
 def _is_zero(value: object) -> bool:

@@ -46,13 +46,13 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """What was done: the experiments that are new, how many of them failed, how many runs the
-    folder has had before, the findings of the folder by kind, how many files were left alone."""
+    folder has had before, the findings of the folder by kind, the files that were left alone."""
 
     experiments: Sequence[int]
     failed: int
     known: int
     findings: Mapping[str, int]
-    ignored: int
+    ignored: Sequence[str]
 
 
 def find(request: Request, *, out: Path) -> Tree:
@@ -62,7 +62,7 @@ def find(request: Request, *, out: Path) -> Tree:
         runs=tuple(_once(run for each in trees for run in each.runs)),
         loose=tuple(source for each in trees for source in each.loose),
         findings=tuple(finding for each in trees for finding in each.findings),
-        ignored=sum(each.ignored for each in trees),
+        ignored=tuple(name for each in trees for name in each.ignored),
     )
     if not found.runs:
         names = ", ".join(map(str, request.paths))
@@ -86,7 +86,7 @@ def _once(found: Iterable[Run]) -> Iterator[Run]:
 def _find(path: Path, request: Request, out: Path) -> Tree:
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder", remedy="Name what is to be imported.")
-    files, findings = tree.walk(path, without=out)
+    files, left_out = tree.walk(path, without=out)
     if request.pattern:
         found = tree.listed(files, request.pattern)
         kinds = {run.output.name: formats.recognise(run.output) for run in found.runs}
@@ -101,7 +101,8 @@ def _find(path: Path, request: Request, out: Path) -> Tree:
         found = tree.recognised(
             files, {name: form for name, form in recognised.items() if form is not None}
         )
-    return replace(found, findings=(*findings, *found.findings))
+    of_metadata = (each for file in found.metadata for each in findings.of_metadata(file))
+    return replace(found, findings=(*left_out, *found.findings, *of_metadata))
 
 
 def columns_of(found: Tree) -> list[str]:

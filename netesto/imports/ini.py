@@ -1,6 +1,7 @@
 """Job files of the harness: sections in order, each with its keys. Nothing is interpolated."""
 
 import configparser
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ def read(path: Path) -> list[Section]:
     try:
         if path.stat().st_size > BYTES_MAX:
             raise UsageError(f"{path}: too large for a job file", remedy="It has at most 1 MiB.")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError:
@@ -34,7 +35,7 @@ def read(path: Path) -> list[Section]:
 def parse(text: str, source: str) -> list[Section]:
     """The sections in the text of a job file."""
     parser = configparser.ConfigParser(
-        interpolation=None, delimiters=("=",), inline_comment_prefixes=("#", ";"),
+        interpolation=None, delimiters=("=",), inline_comment_prefixes=("#",),
         comment_prefixes=("#", ";"), default_section="DEFAULT",
     )  # fmt: skip
     try:
@@ -60,4 +61,12 @@ def parse(text: str, source: str) -> list[Section]:
             f"{source}:{line}: {content.strip()} is not KEY = VALUE",
             remedy="Example: src-cmd = iperf3 -c {dst} -t 60",
         ) from None
-    return [Section(name, dict(parser[name])) for name in parser.sections()]
+    return [
+        Section(name, {key: _value(key, text) for key, text in parser[name].items()})
+        for name in parser.sections()
+    ]
+
+
+def _value(key: str, text: str) -> str:
+    """A value without the comment behind it; in a command `;` begins another one."""
+    return text if key.endswith("-cmd") else re.split(r"\s;", text)[0]

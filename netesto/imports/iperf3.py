@@ -59,8 +59,8 @@ def read(data: bytes, *, received_is_enough: bool = False) -> ClientOutput:
 
 
 def _of_document(document: Document, count: int, *, received_is_enough: bool) -> ClientOutput:
-    if error := document.get("error"):
-        reason = _line(str(error))
+    if (error := document.get("error")) is not None:
+        reason = _line(str(error)) or "an error without a text"
         return ClientOutput(reason=reason, kind="error", document=document, documents=count)
     sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
     if sent is None and received_is_enough:

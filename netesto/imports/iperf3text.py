@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_FACTORS: Mapping[str, float] = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+# iperf3 counts bits in thousands and, with -f K and the like, bytes in 1024.
+_FACTORS: Mapping[str, float] = {
+    **{f"{prefix}bits": 1e3**power for power, prefix in enumerate(("", *"KMGT"))},
+    **{f"{prefix}Bytes": 8 * 1024.0**power for power, prefix in enumerate(("", *"KMGT"))},
+}
 
 # Longer numbers are none that a run can have.
 _LINE = re.compile(
     r"\[\s*(?P<id>SUM|\d+)\](?:\[(?P<role>[^]]*)\])?"
     r"\s+(?P<start>\d{1,9}(?:\.\d{1,9})?)-\s*(?P<end>\d{1,9}(?:\.\d{1,9})?)\s+sec\s.*?"
-    r"\b(?P<rate>\d{1,15}(?:\.\d{1,9})?)\s+(?P<unit>[KMGT]?)bits/sec(?P<rest>.*)"
+    r"\b(?P<rate>\d{1,15}(?:\.\d{1,9})?)\s+(?P<unit>[KMGT]?(?:bits|Bytes))/sec(?P<rest>.*)"
 )
 _RETRANSMITS = re.compile(r"\s+(\d{1,15})\s+sender\s*")
 _DATAGRAMS = re.compile(

@@ -12,7 +12,8 @@ from netesto.imports import iperf3
 from netesto.model import CPU_STATES
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core
 
-_CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2}):(\d\d):(\d\d)")
+# As the locale writes it: 15:04:05, 03:04:05 PM, 15.04.05.
+_CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2})[:.](\d\d)[:.](\d\d)(?:\s*([AaPp])\.?[Mm]\b)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,9 @@ def _clock_s(value: object) -> float | None:
     match = _CLOCK.match(value) if isinstance(value, str) else None
     if match is None:
         return None
-    hours, minutes, seconds = map(int, match.groups())
+    hours, minutes, seconds = map(int, match.groups()[:3])
+    if match[4] is not None:
+        hours = hours % 12 + (12 if match[4] in "Pp" else 0)
     return float(hours * 3600 + minutes * 60 + seconds)
 
 

@@ -69,7 +69,9 @@ class RunSource:
     def arguments(self) -> Mapping[str, str]:
         """What the command asked for, in the words of DO_CLIENT; else the section of a job file."""
         asked = self.command or next(iter(self.run.wanted), "")
-        return commands.arguments_of(asked) if asked else {}
+        found = commands.arguments_of(asked) if asked else {}
+        # Words that the harness would have put in are not known.
+        return {name: text for name, text in found.items() if "{" not in text}
 
     def told(self, *names: str) -> str:
         """A value of the job or of the host, by one of its names."""

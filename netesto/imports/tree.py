@@ -28,7 +28,7 @@ SIBLINGS_MAX = 3
 _DATE = re.compile(r"\d{4}-\d\d-\d\d:\d\d:\d\d")
 _CLIENT = re.compile(r"src-cmd:(?P<host>.+):(?P<number>\d{1,9})")
 _CPU = re.compile(r"mpstat-(?P<side>sender|receiver):(?P<host>.+):(?P<number>\d{1,9})\.json")
-_COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd:(?P<host>.+):(?P<number>\d{1,9})")
+_COMMAND = re.compile(r"(?:dst|(?:pre|post)-(?:src|dst))-cmd(?::.+)?")
 _SHARED = frozenset({"pacing.out", "jobmeta.json"})
 _META = re.compile(r"(?P<host>.+)-meta\.json")
 # Results that were imported once are in results folders, too.
@@ -94,12 +94,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What was found: runs, mpstat files of none, findings, and how many files are left alone."""
+    """What was found: runs, mpstat files of none, metadata of none, findings, and the files that
+    are left alone."""
 
     runs: tuple[Run, ...]
     loose: tuple[CpuSource, ...] = ()
+    metadata: tuple[File, ...] = ()
     findings: tuple[Finding, ...] = ()
-    ignored: int = 0
+    ignored: tuple[str, ...] = ()
 
 
 def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[Finding]]:
@@ -180,7 +182,7 @@ def harness(files: Sequence[File]) -> Tree:
     others: dict[str, list[File]] = defaultdict(list)
     jobs: list[File] = []
     findings = []
-    ignored = 0
+    ignored = []
     for file in files:
         name = file.path.name
         if (match := _client(file)) is not None:
@@ -195,7 +197,9 @@ def harness(files: Sequence[File]) -> Tree:
             reason = "the output of a client, but its name has no HOST:N that can be used"
             findings.append(Finding(file.name, "unlisted", reason))
         else:
-            ignored += 1
+            ignored.append(file.name)
+    # By number: 2 before 10.
+    clients.sort(key=lambda each: (each[0].parts[:-1], each[1]["host"], int(each[1]["number"])))
     by_key: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     by_cell: dict[tuple[str, str], list[int]] = defaultdict(list)
     places = [place(file) for file, _ in clients]
@@ -206,7 +210,8 @@ def harness(files: Sequence[File]) -> Tree:
         (section, host): tuple(clients[each][0] for each in there[:SIBLINGS_MAX])
         for (section, host), there in by_cell.items()
     }
-    index = _Index(others, _sections(jobs), siblings)
+    sections, unread = _sections(jobs)
+    index = _Index(others, sections, siblings)
     owned: dict[int, list[CpuSource]] = defaultdict(list)
     loose = []
     for file, match in cpu:
@@ -229,7 +234,16 @@ def harness(files: Sequence[File]) -> Tree:
         index.run(file, match, where, tuple(owned[number]))
         for number, ((file, match), where) in enumerate(zip(clients, places, strict=True))
     )
-    return Tree(runs=runs, loose=tuple(loose), findings=tuple(findings), ignored=ignored)
+    kept = {file.path for run in runs for _, file in run.beside}
+    left = [file for there in others.values() for file in there if file.path not in kept]
+    metadata = [file for file in left if file.path.name.endswith("meta.json")]
+    return Tree(
+        runs=runs,
+        loose=tuple(loose),
+        metadata=tuple(metadata),
+        findings=(*findings, *unread),
+        ignored=tuple(sorted([*ignored, *(file.name for file in left)])),
+    )
 
 
 def place(file: File) -> Place:
@@ -272,10 +286,12 @@ class _Index:
     ) -> Run:
         host, number = match["host"], match["number"]
         end = f"{host}:{number}"
+        # A command that ran once for all has no number, or no host either.
+        ends = (f":{end}", f":{host}", "")
         named: list[tuple[Side, str]] = [
-            ("receiver", f"dst-cmd:{end}"),
-            *(("sender", f"{when}-src-cmd:{end}") for when in ("pre", "post")),
-            *(("receiver", f"{when}-dst-cmd:{end}") for when in ("pre", "post")),
+            *(("receiver", f"dst-cmd{each}") for each in ends),
+            *(("sender", f"{when}-src-cmd{each}") for when in ("pre", "post") for each in ends),
+            *(("receiver", f"{when}-dst-cmd{each}") for when in ("pre", "post") for each in ends),
             ("sender", "pacing.out"),
             ("sender", "jobmeta.json"),
             ("receiver", f"{host}-meta.json"),
@@ -320,23 +336,25 @@ def _second(pair: tuple[Side, File] | None) -> File | None:
     return None if pair is None else pair[1]
 
 
-def _sections(jobs: Iterable[File]) -> dict[str, list[tuple[Path, str]]]:
-    """The src-cmd of each section of job files that can be read."""
+def _sections(
+    jobs: Iterable[File],
+) -> tuple[dict[str, list[tuple[Path, str]]], list[Finding]]:
+    """The src-cmd of each section of job files, and a finding for each that cannot be read."""
     # Not at the top: job files have a module of their own, which reads them for scripts.
     from netesto.imports import ini  # noqa: PLC0415
 
     found: dict[str, list[tuple[Path, str]]] = defaultdict(list)
+    unread: list[Finding] = []
     for job in jobs:
-        if job.size > _JOB_BYTES_MAX:
-            continue
         try:
             sections = ini.read(job.path)
-        except UsageError:
+        except UsageError as error:
+            unread.append(Finding(job.name, "unlisted", f"not a job file: {error.message}"))
             continue
         for section in sections:
             if command := section.keys.get("src-cmd"):
                 found[section.name].append((job.path.parent, command))
-    return found
+    return found, unread
 
 
 def small_json(file: File) -> Mapping[str, object]:
@@ -415,14 +433,14 @@ def listed(files: Iterable[File], text: str) -> Tree:
 def recognised(files: Iterable[File], kinds: Mapping[str, Form]) -> Tree:
     """The runs in files whose content was recognised: the form of each by its name."""
     runs = []
-    ignored = 0
+    ignored = []
     for file in files:
         form = kinds.get(file.name)
         if form is None:
-            ignored += 1
+            ignored.append(file.name)
             continue
         stem = file.path.name.removesuffix(".gz").rpartition(".")[0] or file.path.name
         runs.append(
             Run(form=form, section=shown(stem), host="", number=1, date="", output=file)
         )  # fmt: skip
-    return Tree(runs=tuple(runs), ignored=ignored)
+    return Tree(runs=tuple(runs), ignored=tuple(ignored))

@@ -151,7 +151,7 @@ def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
                 f"{what}: {name}={given[name]}: nothing queues on a link without rate=",
                 remedy="SET_QDISC gives an interface of a host a queue.",
             )
-    limit = value(given, "limit", lambda text: _limit(text, settings), None, what=what)
+    limit = value(given, "limit", lambda text: queue_limit(text, settings), None, what=what)
     settings = replace(settings, limit=limit)
     queue = settings.queue
     if queue is not None and queue.unit == "bytes" and queue.amount > LARGEST_QUEUE_BYTES:
@@ -240,7 +240,7 @@ def _qdisc(text: str) -> str:
 _BDP = re.compile(r"bdp(?:\((?P<times>\d+(?:\.\d*)?|\.\d+)\))?", re.IGNORECASE)
 
 
-def _limit(text: str, link: LinkSettings) -> QueueLimit:
+def queue_limit(text: str, link: LinkSettings) -> QueueLimit:
     """The limit in the unit of the link's qdisc: "100K" bytes, "50p" packets, "bdp(1.5)"."""
     if match := _BDP.fullmatch(text):
         if link.rate_bps is None or not link.delay_ms:

@@ -329,7 +329,7 @@ def lab_rows(data: Data) -> list[dict[str, str]]:
             run.file,
             run.columns.get("mtu", ""),
             run.columns.get("zerocopy", ""),
-            run.columns.get("parallel") or run.columns.get("P", ""),
+            run.columns.get("P") or run.columns.get("parallel", ""),
             f"{run.bps / _GIGA:.3f}" if is_good and run.bps is not None else "",
             "" if again is None else f"{again:.0f}",
             OK if is_good else f"failed: {run.reason}",

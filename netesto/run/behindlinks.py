@@ -8,7 +8,7 @@ from itertools import pairwise
 from netesto import units
 from netesto.controller.inventory import Inventory
 from netesto.errors import WorldError
-from netesto.lab import queueing
+from netesto.lab import links, queueing
 from netesto.lab.graph import Link, Topology
 from netesto.lab.links import LinkSettings
 from netesto.language import steps
@@ -22,8 +22,9 @@ RATE_WORDS = frozenset({"bandwidth", "rate"})
 def warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> list[Warned]:
-    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were; and
-    for each SET_LINK of limits where the link has none that could change.
+    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were; for
+    each SET_LINK that makes the link the bottleneck behind a SET_QDISC before it, and for each of
+    limits where the link has none that could change.
 
     At a host that paces (fq, say), or is to be slower than its link, all is well. What a router
     forwards meets no queue before that of the link, unless the router is the slower of the two.
@@ -34,8 +35,9 @@ def warnings(
 def _warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
-    # What SET_LINK has made of links.
+    # What SET_LINK has made of links, and the SET_QDISC that is in force at each host.
     changed: dict[Link, LinkSettings] = {}
+    shaped: dict[str, Qdisc] = {}
     for command in commands:
         for setting in command.settings if isinstance(command, steps.Configure) else ():
             try:
@@ -43,14 +45,27 @@ def _warnings(
             except WorldError:
                 continue  # reported elsewhere, as an error
             match setting:
-                case LinkLimits(rate_bps=rate_bps):
+                case LinkLimits():
                     for link in _meant(network, host, setting, inventory):
                         if not queueing.kinds(link.settings):
                             yield Warned(_without_limits(command.host, link, host), command.place)
-                        elif rate_bps is not None:
-                            was = link.settings
-                            changed[link] = replace(was, rate_bps=rate_bps, limit=was.queue)
-                case Qdisc(action=action) if action != "delete":
+                            continue
+                        was = changed.get(link, link.settings)
+                        changed[link] = made = _limited(was, setting)
+                        for end in (link.a, link.b):
+                            qdisc = shaped.get(end) if network.tested(end) == link else None
+                            forwards = network.node(end).forwards
+                            if (
+                                qdisc is not None
+                                and not _is_idle(qdisc, was, forwards=forwards)
+                                and _is_idle(qdisc, made, forwards=forwards)
+                            ):
+                                text = _overtaken(command.host, qdisc, link, made, end)
+                                yield Warned(text, command.place)
+                case Qdisc(action="delete"):
+                    shaped.pop(host, None)
+                case Qdisc():
+                    shaped[host] = setting
                     link = network.tested(host)
                     settings = changed.get(link, link.settings)
                     if _is_idle(setting, settings, forwards=network.node(host).forwards):
@@ -68,10 +83,23 @@ def _meant(
     return (link for link in network.links_of(host) if link.other(host) == to)
 
 
+def _limited(link: LinkSettings, limits: LinkLimits) -> LinkSettings:
+    rate_bps = link.rate_bps if limits.rate_bps is None else limits.rate_bps
+    queue = links.queue_limit(limits.limit, link) if limits.limit else link.queue
+    return replace(link, rate_bps=rate_bps, limit=queue)
+
+
 def _without_limits(name: str, link: Link, host: str) -> str:
     return (
         f"SET_LINK host={name}: the link {host} - {link.other(host)} has no limits that could"
         " change; LAB gives it some: rate="
+    )
+
+
+def _overtaken(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host: str) -> str:
+    return (
+        f"SET_LINK host={name}: the bottleneck is now the link {host} - {link.other(host)} "
+        f"({settings.describe()}), behind the qdisc {qdisc.kind} that SET_QDISC host={host} gave it"
     )
 
 

@@ -113,6 +113,30 @@ def test_a_shaper_is_compared_with_the_rate_that_set_link_has_given_its_link(tol
     assert told(text) == warned
 
 
+SHAPED = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=20mbit burst=9k limit=9k\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "warned"),
+    [
+        (["SET_LINK host=router to=right rate=10mbit limit=20K"], True),
+        (["SET_LINK host=router to=right rate=20mbit"], False),
+        (
+            [
+                "SET_QDISC host=router qdisc=tbf action=delete",
+                "SET_LINK host=router to=right rate=10mbit",
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_link_that_set_link_makes_slower_than_the_shaper_before_it(told, commands, warned):
+    said = "the bottleneck is now the link router - right (10 Mbit/s, queue 20K), behind the"
+    expected = f"{said} qdisc tbf that SET_QDISC host=router gave it"
+    lines = [line.partition(": SET_LINK ")[2] for line in told(SHAPED + "\n".join(commands))]
+    assert [line.partition(": ")[2] for line in lines] == ([expected] if warned else [])
+
+
 COMMAND = "LAB pair\nDO_COMMAND host=a name=tell rx=9\n"
 
 

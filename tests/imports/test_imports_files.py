@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from imports_trees import Tree, document, failed, output
+from imports_trees import IDLE, Tree, document, failed, output
+from imports_trees import mpstat as mpstat_file
 
 from netesto import cli
 from netesto.errors import OutputError
@@ -184,6 +185,23 @@ def test_mpstat_files_that_are_none_are_refused(text):
         mpstat.read(text.encode())
 
 
+@pytest.mark.parametrize(
+    "clocks",
+    [
+        ("11:59:59 AM", "12:00:00 PM", "12:00:01 PM", "01:00:01 PM"),
+        ("23.59.59", "00.00.00", "00.00.01", "01.00.01"),
+        ("11:59:59 PM", "12:00:00 AM", "12:00:01 AM", "01:00:01 AM"),
+        ("2024-03-01T11:59:59+0000", "12:00:00", "12:00:01", "13:00:01"),
+    ],
+)
+def test_times_of_mpstat_are_those_of_any_locale(clocks):
+    value = json.loads(mpstat_file(IDLE[:4]))
+    for entry, clock in zip(value["sysstat"]["hosts"][0]["statistics"], clocks, strict=True):
+        entry["timestamp"] = clock
+    found = mpstat.read(json.dumps(value).encode())
+    assert [each.after_s for each in found.samples] == [0, 1, 2, 3602]
+
+
 def test_no_link_is_followed(tmp_path):
     made = Tree(tmp_path / "in")
     made.run("a", 1, output(1.0))
@@ -195,6 +213,47 @@ def test_no_link_is_followed(tmp_path):
     assert imported(made.root) == 0
     assert [row["rate"] for row in rows(made.root)[::2]] == ["1000.000"]
     assert [kind for _, kind in findings(made.root)] == ["unlisted"] * 3
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Tree:
+    """A tree with ten runs, and files of which most belong to none."""
+    made = Tree(tmp_path / "in")
+    for number in range(1, 11):
+        made.run("a", number, output(1.0))
+    made.file("a", "pre-src-cmd", "tuned\n")
+    made.file("a", "dst-cmd:10.3.54.2:99", "nobody called\n")
+    made.file("b", "10.3.54.9-meta.json", '{"rtt": 0}')
+    made.file("b", "jobs.ini", "src-cmd = iperf3\n")
+    for name in ("1.log", "2.log", "3.log", "4.log"):
+        made.file("a", name, "")
+    return made
+
+
+def test_files_of_no_run_are_named(beside, tmp_path, capsys):
+    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
+    told = capsys.readouterr().err.replace(f"sender/{beside.date}/", "")
+    names = "a/1.log, a/2.log, a/3.log, a/4.log, a/dst-cmd:10.3.54.2:99, …"
+    assert f"6 other files were left alone: {names}\n" in told
+
+
+def test_metadata_and_job_files_of_no_run_have_their_findings(beside, tmp_path):
+    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
+    found = imported_runs.read_findings(tmp_path / "out")
+    assert [(Path(each.file).name, each.kind) for each in found] == [
+        ("10.3.54.9-meta.json", "rtt-zero"),
+        ("jobs.ini", "unlisted"),
+    ]
+
+
+def test_experiments_are_in_the_order_of_the_numbers_of_runs(beside, tmp_path):
+    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
+    assert [run.number for run in imported_runs.runs(tmp_path / "out")] == list(range(1, 11))
+
+
+def test_outputs_of_commands_that_ran_once_are_kept_with_each_run(beside, tmp_path):
+    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
+    assert len(list((tmp_path / "out").glob("*/raw/*/pre-src-cmd"))) == 10
 
 
 def test_a_tree_deeper_than_the_limit_is_cut(tmp_path):

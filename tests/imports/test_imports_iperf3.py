@@ -1,5 +1,6 @@
 """Which of the documents in a client's output is its result."""
 
+import pytest
 from imports_trees import output
 
 from netesto.imports import evidence, formats, iperf3
@@ -28,6 +29,20 @@ def test_a_text_of_v_tells_what_a_document_tells():
         "omit": 1,
         "duration": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("unit", "bps"), [("Kbits", 1126e3), ("bits", 1126.0), ("MBytes", 1126 * 8 * 2**20)]
+)
+def test_rates_of_a_text_are_in_bits_of_thousands_or_bytes_of_1024(unit, bps):
+    line = f"[  4]   0.00-10.00  sec  11.0 GBytes  1126 {unit}/sec   21             sender\n"
+    assert iperf3.read(line.encode()).sent == iperf3.Sent(bps, 21)
+
+
+def test_an_error_without_a_text_is_an_error():
+    document = output(5).replace('"start"', '"error": " ", "start"', 1)
+    found = iperf3.read(document.encode())
+    assert (found.sent, found.kind, found.reason) == (None, "error", "an error without a text")
 
 
 def test_the_intervals_of_a_text_are_those_of_all_streams():

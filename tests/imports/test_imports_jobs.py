@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli
+from netesto.controller import hostlist
 
 HOSTS = """\
 # where the flows go
@@ -217,6 +218,33 @@ def test_a_list_of_hosts_is_an_inventory_whose_client_is_this_machine(folder, ca
     found = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in found[1:]] == ["near", "192.0.2.2", "source"]
     assert found[-1][1] == "unix:/run/netesto/agent.sock"
+
+
+def test_a_list_as_a_spreadsheet_saves_it(folder, capsys):
+    (folder / "hosts.csv").write_text(
+        "\ufeffhostname , alias, note\r\n"
+        '192.0.2.1, near, "in rack #3, left" # one\r\n'
+        '"192.0.2.2",,\r\n'
+    )
+    listed = hostlist.read(folder / "hosts.csv")
+    assert [(host.name, dict(host.facts)) for host in listed] == [
+        ("near", {"note": "in rack #3, left"}),
+        ("192.0.2.2", {"note": ""}),
+    ]
+
+
+def test_a_job_file_as_an_editor_of_another_system_saves_it(folder):
+    (folder / "jobs.ini").write_text(
+        "\ufeff# final\r\n[a]\r\niterations = 2 ; twice\r\n"
+        "src-cmd = iperf3 -c {dst}\r\npre-src-cmd = sysctl -w a.b=1 ; sysctl -w c.d=2\r\n"
+    )
+    text = made(folder)
+    lines = [
+        "RUN a,2 server=$server",
+        "SET_SYSCTL host=$source a.b=1",
+        "SET_SYSCTL host=$source c.d=2",
+    ]
+    assert [line in text for line in lines] == [True] * 3
 
 
 def test_a_list_without_hostnames_is_refused(folder, capsys):
