@@ -3,6 +3,8 @@
 import argparse
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from netesto.cli import folders, printing
 from netesto.controller import hostlist, watched
@@ -10,6 +12,7 @@ from netesto.errors import UsageError
 from netesto.imports import folder as importing
 from netesto.imports import ini
 from netesto.imports import jobs as job_files
+from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.results import cases, completions, steady
 from netesto.results import summary as summaries
@@ -63,7 +66,15 @@ def jobs(options: argparse.Namespace) -> int:
     listed = [] if options.hostlist is None else hostlist.read(options.hostlist)
     hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
     text = job_files.script(str(options.file), sections, hosts, warn=_warn)
+    _tell_errors(text, Path("the script") if options.out is None else options.out)
     return _deliver(text, options)
+
+
+def _tell_errors(script: str, name: Path) -> None:
+    """Print what of a script cannot be run: warnings, because the script is there to be changed."""
+    for found in checking.check([name], library_path=(), definitions={}, read=lambda _: script):
+        if found.severity == "error":
+            printing.err(replace(found, severity="warning"))
 
 
 def _warn(text: str) -> None:

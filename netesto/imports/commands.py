@@ -81,6 +81,10 @@ def _buffers(text: str) -> Mapping[str, str]:
     return {"localBuffer": size, "remoteBuffer": size}
 
 
+def _whole_dscp(text: str) -> Mapping[str, str]:
+    return {"dscp": str(int(text, 0))}
+
+
 _IGNORED_FLAG = _Option(has_value=False, give=lambda _: {})
 _IGNORED_VALUE = _Option(has_value=True, give=lambda _: {})
 
@@ -101,6 +105,7 @@ _OPTIONS: Mapping[str, _Option] = {
     "-l": _scaled("len", 1024), "--length": _scaled("len", 1024),
     "-M": _named("mss"), "--set-mss": _named("mss"),
     "-S": _Option(has_value=True, give=_dscp), "--tos": _Option(has_value=True, give=_dscp),
+    "--dscp": _Option(has_value=True, give=_whole_dscp),
     "-R": _fixed("test", "TCP_MAERTS"), "--reverse": _fixed("test", "TCP_MAERTS"),
     "-u": _fixed("test", "UDP_STREAM"), "--udp": _fixed("test", "UDP_STREAM"),
     **dict.fromkeys(
@@ -111,6 +116,14 @@ _OPTIONS: Mapping[str, _Option] = {
         _IGNORED_FLAG,
     ),
 }  # fmt: skip
+
+# Options with a value that have no counterpart.
+_UNKNOWN_VALUED = frozenset({
+    "-n", "--bytes", "-k", "--blockcount", "-F", "--file", "-f", "--format", "-I", "--pidfile",
+    "-L", "--flowlabel", "-T", "--title", "-X", "--xbind", "--bind-dev", "--connect-timeout",
+    "--extra-data", "--nstreams", "--pacing-timer", "--rcv-timeout", "--snd-timeout",
+    "--rsa-public-key-path", "--username",
+})  # fmt: skip
 
 
 def is_iperf3(program: str) -> bool:
@@ -192,7 +205,8 @@ class _Words:
         for word in rest:
             option, value, text = _option(word)
             if option is None:
-                self.unknown.append(word)
+                value = next(rest, "") if word in _UNKNOWN_VALUED else ""
+                self.unknown.append(f"{word} {value}".strip())
                 continue
             if option.has_value and value is None:
                 value = next(rest, "")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from netesto import units
 from netesto.errors import UsageError
 from netesto.imports import commands
 from netesto.imports.ini import Section
@@ -33,6 +34,9 @@ _CORES = re.compile(r"\d+(?:-\d+)?(?:[,+]\d+(?:-\d+)?)*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+/%=,-]+")
 _REPETITIONS_MAX = 100_000
 _WIDTH = 90
+# Less is a unit that was forgotten.
+_PLAUSIBLE_BPS = 1e6
+_PLAUSIBLE_BUFFER_BYTES = 4096
 _TRUE = frozenset({"", "true", "yes", "1", "on"})
 _FALSE = frozenset({"false", "no", "0", "off"})
 
@@ -67,11 +71,11 @@ class _Netem:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A section, read."""
+    """A section, read; `off` says why it is not run, "" if it is."""
 
     section: Section
     macro: str
-    is_enabled: bool
+    off: str
     iterations: int
     arguments: Mapping[str, str]
     before: tuple[str, ...]
@@ -90,13 +94,13 @@ def script(
     if not sections:
         raise UsageError(f"{source}: no section", remedy="A test begins with its name: [iperf3]")
     names: set[str] = set()
-    jobs = [_job(source, section, names, warn) for section in sections]
     listed = hosts or tuple(_named_hosts(sections))
+    jobs = [_job(source, section, names, listed, warn) for section in sections]
     lines = [
         *_head(source, jobs, listed),
         *(line for job in jobs for line in _macro(job)),
         "# ---- the runs, in the order of the job file: section, host, iteration",
-        *(line for job in jobs for line in ("", *_loop(job, listed))),
+        *(line for job in jobs for line in ("", *_loop(job))),
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -108,7 +112,9 @@ def _named_hosts(sections: Sequence[Section]) -> Iterator[JobHost]:
     yield from (JobHost(name) for name in usable or ("server1",))
 
 
-def _job(source: str, section: Section, names: set[str], warn: Warn) -> _Job:
+def _job(
+    source: str, section: Section, names: set[str], hosts: Sequence[JobHost], warn: Warn
+) -> _Job:
     keys = section.keys
     comments: list[str] = []
 
@@ -134,6 +140,7 @@ def _job(source: str, section: Section, names: set[str], warn: Warn) -> _Job:
             arguments["cores"] = watched.replace(" ", "").replace(",", "+")
         else:
             leave(f"no counterpart for mpstat = {watched}")
+    _doubt(arguments, leave)
     before, after = _hooks(keys, leave)
     for key, value in keys.items():
         known = key in _IGNORED or key in _OUTPUTS or key in _NETEM or key in _SWEEPS
@@ -142,7 +149,7 @@ def _job(source: str, section: Section, names: set[str], warn: Warn) -> _Job:
     return _Job(
         section=section,
         macro=_macro_name(section.name, names),
-        is_enabled=_is_enabled(source, section),
+        off=_off(source, section, hosts, leave),
         iterations=_iterations(source, section),
         arguments={name: _quoted(text) for name, text in arguments.items()},
         before=before,
@@ -176,13 +183,19 @@ def _macro_name(section: str, names: set[str]) -> str:
     return name
 
 
-def _is_enabled(source: str, section: Section) -> bool:
+def _off(source: str, section: Section, hosts: Sequence[JobHost], leave: Warn) -> str:
     value = section.keys.get("enabled", "").lower()
     if value not in _TRUE | _FALSE:
         raise UsageError(
             f"{source}: [{section.name}]: enabled = {value}", remedy="Write true or false."
         )
-    return value in _TRUE
+    if value in _FALSE:
+        return "enabled = false"
+    profile = section.keys.get("profile", "")
+    if profile and all(host.profile != profile for host in hosts):
+        leave(f"profile = {profile}: no host of the list has it, so that nothing is run")
+        return f"no host has the profile {_one_line(profile)}"
+    return ""
 
 
 def _iterations(source: str, section: Section) -> int:
@@ -231,10 +244,34 @@ def _fields(value: str) -> str:
 
 
 def _rate(text: str, leave: Warn) -> str:
-    if text and not re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]*", text):
+    """A rate as tc(8) reads it; "" if it is none."""
+    rate = text.replace(" ", "")
+    if not rate:
+        return ""
+    try:
+        rate_bps = units.parse_rate(rate)
+    except ValueError:
         leave(f"no counterpart for pacing = {text}")
         return ""
-    return text.replace(" ", "")
+    if rate.lower().endswith("bps"):
+        meant = f"{rate[:-3]}bit"
+        leave(f"pacing = {text} is {units.format_rate(rate_bps)}: bps are bytes; for bits: {meant}")
+    _doubt_rate("pacing", rate, "15gbit", leave)
+    return re.sub(r"(?<=\d)[KMGTkmgt]$", r"\g<0>bit", rate)
+
+
+def _doubt(arguments: Mapping[str, str], leave: Warn) -> None:
+    """Name the values that iperf3 takes, and that hardly anybody means."""
+    for name, word in (("pacing", "--fq-rate"), ("bitrate", "-b of all streams")):
+        _doubt_rate(word, arguments.get(name, ""), "15G", leave)
+    size = arguments.get("localBuffer", "")
+    if size and int(size) < _PLAUSIBLE_BUFFER_BYTES:
+        leave(f"-w is {size} bytes: write the unit that is meant, as in 256M")
+
+
+def _doubt_rate(word: str, rate: str, example: str, leave: Warn) -> None:
+    if re.fullmatch(r"[\d.]+", rate) and 0 < float(rate) < _PLAUSIBLE_BPS:
+        leave(f"{word} is {rate} bit/s: write the unit that is meant, as in {example}")
 
 
 def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
@@ -262,7 +299,7 @@ def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
 
 
 def _head(source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost]) -> Iterator[str]:
-    enabled = [job for job in jobs if job.is_enabled]
+    enabled = [job for job in jobs if not job.off]
     name = _one_line(PurePath(source).name)
     yield f"# {name}: {len(enabled)} tests to each of {len(hosts)} hosts."
     yield "#"
@@ -281,9 +318,9 @@ def _head(source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost]) -> Iterat
             yield f"#   {host.name}: {_one_line(facts)}"
     yield ""
     yield "DEFAULT source=source"
-    for profile in dict.fromkeys(job.profile for job in jobs):
+    for profile in dict.fromkeys(job.profile for job in enabled):
         names = [host.name for host in hosts if not profile or host.profile == profile]
-        yield f"DEFAULT {_hosts_variable(profile)}={','.join(names) or hosts[0].name}"
+        yield f"DEFAULT {_hosts_variable(profile)}={','.join(names)}"
     yield "DEFAULT tool=iperf3"
     yield ""
 
@@ -338,10 +375,8 @@ def _wrapped(words: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _loop(job: _Job, hosts: Sequence[JobHost]) -> list[str]:
-    lines = [f"# [{_one_line(job.section.name)}]"] if job.is_enabled else []
-    if job.profile and not any(host.profile == job.profile for host in hosts):
-        lines.append(f"# no host of the list has the profile {_one_line(job.profile)}")
+def _loop(job: _Job) -> list[str]:
+    lines = [] if job.off else [f"# [{_one_line(job.section.name)}]"]
     if job.pacing:
         lines.append(f"SET_QDISC host={SOURCE} qdisc=fq other=maxrate,{job.pacing}")
     lines.append(f"FOR server IN ${_hosts_variable(job.profile)} DO")
@@ -363,9 +398,9 @@ def _loop(job: _Job, hosts: Sequence[JobHost]) -> list[str]:
 
 
 def _as_enabled(job: _Job, lines: Sequence[str]) -> list[str]:
-    if job.is_enabled:
+    if not job.off:
         return list(lines)
-    return ["# enabled = false", *(f"# {line}" if line else "" for line in lines)]
+    return [f"# {job.off}", *(f"# {line}" if line else "" for line in lines)]
 
 
 def _one_line(text: str) -> str:

@@ -220,6 +220,71 @@ def test_a_list_of_hosts_is_an_inventory_whose_client_is_this_machine(folder, ca
     assert found[-1][1] == "unix:/run/netesto/agent.sock"
 
 
+@pytest.mark.parametrize(
+    ("words", "more", "said"),
+    [
+        ("", "pacing = 15", "pacing is 15 bit/s: write the unit that is meant, as in 15gbit"),
+        ("", "pacing = 15Gbps", "pacing = 15Gbps is 120 Gbit/s: bps are bytes; for bits: 15Gbit"),
+        ("", "pacing = 15 apples", "no counterpart for pacing = 15 apples"),
+        (
+            "--fq-rate 20",
+            "",
+            "--fq-rate is 20 bit/s: write the unit that is meant, as in 15G",
+        ),
+        (
+            "-b 10 -P 4",
+            "",
+            "-b of all streams is 40 bit/s: write the unit that is meant, as in 15G",
+        ),
+        ("-w 256", "", "-w is 256 bytes: write the unit that is meant, as in 256M"),
+        ("-n 10G", "", "no counterpart for '-n 10G' in src-cmd"),
+    ],
+)
+def test_a_value_that_hardly_anybody_means_is_a_warning(folder, capsys, words, more, said):
+    (folder / "jobs.ini").write_text(f"[a]\nsrc-cmd = iperf3 -c {{dst}} {words}\n{more}\n")
+    text = made(folder)
+    warning = f"warning: {folder}/jobs.ini: [a]: {said}\n"
+    assert (capsys.readouterr().err, f"    # {said}\n" in text) == (warning, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "more"), [("--fq-rate 20G -b 1.5M", "pacing = 1gbit"), ("-b 2000000", "pacing = 1T")]
+)
+def test_plausible_rates_are_no_warning(folder, capsys, words, more):
+    (folder / "jobs.ini").write_text(f"[a]\nsrc-cmd = iperf3 -c {{dst}} {words}\n{more}\n")
+    made(folder)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_rate_without_bit_is_written_as_tc_reads_it(folder):
+    (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst}\npacing = 15 G\n")
+    assert "SET_QDISC host=$source qdisc=fq other=maxrate,15Gbit\n" in made(folder)
+
+
+def test_what_cannot_be_run_of_the_script_is_told_with_its_place(folder, capsys):
+    (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst} -t 0\n")
+    made(folder)
+    first, line, *_ = capsys.readouterr().err.splitlines()
+    place = f"{folder}/made.nts:20:13: warning"
+    assert (first, line.strip()) == (f"{place}: dur=0 is out of range", "dur=0")
+
+
+def test_a_section_goes_to_the_hosts_of_its_profile(folder, capsys):
+    (folder / "jobs.ini").write_text(
+        "[a]\nsrc-cmd = iperf3 -c {dst}\nprofile = dtn\n[b]\nsrc-cmd = iperf3 -c {dst}\n"
+    )
+    found = [(flow["expName"], flow["server"]) for flow in flows(folder, capsys)]
+    assert found == [("a", "near"), ("b", "near"), ("b", "192.0.2.2")]
+
+
+def test_a_section_of_a_profile_that_no_host_has_is_there_as_a_comment(folder, capsys):
+    (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst}\nprofile = nobody\n")
+    text = made(folder, "--hostlist", str(folder / "hosts.csv"))
+    said = "[a]: profile = nobody: no host of the list has it, so that nothing is run"
+    assert said in capsys.readouterr().err
+    assert "# no host has the profile nobody\n# FOR server IN $hosts_nobody DO\n" in text
+
+
 def test_a_list_as_a_spreadsheet_saves_it(folder, capsys):
     (folder / "hosts.csv").write_text(
         "\ufeffhostname , alias, note\r\n"
