@@ -83,9 +83,10 @@ class Group:
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)
             # The counters are read when the flows end.
-            with contextlib.ExitStack() as counted:
-                counted.callback(self._write_after, before)
+            try:
                 yield
+            finally:
+                self._write(before, hostfacts.interface_counters(self._device))
             await asyncio.sleep(self.request.idle_s)
 
     async def _flush_metrics(self) -> None:
@@ -103,9 +104,6 @@ class Group:
     async def _before_start(self, seconds: float) -> None:
         start_s = await self._start.start_s()
         await asyncio.sleep(start_s - seconds - self._start.clock.now())
-
-    def _write_after(self, before: dict[str, int]) -> None:
-        self._write(before, hostfacts.interface_counters(self._device))
 
     def _write(self, before: dict[str, int], after: dict[str, int] | None) -> None:
         record = {

@@ -208,10 +208,6 @@ def _truth(value: object) -> bool:
     return value
 
 
-def _networks(value: object) -> tuple[Network, ...]:
-    return tuple(map(ip_network, _texts(value)))
-
-
 def _interfaces(value: object) -> tuple[str, ...]:
     for name in _texts(value):
         allowed.check_device(name)
@@ -258,7 +254,7 @@ def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
 _READERS: Mapping[str, Callable[[object], object]] = {
     "interfaces": _interfaces,
     "keep": _truth,
-    "peers": _networks,
+    "peers": lambda value: tuple(map(ip_network, _texts(value))),
     "ports": _ranges,
     "duration": _amount(_seconds),
     "flows": _count,

@@ -15,13 +15,9 @@ def kernel(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    made = kernelbuild.build(options.source, progress=_progress)
+    made = kernelbuild.build(options.source, progress=printing.err)
     printing.out(f"{made.name}  {made.path}")
     return status.OK
-
-
-def _progress(text: str) -> None:
-    printing.err(text, flush=True)
 
 
 def _list() -> int:

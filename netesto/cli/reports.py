@@ -24,8 +24,8 @@ def exp(options: argparse.Namespace) -> int:
         strict=options.strict,
         explain=options.explain,
         out=options.out,
-        warn=_to_stderr,
-        tell=_to_stderr,
+        warn=printing.err,
+        tell=printing.err,
     )
     _deliver(runner.run_script(options.script, variables), options)
     return status.OK
@@ -33,7 +33,7 @@ def exp(options: argparse.Namespace) -> int:
 
 def classic(words: Sequence[str]) -> int:
     """The words of the classic command line; its page goes to standard output."""
-    made = Runner(warn=_to_stderr).run_words(words)
+    made = Runner(warn=printing.err).run_words(words)
     made.write()
     made.send(printing.data())
     return status.OK
@@ -83,7 +83,3 @@ def _deliver(made: Report, options: argparse.Namespace) -> None:
         made.send(printing.data())
     else:
         printing.out(f"page  {options.out}")
-
-
-def _to_stderr(line: str) -> None:
-    printing.err(line)

@@ -17,8 +17,7 @@ from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.steps import LabRequest
 from netesto.run import grounds, labcommands, labs, start, status
-from netesto.run.onfailure import OnFailure
-from netesto.run.request import Request
+from netesto.run.request import OnFailure, Request
 from netesto.run.session import End
 from netesto.run.settings import Settings, repeated_definitions
 

@@ -186,7 +186,7 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         for path in files.of(name, "sockets")
     ]
     # A socket is in several if the sampler was started again.
-    parts.sort(key=_first_s)
+    parts.sort(key=lambda samples: samples[0].time_s if samples else math.inf)
     for sample in itertools.chain.from_iterable(parts):
         for port in {sample.local_port, sample.peer_port}:
             by_port[port].append(sample)
@@ -206,10 +206,6 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
         clock=clock,
         captures=tuple(_captures(files, name, clock.offset_s)),
     )
-
-
-def _first_s(samples: Sequence[SocketSample]) -> float:
-    return samples[0].time_s if samples else math.inf
 
 
 def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:

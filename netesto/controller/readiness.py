@@ -16,7 +16,6 @@ from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError
 from netesto.language import steps
-from netesto.language.finding import Finding
 from netesto.model import (
     Address,
     AgentStatus,
@@ -135,11 +134,9 @@ def problems(
     found += _of_settings(visited, placements(commands, inventory, infos))
     found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
-    return found + [Problem("", _needed(each), each.remedy) for each in wrong]
-
-
-def _needed(finding: Finding) -> str:
-    return f"{finding.message} (needed at {finding.place})"
+    return found + [
+        Problem("", f"{each.message} (needed at {each.place})", each.remedy) for each in wrong
+    ]
 
 
 def refuse(found: Iterable[Problem]) -> None:

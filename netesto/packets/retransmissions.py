@@ -6,12 +6,13 @@ docs/measurements.md states the rules and what they cannot know.
 import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from netesto.packets.octets import Flags, Integers
 
+Number = TypeVar("Number", int, Integers)
 Kind: TypeAlias = Literal["fast", "timeout", "after timeout", "probe"]
 KINDS: tuple[Kind, ...] = ("fast", "timeout", "after timeout", "probe")
 
@@ -103,14 +104,14 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
 def _is_late(segments: Segments, i: int, witness: int) -> bool:
     """Whether segment `i` was sent before the one that showed its hole."""
     if segments.is_stamped[i] and segments.is_stamped[witness]:
-        ahead = _signed(int(segments.stamp[i]) - int(segments.stamp[witness]))
+        ahead = signed(int(segments.stamp[i]) - int(segments.stamp[witness]))
         if ahead:
             return ahead < 0
     return bool(segments.time_ns[i] - segments.time_ns[witness] < REORDERED_NS)
 
 
-def _signed(difference: int) -> int:
-    """A difference of two numbers of 32 bits."""
+def signed(difference: Number) -> Number:
+    """The difference of two numbers of 32 bits, or many of them."""
     return (difference + 2**31) % 2**32 - 2**31
 
 

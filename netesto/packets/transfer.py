@@ -13,7 +13,7 @@ from netesto.packets import retransmissions
 from netesto.packets.connections import Connection
 from netesto.packets.decode import ACK, FIN, RST, SYN, Blocks
 from netesto.packets.octets import Flags, Integers
-from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger
+from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger, signed
 
 # If nothing tells of the RTT: what a timer waits for at least on the way to the next continent.
 _RTT_UNKNOWN_NS = 100_000_000
@@ -265,8 +265,8 @@ def _acknowledgements(
     has_block = np.zeros(len(place), np.bool_)
     has_block[of] = True
     raw = packets.acknowledged[place[of]].astype(np.int64)
-    left_end = number[of] + _signed(left - raw)
-    right_end = number[of] + _signed(right - raw)
+    left_end = number[of] + signed(left - raw)
+    right_end = number[of] + signed(right - raw)
     # RFC 2883, section 4: the first block is below the number, or inside the second block.
     inside = np.zeros(len(of), np.bool_)
     if len(of) > 1:
@@ -303,11 +303,6 @@ def _blocks_of(blocks: Blocks, place: Integers) -> tuple[Integers, Integers, Int
     of = np.minimum(np.searchsorted(place, blocks.packet), len(place) - 1)
     own = place[of] == blocks.packet
     return of[own], blocks.left[own], blocks.right[own], blocks.order[own]
-
-
-def _signed(difference: Integers) -> Integers:
-    """Differences of numbers of 32 bits."""
-    return (difference + 2**31) % 2**32 - 2**31
 
 
 def _zero_windows(time_ns: Integers, is_closed: Flags) -> tuple[int, int]:
@@ -424,7 +419,7 @@ def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tu
     covering = np.minimum(covering, max(len(acks.place) - 1, 0))
     is_echo = np.zeros(len(again), np.bool_)
     if len(acks.place):
-        earlier = _signed(acks.echo[covering] - segments.stamp[again]) < 0
+        earlier = signed(acks.echo[covering] - segments.stamp[again]) < 0
         is_echo = (
             inside & earlier & acks.is_stamped[covering] & segments.is_stamped[again]
             & (segments.acked[again] == begin)

@@ -172,8 +172,7 @@ def render(comparison: Comparison) -> str:
     for number, plot in enumerate(plots(comparison), start=1):
         if number == 1:
             blocks.append(Heading("Changes", 2, "changes"))
-        svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
-        blocks.append(PlotBlock(plot, svg, f"change{number}"))
+        blocks.append(PlotBlock(plot, drawing.draw_svg(plot), f"change{number}"))
     _add(blocks, "Other measures, not judged", table(comparison, comparison.unjudged))
     _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
     blocks.append(Heading("How to read this", 2, "method"))

@@ -47,8 +47,14 @@ def of(manifest: Manifest) -> Context:
     paths = [path for path in manifest.paths if {path.source, path.destination} in ends]
     has_other_rates = _shaped_by_script(manifest) or _links_changed(manifest, "rate")
     has_other_rtts = has_other_rates or _links_changed(manifest, "delay")
-    capacities = _references(paths, _capacity_mbit_per_s, _rate_label)
-    base_rtts = _references(paths, lambda path: path.measured_rtt_ms, _rtt_label)
+    capacities = _references(
+        paths,
+        lambda path: None if path.asked_rate_bps is None else path.asked_rate_bps / 1e6,
+        lambda value: f"bottleneck {format_rate(value * 1e6)}",
+    )
+    base_rtts = _references(
+        paths, lambda path: path.measured_rtt_ms, lambda value: f"base RTT {value:.3g} ms"
+    )
     return Context(
         capacities=() if has_other_rates else capacities,
         base_rtts=() if has_other_rtts else base_rtts,
@@ -96,18 +102,6 @@ def _links_changed(manifest: Manifest, limit: str) -> bool:
 def _limit(stages: str, name: str) -> str:
     """The value of the first word of this name; empty if there is none."""
     return stages.partition(f" {name} ")[2].partition(" ")[0]
-
-
-def _capacity_mbit_per_s(path: PathRecord) -> float | None:
-    return None if path.asked_rate_bps is None else path.asked_rate_bps / 1e6
-
-
-def _rate_label(value: float) -> str:
-    return f"bottleneck {format_rate(value * 1e6)}"
-
-
-def _rtt_label(value: float) -> str:
-    return f"base RTT {value:.3g} ms"
 
 
 def _references(

@@ -355,6 +355,11 @@ MARKED_POINTS = 40
 MANY_LINES = 12
 
 
+def draw_svg(plot: Plot) -> str:
+    """The plot as SVG."""
+    return draw_plot(plot, ("svg",))["svg"].decode()
+
+
 def draw_plot(plot: Plot, formats: Sequence[str]) -> dict[str, bytes]:
     """The plot in each of the formats; the same plot gives the same bytes."""
     with _plot_style(plot.style):

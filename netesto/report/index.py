@@ -75,6 +75,8 @@ def write(folder: Path) -> None:
     found = columns(rows)
     cells = _Cells(found)
     found_experiments = experiments(rows, folder)
+    shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
+    is_large = len(rows) > rendering.ROWS_MAX
     html = rendering.render(
         "index.html.j2",
         title=folder.resolve().name,
@@ -85,8 +87,12 @@ def write(folder: Path) -> None:
         findings=Counter(each.kind for each in imported.read_findings(folder)),
         cells=cells.of,
         line=_one_line,
-        is_large=len(rows) > rendering.ROWS_MAX,
-        widest=_widest(found, found_experiments, cells) if len(rows) > rendering.ROWS_MAX else "",
+        is_large=is_large,
+        widest=rendering.widest(
+            [cells.text(each.name, row[each.name]) for row in shown_rows] for each in found
+        )
+        if is_large
+        else "",
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
@@ -168,16 +174,6 @@ class _Cells:
 def _one_line(text: str) -> Markup:
     """Escaped; each row of the index is one line of its page."""
     return Markup(escape(text).replace("\n", "&#10;"))  # noqa: S704 - escaped here
-
-
-def _widest(columns: Sequence[Column], experiments: Sequence[Experiment], cells: "_Cells") -> str:
-    """For each column the row with its longest text, which sets the width of the column."""
-    rows = [row for one in experiments for row in (one.whole, *one.groups)]
-    places = range(len(rows))
-    return " ".join(
-        str(max(places, key=lambda place: len(cells.text(name, rows[place][name]))))
-        for name in [each.name for each in columns]
-    )
 
 
 def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:

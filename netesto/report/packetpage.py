@@ -8,6 +8,7 @@ from netesto.report import drawing, packetflows
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Table
+from netesto.results import csvfile
 
 # Captures with their names.
 Captures = Sequence[tuple[str, Capture]]
@@ -31,11 +32,11 @@ def as_csv(captures: Captures) -> str:
     """All flows of all captures, with all columns."""
     names = ["file", *(name for name, _, _ in packetflows.COLUMNS)]
     rows = (
-        tables.row((file, *packetflows.texts(flow).values()))
+        (file, *packetflows.texts(flow).values())
         for file, capture in captures
         for flow in capture.flows
     )
-    return tables.as_csv(Table(tables.headings(names), tuple(rows)))
+    return csvfile.text([names], rows)
 
 
 def as_json(captures: Captures) -> str:

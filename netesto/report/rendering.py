@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 import jinja2
@@ -42,6 +43,12 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["include_text"] = _text
     return environment
+
+
+def widest(columns: Iterable[Sequence[str]]) -> str:
+    """For each column of texts the row with its longest, which keeps the column as wide as it
+    needs."""
+    return " ".join(str(max(range(len(each)), key=lambda at: len(each[at]))) for each in columns)
 
 
 def _text(name: str) -> Markup:

@@ -82,7 +82,8 @@ def _over_streams(rows: Sequence[Mapping[str, str]], name: str, unit: str) -> Pl
     values: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row[name] and row["P"].isdecimal():
-            label = ", ".join(filter(None, (f"MTU {row['mtu']}" if row["mtu"] else "", _zero(row))))
+            factors = (("MTU", row["mtu"]), ("zerocopy", row["zerocopy"]))
+            label = ", ".join(f"{what} {text}" for what, text in factors if text)
             values[label or "all runs"][float(row["P"])].append(float(row[name]))
     if not values:
         return None
@@ -103,10 +104,6 @@ def _over_streams(rows: Sequence[Mapping[str, str]], name: str, unit: str) -> Pl
         ),
         traces,
     )
-
-
-def _zero(row: Mapping[str, str]) -> str:
-    return f"zerocopy {row['zerocopy']}" if row["zerocopy"] else ""
 
 
 def _marks(points: Mapping[float, Sequence[float]]) -> Iterator[Mark]:
@@ -143,8 +140,7 @@ def _render(
         Paragraph(f"{count}, {len(failures)} of them failed." if failures else f"{count}.")
     ]
     for number, plot in enumerate(plots, start=1):
-        svg = drawing.draw_plot(plot, ("svg",))["svg"].decode()
-        blocks.append(PlotBlock(plot, svg, f"figure{number}"))
+        blocks.append(PlotBlock(plot, drawing.draw_svg(plot), f"figure{number}"))
     blocks.append(_table(found))
     if failures:
         blocks.append(Heading("Runs that failed", 2, "failed"))

@@ -12,7 +12,7 @@ from netesto.language.plan import Part
 from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
-from netesto.run.onfailure import CONTINUE
+from netesto.run.request import CONTINUE
 from netesto.run.session import Session
 
 

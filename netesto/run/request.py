@@ -1,4 +1,4 @@
-"""What a run is asked for, and who watches it."""
+"""What a run is asked for, also if something fails, and who watches it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +7,43 @@ from typing import Protocol
 
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
+from netesto.errors import UsageError
 from netesto.language.steps import LabRequest
-from netesto.run.onfailure import CONTINUE, OnFailure
 from netesto.run.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class OnFailure:
+    """`--on-failure`: end the run there, or run the part of the script again, so many times.
+
+    Neither: the run goes on, and its exit status reports it. What failed stays on disk in any
+    case.
+    """
+
+    stops: bool = False
+    retries: int = 0
+
+    def __str__(self) -> str:
+        if self.stops:
+            return "stop"
+        return f"retry={self.retries}" if self.retries else "continue"
+
+    @classmethod
+    def parse(cls, text: str) -> "OnFailure":
+        """`stop`, `continue` or `retry=N`. UsageError for anything else."""
+        kind, _, number = text.partition("=")
+        if text == "stop":
+            return cls(stops=True)
+        if text == "continue":
+            return cls()
+        if kind == "retry" and number.isdecimal():
+            return cls(retries=int(number))
+        raise UsageError(
+            f"--on-failure {text}: not known", remedy="It is stop, continue or retry=N."
+        )
+
+
+CONTINUE = OnFailure()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

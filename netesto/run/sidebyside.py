@@ -29,8 +29,7 @@ from netesto.results.evidence import OK
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
-from netesto.run.onfailure import OnFailure
-from netesto.run.request import Watcher
+from netesto.run.request import OnFailure, Watcher
 from netesto.run.session import End
 
 # What a guest with a lab of some hosts takes of this machine's memory; a long fat path takes more.

@@ -1,4 +1,28 @@
-"""The gRPC options that both ends must agree on, with their reasons."""
+"""What both ends of a connection must agree on: the protocol, and the options of gRPC, with their
+reasons."""
+
+import netesto
+from netesto.errors import AgentError
+
+# Incremented when an end with the old number would misunderstand one with the new. 0: a version
+# that told no number.
+PROTOCOL = 2
+
+
+def check(other: str, protocol: int, version: str, *, host: str = "") -> None:
+    """AgentError with both versions if the `other` end ("agent", "controller") has another protocol
+    number than this one."""
+    if protocol == PROTOCOL:
+        return
+    ours = "controller" if other == "agent" else "agent"
+    newer = version if protocol > PROTOCOL else netesto.__version__
+    raise AgentError(
+        f"the {other} has netesto {version or 'without a version'} (protocol {protocol}),"
+        f" and the {ours} {netesto.__version__} (protocol {PROTOCOL})",
+        host=host,
+        remedy=f"Install the same version at both ends; the newer one is {newer}.",
+    )
+
 
 # A ping every 1.5 s, which must be answered within 2 s, also between calls: a cut, or a peer that
 # hangs, is noticed after 2 to 3.5 s. gRPC answers pings itself, however busy Python is; and where a

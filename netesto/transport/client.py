@@ -33,7 +33,7 @@ from netesto.model import (
     TlsFiles,
 )
 from netesto.proto import agent_pb2 as pb
-from netesto.transport import addresses, channel, codec, faults, methods, versions
+from netesto.transport import addresses, channel, codec, faults, methods
 from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
 from netesto.transport.base import QueuePlace, Stamp
 from netesto.transport.holding import Holding, Replies
@@ -197,7 +197,7 @@ class AgentClient:
                 host=self.host,
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
-        versions.check("agent", message.protocol, message.version, host=self.host)
+        channel.check("agent", message.protocol, message.version, host=self.host)
         return codec.decode_reply(HostInfo, message, host=self.host)
 
     async def info(self) -> HostInfo:
@@ -405,7 +405,7 @@ def _hold_request(controller: str, run: str, **more: Any) -> pb.HoldRequest:
     return pb.HoldRequest(
         controller=controller,
         run=run,
-        protocol=versions.PROTOCOL,
+        protocol=channel.PROTOCOL,
         version=netesto.__version__,
         **more,
     )

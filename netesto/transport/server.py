@@ -19,7 +19,7 @@ import grpc
 from netesto.errors import AgentError, UsageError
 from netesto.model import Address, CaptureRequest, GroupRequest
 from netesto.proto import agent_pb2 as pb
-from netesto.transport import channel, codec, faults, grpcserver, methods, peers, versions
+from netesto.transport import channel, codec, faults, grpcserver, methods, peers
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp
 from netesto.transport.gate import Gate
@@ -166,7 +166,7 @@ class _Servicer:
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
         info = codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
-        info.protocol = versions.PROTOCOL
+        info.protocol = channel.PROTOCOL
         return info
 
     async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
@@ -184,7 +184,7 @@ class _Servicer:
 
     async def Queue(self, message: pb.HoldRequest, context: Context) -> None:
         async def queue() -> None:
-            versions.check("controller", message.protocol, message.version)
+            channel.check("controller", message.protocol, message.version)
             async with contextlib.aclosing(self._gate.queue(message.controller)) as places:
                 async for place in places:
                     await context.write(codec.encode(pb.QueueReply, place))
@@ -193,7 +193,7 @@ class _Servicer:
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
-            versions.check("controller", message.protocol, message.version)
+            channel.check("controller", message.protocol, message.version)
             events = (
                 self._gate.rejoin(message.token, message.seen)
                 if message.token

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import csvcells
-from netesto.report.expscript.csvcells import Cells
-from netesto.report.expscript.csvtext import CsvText
+from netesto.report.expscript.csvcells import Cells, CsvText
 
 
 def test_blank_lines_and_comments_of_a_csv_file_are_skipped(shown):

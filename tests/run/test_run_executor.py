@@ -16,8 +16,7 @@ from netesto.results import fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run.executor import Executor
-from netesto.run.onfailure import CONTINUE, OnFailure
-from netesto.run.request import Request
+from netesto.run.request import CONTINUE, OnFailure, Request
 from netesto.run.session import Session
 from netesto.run.settings import Script, Settings
 

@@ -19,7 +19,7 @@ from netesto.language.plan import Part
 from netesto.results import csvfile
 from netesto.results.store import Store
 from netesto.run import partfolders
-from netesto.run.onfailure import CONTINUE, OnFailure
+from netesto.run.request import CONTINUE, OnFailure
 from netesto.run.session import End
 from netesto.run.sidebyside import SideBySide, Task
 

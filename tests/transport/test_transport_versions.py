@@ -12,13 +12,13 @@ from recording_service import INFO, RecordingService
 import netesto
 from netesto.errors import AgentError
 from netesto.proto import agent_pb2 as pb
-from netesto.transport import channel, codec, methods, versions
+from netesto.transport import channel, codec, methods
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
-NEWER = versions.PROTOCOL + 1
+NEWER = channel.PROTOCOL + 1
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def test_agent_of_another_protocol_is_told_with_both_versions(tmp_path: Pa
             await connect(address, host="h1", timeout=5)
     assert str(caught.value) == (
         f"h1: the agent has netesto 9.1.0 (protocol {NEWER}), and the controller"
-        f" {netesto.__version__} (protocol {versions.PROTOCOL})\n"
+        f" {netesto.__version__} (protocol {channel.PROTOCOL})\n"
         "Install the same version at both ends; the newer one is 9.1.0."
     )
 
@@ -88,7 +88,7 @@ async def test_controller_of_another_protocol_is_refused_before_it_holds(tmp_pat
             await agent["Hold"](request).read()
     message = (
         f"the controller has netesto 9.1.0 (protocol {NEWER}), and the agent"
-        f" {netesto.__version__} (protocol {versions.PROTOCOL})"
+        f" {netesto.__version__} (protocol {channel.PROTOCOL})"
     )
     remedy = "Install the same version at both ends; the newer one is 9.1.0."
     assert (told(caught.value), service.asked) == ((message, remedy), [])
@@ -107,7 +107,7 @@ async def test_agent_with_a_field_and_a_tool_of_a_later_version_is_understood(tm
     def later() -> pb.HostInfo:
         info = codec.encode(pb.HostInfo, INFO)
         info.tools["later"] = "1"
-        info.protocol = versions.PROTOCOL
+        info.protocol = channel.PROTOCOL
         # Field 127 with the value 1.
         info.MergeFromString(b"\xf8\x07\x01")
         return info

@@ -76,11 +76,8 @@ def is_large(table: Table) -> bool:
 
 
 def _widest(table: Table) -> str:
-    """For each column the row with its longest text, which keeps the column as wide as it needs."""
-    return " ".join(
-        str(max(range(len(table.rows)), key=lambda row: len(table.rows[row].cells[place].text)))
-        for place in range(len(table.headings))
-    )
+    places = range(len(table.headings))
+    return rendering.widest([row.cells[place].text for row in table.rows] for place in places)
 
 
 def _numeric_columns(table: Table) -> list[int]:

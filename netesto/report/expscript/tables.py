@@ -1,13 +1,12 @@
 """doTable: one neutral table, and what it looks like as HTML rows, CSV, Markdown and plain text."""
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.report.expscript import numerals
 from netesto.report.expscript.dataset import EXP, View
+from netesto.results import csvfile
 
 # Rows and cells are marked by what they mean; the page says which colour that is.
 VARIANTS = frozenset({"nv", "reno", "cubic", "dctcp", "cdg", "pcecn"})
@@ -246,11 +245,8 @@ def list_values(view: View, name: str) -> Table:
 
 def as_csv(table: Table) -> str:
     """RFC 4180, with the columns' names in the data as header, so that it can be read again."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([heading.name for heading in table.headings])
-    writer.writerows([cell.text for cell in row.cells] for row in table.rows)
-    return text.getvalue()
+    names = [heading.name for heading in table.headings]
+    return csvfile.text([names], ([cell.text for cell in row.cells] for row in table.rows))
 
 
 def as_markdown(table: Table) -> str:
