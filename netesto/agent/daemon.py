@@ -86,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         sampler,
                         links=arguments.links,
                         nodes=dict(pair.split("=") for pair in arguments.nodes),
+                        machine_hosts=arguments.machine_hosts,
                         ready_fd=ready_fd,
                         insecure=arguments.insecure,
                     )
@@ -122,6 +123,7 @@ async def _run(
     *,
     links: str | None,
     nodes: Mapping[str, str],
+    machine_hosts: int,
     ready_fd: int | None,
     insecure: bool,
 ) -> None:
@@ -163,7 +165,15 @@ async def _run(
         plain = [address for address in listen if not isinstance(address, TlsAddress)]
         if tls and tls[0].local not in plain:
             plain.append(tls[0].local)
-        await _serve(premises, plain, tls, clients, group=group, ready_fd=ready_fd)
+        await _serve(
+            premises,
+            plain,
+            tls,
+            clients,
+            group=group,
+            machine_hosts=machine_hosts,
+            ready_fd=ready_fd,
+        )
 
 
 def _tls_server(
@@ -219,6 +229,7 @@ async def _serve(
     clients: ClientsFile,
     *,
     group: int | None,
+    machine_hosts: int,
     ready_fd: int | None,
 ) -> None:
     stop = asyncio.Event()
@@ -235,7 +246,12 @@ async def _serve(
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
     callers = ChainMap(*(front.callers for front in tls))
-    server = AgentServer(gate, admits=lambda peer: clients.now().admits(peer), callers=callers)
+    server = AgentServer(
+        gate,
+        admits=lambda peer: clients.now().admits(peer),
+        callers=callers,
+        machine_hosts=machine_hosts,
+    )
     manager = Manager.of_environment()
     finding_out: asyncio.Task[None] | None = None
     try:
@@ -331,6 +347,14 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         metavar="NAME=NAMESPACE,…",
         help="in a lab: what packets pass between its hosts, whose queues are sampled",
+    )
+    parser.add_argument(
+        "--machine-hosts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="in a lab: how many hosts it has; those of large ones ask less"
+        " often whether the controller is there",
     )
     parser.add_argument(
         "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"

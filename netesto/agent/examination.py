@@ -44,7 +44,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
 
 
 async def _path(peer: Address, premises: Premises) -> PathState:
-    device = await routes.device_to(peer, default=premises.device)
+    device = routes.device_to(peer, default=premises.device)
     if refusal := _refusal(lambda: premises.limits.check_peer(peer)):
         return PathState(
             peer=str(peer), device=device, mtu_bytes=0, answer="unreachable", reason=refusal

@@ -20,7 +20,7 @@ from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
-from netesto.model import Address, CaptureRequest, Event, EventKind, GroupRequest, Ports
+from netesto.model import CaptureRequest, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange
 
@@ -73,7 +73,6 @@ class Experiment:
         self._starts: dict[int, asyncio.Future[float]] = {}
         self._sizes: dict[int, int] = {}
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
-        self._devices: dict[Address, str] = {}
         self._reason = ""
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
@@ -133,7 +132,7 @@ class Experiment:
         self._sizes[request.group] = flows_of(request)
         if request.stats:
             await self.take_stats(0)
-        device = await self._device_to(request.server_address)
+        device = routes.device_to(request.server_address, default=self._premises.device)
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
         begins = asyncio.get_running_loop().create_future()
@@ -202,14 +201,8 @@ class Experiment:
         """Capture from the first flow on."""
         device = self._premises.device
         if request.peer is not None:
-            device = await self._device_to(request.peer)
+            device = routes.device_to(request.peer, default=device)
         await self.observation.add_capture(request, device)
-
-    async def _device_to(self, address: Address) -> str:
-        """The interface that leads to `address`, asked once: groups come one after the other."""
-        if address not in self._devices:
-            self._devices[address] = await routes.device_to(address, default=self._premises.device)
-        return self._devices[address]
 
     async def abort(self, reason: str) -> None:
         """End all flows and captures now; the flows fail for this reason, and no group is accepted

@@ -5,21 +5,17 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 
-from netesto import process
-from netesto.agent import spool
+from netesto.agent import learnt, spool
 from netesto.agent.jobs import Flow, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
-from netesto.errors import ProcessError
 from netesto.model import Event
 
-# Flushing metrics, the first ss and ping take some 50 ms; they begin this long before the instant.
+# The first samples and ping take some 50 ms; they begin this long before the instant.
 PREPARATION_S = 0.1
 
 # A tool that connects before its instant does so over a path that may be long.
 CONNECTION_S = 0.5
-
-_FLUSH_TIMEOUT_S = 2.0
 
 
 class Group:
@@ -69,7 +65,7 @@ class Group:
     @contextlib.asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
         """Flush the path's TCP metrics, and observe the group while the body runs."""
-        await self._flush_metrics()
+        self._forget_paths()
         ports, interval_s = self._start.ports.data, self.request.interval_s
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._observation.unwatch, ports, interval_s)
@@ -89,12 +85,12 @@ class Group:
                 self._write(before, hostfacts.interface_counters(self._device))
             await asyncio.sleep(self.request.idle_s)
 
-    async def _flush_metrics(self) -> None:
+    def _forget_paths(self) -> None:
         """Have the kernel forget what earlier flows taught it of the path."""
         try:
-            await process.run_async(["ip", "tcp_metrics", "flush"], timeout=_FLUSH_TIMEOUT_S)
-        except ProcessError as error:
-            self._warn(f"TCP metrics of earlier flows were not flushed: {error}")
+            learnt.forget()
+        except OSError as error:
+            self._warn(f"TCP metrics of earlier flows were not flushed: {error.strerror}")
 
     def _tell_ready(self) -> None:
         now_s, of = self._start.clock.now(), self.request

@@ -1,11 +1,13 @@
 """The interfaces by which this host reaches others."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 
 import psutil
 
 from netesto import process
+from netesto.collectors.queues import Queues
 from netesto.errors import ProcessError
 from netesto.model import Address
 
@@ -14,9 +16,13 @@ _IP_TIMEOUT_S = 5.0
 _LOOPBACK = "lo"
 
 
-async def device_to(address: Address, *, default: str) -> str:
+def device_to(address: Address, *, default: str) -> str:
     """The interface by which packets to `address` leave; `default` if it is unknown."""
-    return await _device("route", "get", str(address)) or default
+    try:
+        with contextlib.closing(Queues()) as asked:
+            return asked.device_to(address)
+    except OSError:
+        return default
 
 
 async def default_device() -> str:

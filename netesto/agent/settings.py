@@ -233,7 +233,7 @@ class Settings:
             # Interfaces of a lab have the names of their neighbours.
             device = asked.to
         elif not device and asked.address:
-            device = await routes.device_to(ip_address(asked.address), default="")
+            device = routes.device_to(ip_address(asked.address), default="")
         if not device:
             raise AgentError(f"no interface leads to {asked.to}")
         allowed.check_device(device)

@@ -82,10 +82,10 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool
 def commands(device: str, links: str = "") -> dict[str, list[str]]:
     """The commands to run, by the suffix of the file that holds their output."""
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
-    for option in ("-k", "-S", "-c", "-a"):
+    # Rings, coalescing and pause frames are those of hardware.
+    has_hardware = Path(f"/sys/class/net/{device}/device").exists()
+    for option in ("-k", "-S", "-c", "-a", "-g") if has_hardware else ("-k", "-S"):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
-    if Path(f"/sys/class/net/{device}/device").exists():
-        wanted["ethtool-g"] = ["ethtool", "-g", device]
     if links:
         wanted["links"] = ["tc", "-netns", links, "-s", "-d", "qdisc"]
     return wanted

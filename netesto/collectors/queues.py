@@ -111,7 +111,7 @@ class Queues:
         request = _RTMSG.pack(family, 8 * len(packed), 0, 0, 0, 0, 0, 0, 0)
         request += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(packed), _RTA_DST) + packed
         route = dict(_attributes(next(self._ask(_RTM_GETROUTE, request)), _RTMSG.size))
-        return socket.if_indextoname(_number(route[_RTA_OIF]) or 0)
+        return socket.if_indextoname(_number(route.get(_RTA_OIF, b"")) or 0)
 
     def _read_names(self) -> dict[int, str]:
         names = {}

@@ -98,6 +98,9 @@ class _Orders:
         self._channel = channel
         self._selector = selectors.DefaultSelector()
         self._open: dict[int, tuple[Recording, int]] = {}
+        # All ticks are multiples of intervals after this instant, so that recordings share them:
+        # what wakes this process costs more than most samples do.
+        self._first_tick_ns = 0
         info_bytes = sockdiag.tcp_info_bytes()
         self._kinds: Mapping[str, Callable[[Path, Clock, Warn], Recording]] = {
             "sockets": lambda path, clock, warn: SocketRecording(path, clock, info_bytes, warn),
@@ -157,7 +160,9 @@ class _Orders:
         recording = self._kinds[order["kind"]](Path(order["path"]), clock, warn)
         for each in order["watched"]:
             recording.watch(each)
-        timer = timer_of(order["interval_ns"])
+        if not self._open:
+            self._first_tick_ns = time.monotonic_ns()
+        timer = timer_of(order["interval_ns"], self._first_tick_ns)
         self._open[number] = (recording, timer)
         self._selector.register(timer, selectors.EVENT_READ, (number, timer))
         if recording.reports is not None:
@@ -178,14 +183,15 @@ class _Orders:
             self._channel.send(json.dumps(said).encode())
 
 
-def timer_of(interval_ns: int) -> int:
-    """A descriptor that becomes readable now, and after each multiple of `interval_ns` from now.
+def timer_of(interval_ns: int, first_ns: int) -> int:
+    """A descriptor that becomes readable at the monotonic time `first_ns`, or now if that is past,
+    and after each multiple of `interval_ns` from `first_ns`.
 
     timerfd_create(2), which `os` of Python 3.12 does not have.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.timerfd_create(time.CLOCK_MONOTONIC, _CLOEXEC_NONBLOCK)
-    times = _ITIMERSPEC.pack(*divmod(interval_ns, _NS), *divmod(time.monotonic_ns(), _NS))
+    times = _ITIMERSPEC.pack(*divmod(interval_ns, _NS), *divmod(first_ns, _NS))
     if descriptor < 0 or libc.timerfd_settime(descriptor, _ABSOLUTE, times, None) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"timerfd: {os.strerror(number)}")

@@ -411,6 +411,7 @@ def _start_agent(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> int:
                 *(("--config", str(_config(lab))) if _config(lab).exists() else ()),
                 *("--links", plan.links),
                 *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
+                *("--machine-hosts", str(len(lab.record.hosts))),
             ],
             namespace=NAMESPACE_FOLDER / record.namespace,
             log=_log(lab, host),

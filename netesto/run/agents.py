@@ -23,9 +23,11 @@ CONNECT_TIMEOUT_S = 5.0
 PATIENCE_S = 60.0
 
 
-async def connect(endpoint: Endpoint, *, reopen: Reopen | None = None) -> AgentClient:
-    """The agent of a host. AgentError if it does not answer. `reopen` is called before each attempt
-    to reach it again."""
+async def connect(
+    endpoint: Endpoint, *, reopen: Reopen | None = None, machine_hosts: int = 1
+) -> AgentClient:
+    """The agent of a host, one of `machine_hosts` on its machine. AgentError if it does not answer.
+    `reopen` is called before each attempt to reach it again."""
     return await client.connect(
         endpoint.agent,
         host=endpoint.host,
@@ -33,6 +35,7 @@ async def connect(endpoint: Endpoint, *, reopen: Reopen | None = None) -> AgentC
         patience_s=PATIENCE_S,
         tls=endpoint.tls,
         reopen=reopen,
+        machine_hosts=machine_hosts,
     )
 
 
@@ -78,6 +81,6 @@ def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:
                     raise AgentError(error.message, host=endpoint.host) from error
 
         await start_again()
-        return await connect(endpoint, reopen=start_again)
+        return await connect(endpoint, reopen=start_again, machine_hosts=len(lab.record.hosts))
 
     return connected

@@ -24,11 +24,20 @@ def check(other: str, protocol: int, version: str, *, host: str = "") -> None:
     )
 
 
+from typing import TypeAlias
+
+Options: TypeAlias = tuple[tuple[str, int], ...]
+
 # A ping every 1.5 s, which must be answered within 2 s, also between calls: a cut, or a peer that
 # hangs, is noticed after 2 to 3.5 s. gRPC answers pings itself, however busy Python is; and where a
 # machine is too busy for that, the hold is joined again.
 KEEPALIVE_S = 1.5
 KEEPALIVE_ANSWER_S = 2.0
+
+# At this pace the pings of so many hosts of one machine take 4 % of a processor. Those of more
+# hosts are rarer, down to a tenth.
+_HOSTS_AT_THAT_PACE = 20
+_PACES_MAX = 10.0
 
 # The other end must accept these pings; by default gRPC allows one in five minutes.
 _MIN_PING_INTERVAL_S = 0.5
@@ -54,17 +63,31 @@ _STREAMS_MAX = 32
 # How long a connection may take to begin as HTTP/2, in milliseconds.
 _HANDSHAKE_MS = 5_000
 
-COMMON_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
-    ("grpc.keepalive_timeout_ms", round(KEEPALIVE_ANSWER_S * 1000)),
-    # Without it gRPC waits a minute for the answer to a ping, whatever the timeout above.
-    ("grpc.http2.ping_timeout_ms", round(KEEPALIVE_ANSWER_S * 1000)),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-)
 
-CLIENT_OPTIONS = (
-    *COMMON_OPTIONS,
+def client_options(machine_hosts: int = 1) -> Options:
+    """Those of a controller; `machine_hosts` are the hosts that share one machine."""
+    return (*_keepalive(machine_hosts), *_CLIENT_OPTIONS)
+
+
+def server_options(machine_hosts: int = 1) -> Options:
+    """Those of an agent."""
+    return (*_keepalive(machine_hosts), *_SERVER_OPTIONS)
+
+
+def _keepalive(machine_hosts: int) -> Options:
+    pace = min(max(1.0, machine_hosts / _HOSTS_AT_THAT_PACE), _PACES_MAX)
+    answer_ms = round(pace * KEEPALIVE_ANSWER_S * 1000)
+    return (
+        ("grpc.keepalive_time_ms", round(pace * KEEPALIVE_S * 1000)),
+        ("grpc.keepalive_timeout_ms", answer_ms),
+        # Without it gRPC waits a minute for the answer to a ping, whatever the timeout above.
+        ("grpc.http2.ping_timeout_ms", answer_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    )
+
+
+_CLIENT_OPTIONS: Options = (
     ("grpc.max_receive_message_length", _REPLY_BYTES_MAX),
     ("grpc.max_send_message_length", REQUEST_BYTES_MAX),
     ("grpc.initial_reconnect_backoff_ms", round(_RECONNECT_S[0] * 1000)),
@@ -79,8 +102,7 @@ CLIENT_OPTIONS = (
     ("grpc.service_config_disable_resolution", 1),
 )
 
-SERVER_OPTIONS = (
-    *COMMON_OPTIONS,
+_SERVER_OPTIONS: Options = (
     ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
     ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
     ("grpc.max_concurrent_streams", _STREAMS_MAX),

@@ -75,6 +75,7 @@ async def connect(
     patience_s: float = 0.0,
     reopen: Reopen | None = None,
     tls: TlsFiles | None = None,
+    machine_hosts: int = 1,
 ) -> "AgentClient":
     """Reach the agent of `host` at its address (transport.addresses), through a tunnel of its own
     if that is one of ssh, or of TLS with our files `tls`.
@@ -82,7 +83,7 @@ async def connect(
     Returns when the agent has answered. AgentError at once if none listens there, or after
     `timeout` seconds without an answer, or without a tunnel; UsageError if the address, or one of
     our files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen`
-    is called before each attempt.
+    is called before each attempt. `machine_hosts` share one machine (channel.client_options).
     """
     found = addresses.parse(address)
     tunnel: Tunnel | TlsTunnel | None = None
@@ -94,7 +95,13 @@ async def connect(
                 raise UsageError(f"{address}: no certificate", remedy="See `tls` in docs/hosts.md.")
             tunnel = TlsTunnel(found, tls, host=host)
         case _:
-            plain = AgentClient(found, host=host, patience_s=patience_s, reopen=reopen)
+            plain = AgentClient(
+                found,
+                host=host,
+                patience_s=patience_s,
+                reopen=reopen,
+                machine_hosts=machine_hosts,
+            )
             return await _reached(plain, timeout)
     await tunnel.open(timeout=timeout)
     client = AgentClient(tunnel.local, host=host, tunnel=tunnel, patience_s=patience_s)
@@ -127,8 +134,10 @@ class AgentClient:
         tunnel: Tunnel | TlsTunnel | None = None,
         patience_s: float = 0.0,
         reopen: Reopen | None = None,
+        machine_hosts: int = 1,
     ) -> None:
         self.host = host
+        self._options = channel.client_options(machine_hosts)
         self._reopen = reopen
         self._patience_s = patience_s
         self._address = address
@@ -158,7 +167,7 @@ class AgentClient:
         """What calls the agent at the end of a new connection."""
         target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
         # The ones before stay: closing one would cancel the tasks that have calls there.
-        self._channels.append(grpc.aio.insecure_channel(target, options=channel.CLIENT_OPTIONS))
+        self._channels.append(grpc.aio.insecure_channel(target, options=self._options))
         return methods.calls(self._channels[-1])
 
     async def _open_again(self) -> None:

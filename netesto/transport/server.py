@@ -56,7 +56,7 @@ class AgentServer:
 
     The caller has checked that an agent may listen there (agent.access). `admits` says whether a
     peer at an address may call; one at a Unix socket has passed its file mode. `callers`: who
-    comes by TLS (peers.who).
+    comes by TLS (peers.who). `machine_hosts` share one machine (channel.server_options).
     """
 
     def __init__(
@@ -65,9 +65,10 @@ class AgentServer:
         *,
         admits: Callable[[Address], bool] = lambda _: True,
         callers: Mapping[str, str] = MappingProxyType({}),
+        machine_hosts: int = 1,
     ) -> None:
         self._sockets: list[Path] = []
-        self._server = grpcserver.Server(channel.SERVER_OPTIONS)
+        self._server = grpcserver.Server(channel.server_options(machine_hosts))
         servicer = _Servicer(gate, admits, self._sockets, callers)
         methods.serve(servicer, self._server)
 

@@ -69,6 +69,38 @@ def qdiscs(namespace: str) -> list[tuple[str, str, dict]]:
     ]
 
 
+CONNECT = """
+import socket
+from netesto.agent import learnt
+with (
+    socket.create_server(("127.0.0.1", 0)) as server,
+    socket.create_connection(server.getsockname()) as client,
+    server.accept()[0] as accepted,
+):
+    client.send(b"x" * 10_000)
+    accepted.recv(10_000)
+"""
+
+
+@pytest.mark.parametrize(("forget", "known"), [("", ["127.0.0.1"]), ("learnt.forget()", [])])
+def test_what_tcp_has_learnt_of_a_path_is_forgotten(namespace: str, forget: str, known: list[str]):
+    inside(namespace, "ip", "link", "set", "lo", "up")
+    inside(namespace, sys.executable, "-c", CONNECT + forget)
+    shown = inside(namespace, "ip", "tcp_metrics", "show").splitlines()
+    assert [line.split()[0] for line in shown] == known
+
+
+@pytest.mark.parametrize(("address", "device"), [("127.0.0.1", "lo"), ("192.0.2.1", "unknown")])
+def test_the_interface_that_leads_to_an_address(namespace: str, address: str, device: str):
+    inside(namespace, "ip", "link", "set", "lo", "up")
+    ask = f"""
+from ipaddress import ip_address
+from netesto.agent import routes
+print(routes.device_to(ip_address("{address}"), default="unknown"))
+"""
+    assert inside(namespace, sys.executable, "-c", ask) == device
+
+
 async def test_sysctl_is_set_while_held_and_put_back(agent: Daemon, namespace: str):
     before = ecn(namespace)
     async with agent.held() as a:

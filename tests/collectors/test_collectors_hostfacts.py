@@ -1,6 +1,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +9,8 @@ from netesto import process
 from netesto.collectors import hostfacts
 
 FILES = {
-    "h1.ethtool-S", "h1.ethtool-a", "h1.ethtool-c", "h1.ethtool-k", "h1.hardware", "h1.info",
-    "h1.ip-link", "h1.netstat", "h1.snmp", "h1.snmp6", "h1.sysctl", "h1.tc",
+    "h1.ethtool-S", "h1.ethtool-k", "h1.hardware", "h1.info", "h1.ip-link",
+    "h1.netstat", "h1.snmp", "h1.snmp6", "h1.sysctl", "h1.tc",
 }  # fmt: skip
 
 
@@ -49,6 +50,18 @@ def test_loopback_has_counters():
 def test_all_sources_are_kept(tmp_path):
     assert asyncio.run(hostfacts.take(tmp_path / "0", "h1", "lo")) is True
     assert {path.name for path in (tmp_path / "0").iterdir()} == FILES
+
+
+def test_rings_coalescing_and_pause_frames_are_those_of_hardware():
+    hardware = {"ethtool-a", "ethtool-c", "ethtool-g"}
+    asked = {
+        path.name: hardware & hostfacts.commands(path.name).keys()
+        for path in Path("/sys/class/net").iterdir()
+    }
+    assert asked == {
+        name: hardware if Path(f"/sys/class/net/{name}/device").exists() else set()
+        for name in asked
+    }
 
 
 def test_the_queues_of_a_labs_links_are_kept_beside(tmp_path):

@@ -117,7 +117,7 @@ def test_samples_go_on_while_the_agent_computes(sampler, tmp_path):
 
 def test_delays_of_ticks_do_not_add_up():
     earliest_ns = time.monotonic_ns()
-    timer = timer_of(INTERVAL_NS)
+    timer = timer_of(INTERVAL_NS, time.monotonic_ns())
     latest_ns = time.monotonic_ns()
     ticks = 0
     while ticks < 40:
@@ -130,6 +130,16 @@ def test_delays_of_ticks_do_not_add_up():
             (before_ns - latest_ns) // INTERVAL_NS, (after_ns - earliest_ns) // INTERVAL_NS + 1
         )
         assert ticks - 1 in intervals
+    os.close(timer)
+
+
+def test_the_first_tick_of_a_timer_that_begins_late_is_at_once_and_the_next_as_if_it_had_not():
+    first_ns = time.monotonic_ns() - 10 * INTERVAL_NS - INTERVAL_NS // 2
+    timer = timer_of(INTERVAL_NS, first_ns)
+    assert int.from_bytes(os.read(timer, 8), sys.byteorder) == 11
+    select.select([timer], [], [])
+    assert time.monotonic_ns() - first_ns >= 11 * INTERVAL_NS
+    assert int.from_bytes(os.read(timer, 8), sys.byteorder) >= 1
     os.close(timer)
 
 

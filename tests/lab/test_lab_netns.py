@@ -205,6 +205,9 @@ def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, p
             namespace.stat().st_ino,
             {"lo", lab.record.hosts["a"].device},
         )
+        # In a procfs of all namespaces sysctls of the same name are in one list.
+        own = Path(f"/proc/{pid}/root/proc/sys").stat().st_dev
+        assert own != Path("/proc/sys").stat().st_dev
 
 
 @pytest.mark.lab
