@@ -1,6 +1,8 @@
 """What both ends of a connection must agree on: the protocol, and the options of gRPC, with their
 reasons."""
 
+from typing import TypeAlias
+
 import netesto
 from netesto.errors import AgentError
 
@@ -23,8 +25,6 @@ def check(other: str, protocol: int, version: str, *, host: str = "") -> None:
         remedy=f"Install the same version at both ends; the newer one is {newer}.",
     )
 
-
-from typing import TypeAlias
 
 Options: TypeAlias = tuple[tuple[str, int], ...]
 
