@@ -191,6 +191,7 @@ def test_the_server_gets_each_flow_whole(server):
         (("test=TCP_STREAM", "duration=1", "server_cpu=1023"), "server: processors 1023: "),
         (("test=UDP_STREAM", "duration=1", "length=4"), "datagrams of 4 bytes"),
         (("test=TCP_FLOWS", "size=1", "count=1", "arrivals=poisson"), "arrivals=poisson needs"),
+        (("test=TCP_STREAM", "duration=1001", "interval=0.001"), "more than 1000000 intervals"),
     ],
 )
 def test_a_flow_that_cannot_be_says_why(words, reason, server):
@@ -382,6 +383,7 @@ class Client:
         ),
         ("set a 0 0 2\r\nxyz\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n"),
         ("set a 0 0 1000001\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        (f"get {'k' * 251}\r\n", "CLIENT_ERROR bad command line format\r\n"),
         ("delete a\r\n", "ERROR\r\n"),
         ("version\r\n", "VERSION netesto-flow 3\r\n"),
     ],

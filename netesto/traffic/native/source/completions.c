@@ -25,6 +25,9 @@
 #define COMPLETION_TIMEOUT (30 * NS_PER_S)
 #define EVENTS 256
 #define AT_ONCE 32
+/* More flows than these wait to be accepted, or until others end, as without descriptors. */
+#define OPEN_MAX 65536
+#define DESCRIPTORS_WAIT_MS 100
 
 enum status { UNFINISHED, COMPLETE, REFUSED };
 static const char *const STATUS[] = {"unfinished", "ok", "refused"};
@@ -473,11 +476,12 @@ struct arrival {
 struct receiver {
     struct arrival *open;
     bool is_lasting;
-    int64_t bytes, whole;
+    int64_t bytes, whole, count; /* `count`: of those that are open */
 };
 
-static void close_arrival(struct arrival *arrival)
+static void close_arrival(struct receiver *receiver, struct arrival *arrival)
 {
+    receiver->count--;
     *arrival->link = arrival->next;
     if (arrival->next)
         arrival->next->link = arrival->link;
@@ -502,15 +506,16 @@ static bool read_arrival(struct receiver *receiver, struct arrival *arrival)
                 continue;
             receiver->whole++;
         }
-        close_arrival(arrival);
+        close_arrival(receiver, arrival);
         return false;
     }
 }
 
-static void accept_arrivals(struct receiver *receiver, const struct flow *flow, int epoll)
+/* Accept who waits; false if not all can be. */
+static bool accept_arrivals(struct receiver *receiver, const struct flow *flow, int epoll)
 {
     int fd;
-    while ((fd = accept_from_client(flow)) >= 0) {
+    while (receiver->count < OPEN_MAX && (fd = accept_from_client(flow)) >= 0) {
         struct arrival *arrival = malloc(sizeof *arrival);
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = arrival};
         if (!arrival) {
@@ -521,10 +526,12 @@ static void accept_arrivals(struct receiver *receiver, const struct flow *flow, 
         if (arrival->next)
             arrival->next->link = &arrival->next;
         receiver->open = arrival;
+        receiver->count++;
         /* A short flow has often come whole before it is accepted. */
         if (read_arrival(receiver, arrival) && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
-            close_arrival(arrival);
+            close_arrival(receiver, arrival);
     }
+    return receiver->count < OPEN_MAX && errno == EAGAIN;
 }
 
 int completions_server(struct flow *flow, struct json *result)
@@ -541,14 +548,17 @@ int completions_server(struct flow *flow, struct json *result)
         return fail_errno(flow->why, "epoll");
     }
     struct processor_use before = processor_use();
-    for (bool is_over = false; !is_over;) {
-        int count = epoll_wait(epoll, events, EVENTS, -1);
+    for (bool is_over = false, is_full = false; !is_over;) {
+        int count = epoll_wait(epoll, events, EVENTS, is_full ? DESCRIPTORS_WAIT_MS : -1);
+        if (is_full && !epoll_ctl(epoll, EPOLL_CTL_ADD, flow->listener, &listening))
+            is_full = false;
         for (int n = 0; n < count; n++) {
             void *what = events[n].data.ptr;
             if (what == flow)
                 is_over = true;
             else if (what == &flow->listener)
-                accept_arrivals(&receiver, flow, epoll);
+                is_full = !accept_arrivals(&receiver, flow, epoll) &&
+                          !epoll_ctl(epoll, EPOLL_CTL_DEL, flow->listener, NULL);
             else
                 read_arrival(&receiver, what);
         }
@@ -558,7 +568,7 @@ int completions_server(struct flow *flow, struct json *result)
     if (!receiver.is_lasting)
         json_integer(result, "server_flows", receiver.whole);
     while (receiver.open)
-        close_arrival(receiver.open);
+        close_arrival(&receiver, receiver.open);
     close(epoll);
     return 0;
 }

@@ -21,8 +21,12 @@
 #define DRAIN NS_PER_S
 /* A copy comes right behind its original: that long after all have arrived. */
 #define DRAIN_COPIES (NS_PER_S / 20)
-/* More than any flow sends: a number in a datagram may be anything. */
-#define NUMBER_MAX (1LL << 36)
+/* More than any flow sends, and longer than any lasts: what a datagram says may be anything. */
+#define NUMBER_MAX (1LL << 40)
+#define SENT_MAX (30LL * 24 * 3600 * NS_PER_S)
+/* So many numbers behind the greatest, arrivals are told from copies: at least two seconds of
+ * datagrams at any rate, in 1 MiB. What comes later is lost. */
+#define WINDOW (1LL << 23)
 #define BATCH 64
 /* Room for what arrives while the receiver does not run. */
 #define RECEIVE_BUFFER (8 * 1024 * 1024)
@@ -153,8 +157,7 @@ struct span {
  * else. A transit counts from the begin of the sender's flow: it is that instant on this clock, and
  * the one-way delay. */
 struct arrivals_seen {
-    uint8_t *seen; /* a bit for each number */
-    size_t seen_bytes;
+    uint8_t *seen; /* a bit for each number of the window, at the number modulo WINDOW */
     int64_t count, marked, greatest, bytes, first, last, transit, base;
     double jitter;
     int64_t *intervals;
@@ -164,49 +167,62 @@ struct arrivals_seen {
     uint32_t dropped; /* by the kernel, for want of room in the socket */
 };
 
-static bool has_arrived(const struct arrivals_seen *seen, int64_t number)
+/* The bit of a number in the window, and its byte. */
+static uint8_t *bit_of(const struct arrivals_seen *seen, int64_t number, uint8_t *bit)
 {
-    size_t byte = (size_t)number / 8;
-    return byte < seen->seen_bytes && seen->seen[byte] & (1u << (number % 8));
+    *bit = (uint8_t)(1u << (number % 8));
+    return &seen->seen[number % WINDOW / 8];
 }
 
-static int note_arrival(struct arrivals_seen *seen, const struct options *options,
-                        const struct header *header, int64_t time, int64_t size)
+/* Move the window: of the numbers behind the greatest, up to this one, none has arrived. */
+static void advance(struct arrivals_seen *seen, int64_t number)
 {
-    int64_t number = (int64_t)be64toh(header->number), sent = (int64_t)be64toh(header->sent);
-    size_t byte = (size_t)number / 8;
-    if (number < 0 || number > NUMBER_MAX)
-        return 0;
-    if (byte >= seen->seen_bytes) {
-        size_t bytes = seen->seen_bytes ? seen->seen_bytes : 4096;
-        while (bytes <= byte)
-            bytes *= 2;
-        uint8_t *grown = realloc(seen->seen, bytes);
-        if (!grown)
-            return -1;
-        memset(grown + seen->seen_bytes, 0, bytes - seen->seen_bytes);
-        seen->seen = grown;
-        seen->seen_bytes = bytes;
+    uint8_t bit;
+    int64_t next = seen->count ? seen->greatest + 1 : 0;
+    if (number - next >= WINDOW) {
+        memset(seen->seen, 0, WINDOW / 8);
+        next = number + 1;
     }
+    while (next <= number) {
+        uint8_t *byte = bit_of(seen, next, &bit);
+        bool is_whole = bit == 1 && number - next >= 7;
+        *byte = is_whole ? 0 : *byte & (uint8_t)~bit;
+        next += is_whole ? 8 : 1;
+    }
+    seen->greatest = number;
+}
+
+static void note_arrival(struct arrivals_seen *seen, const struct options *options,
+                         const struct header *header, int64_t time, int64_t size)
+{
+    uint64_t number_told = be64toh(header->number), sent_told = be64toh(header->sent);
+    if (number_told > NUMBER_MAX || sent_told > SENT_MAX)
+        return;
+    int64_t number = (int64_t)number_told, sent = (int64_t)sent_told;
+    bool is_ahead = !seen->count || number > seen->greatest;
+    if (!is_ahead && seen->greatest - number >= WINDOW)
+        return;
     struct span *span = &seen->spans[interval_of(options, sent, seen->interval_count)];
-    if (has_arrived(seen, number)) {
+    uint8_t bit, *byte = bit_of(seen, number, &bit);
+    if (!is_ahead && *byte & bit) {
         span->duplicates++;
-        return 0;
+        return;
     }
-    seen->seen[byte] |= (uint8_t)(1u << (number % 8));
+    if (is_ahead)
+        advance(seen, number);
+    else
+        span->reordered++;
+    *byte |= bit;
     int64_t transit = time - seen->ahead - sent;
     if (!seen->count) {
         seen->first = time;
         seen->base = transit;
     } else {
         seen->jitter += (fabs((double)(transit - seen->transit)) - seen->jitter) / 16;
-        if (number < seen->greatest)
-            span->reordered++;
     }
     seen->transit = transit;
     seen->last = time;
-    if (!seen->count++ || number > seen->greatest)
-        seen->greatest = number;
+    seen->count++;
     if (!span->arrived || number < span->low) {
         span->low = number;
         span->low_sent = sent;
@@ -227,20 +243,31 @@ static int note_arrival(struct arrivals_seen *seen, const struct options *option
         seen->bytes += size;
         seen->intervals[passed / options->interval] += size;
     }
-    return 0;
 }
 
-/* Count those of `low` to `high` that did not arrive, in the intervals in which they were sent: at
- * equal distances between the two instants. */
-static void note_losses(struct arrivals_seen *seen, const struct options *options, int64_t low,
-                        int64_t low_sent, int64_t high, int64_t high_sent)
+/* A number, and when it was sent. */
+struct sending {
+    int64_t number, sent;
+};
+
+/* Count `first` to `last`, of which none arrived, in the intervals in which they were sent: at equal
+ * distances between two sendings. */
+static void note_losses(struct arrivals_seen *seen, const struct options *options, int64_t first,
+                        int64_t last, struct sending from, struct sending to)
 {
-    for (int64_t number = low; number <= high; number++) {
-        if (has_arrived(seen, number))
-            continue;
-        double share = high > low ? (double)(number - low) / (double)(high - low) : 1;
-        int64_t sent = low_sent + (int64_t)(share * (double)(high_sent - low_sent));
-        seen->spans[interval_of(options, sent, seen->interval_count)].lost++;
+    for (size_t n = interval_of(options, from.sent, seen->interval_count); first <= last; n++) {
+        int64_t edge = (int64_t)(n + 1) * options->interval, next = last + 1;
+        if (n + 1 < seen->interval_count && edge < to.sent) {
+            __int128 ahead = (__int128)(edge - from.sent) * (to.number - from.number);
+            int64_t length = to.sent - from.sent;
+            next = from.number + (int64_t)((ahead + length - 1) / length);
+        }
+        if (next > last + 1)
+            next = last + 1;
+        if (next > first) {
+            seen->spans[n].lost += next - first;
+            first = next;
+        }
     }
 }
 
@@ -248,17 +275,21 @@ static void note_losses(struct arrivals_seen *seen, const struct options *option
 static void note_all_losses(struct arrivals_seen *seen, const struct options *options, int64_t sent,
                             int64_t end)
 {
-    int64_t before = 0, before_sent = 0;
+    struct sending before = {0, 0};
+    int64_t first = 0;
     for (size_t n = 0; n < seen->interval_count; n++) {
-        const struct span span = seen->spans[n];
-        if (!span.arrived)
+        struct span *span = &seen->spans[n];
+        if (!span->arrived)
             continue;
-        note_losses(seen, options, before, before_sent, span.low, span.low_sent);
-        note_losses(seen, options, span.low, span.low_sent, span.high, span.high_sent);
-        before = span.high;
-        before_sent = span.high_sent;
+        struct sending low = {span->low, span->low_sent};
+        note_losses(seen, options, first, span->low - 1, before, low);
+        /* Numbers rise with time: whatever of them arrived was sent in this interval. */
+        int64_t missing = span->high - span->low + 1 - span->arrived;
+        span->lost += missing > 0 ? missing : 0;
+        before = (struct sending){span->high, span->high_sent};
+        first = span->high + 1;
     }
-    note_losses(seen, options, before, before_sent, sent - 1, end);
+    note_losses(seen, options, first, sent - 1, before, (struct sending){sent - 1, end});
 }
 
 static void tell_spans(struct json *result, const struct arrivals_seen *seen)
@@ -288,22 +319,24 @@ static void tell_spans(struct json *result, const struct arrivals_seen *seen)
     free(row);
 }
 
-/* Read what has arrived, with the kernel's times. Returns -1 without memory. */
-static int receive_batch(int fd, struct arrivals_seen *seen, const struct options *options)
+/* Read what has arrived from the client, with the kernel's times. */
+static void receive_batch(const struct flow *flow, struct arrivals_seen *seen)
 {
     static _Thread_local struct header headers[BATCH];
     static _Thread_local char
         controls[BATCH][CMSG_SPACE(sizeof(struct timespec)) + 2 * CMSG_SPACE(sizeof(uint32_t))];
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
+    struct sockaddr_storage peers[BATCH];
     for (int n = 0; n < BATCH; n++) {
         parts[n] = (struct iovec){&headers[n], sizeof headers[n]};
-        messages[n].msg_hdr = (struct msghdr){.msg_iov = &parts[n], .msg_iovlen = 1,
+        messages[n].msg_hdr = (struct msghdr){.msg_name = &peers[n], .msg_namelen = sizeof peers[n],
+                                              .msg_iov = &parts[n], .msg_iovlen = 1,
                                               .msg_control = controls[n],
                                               .msg_controllen = sizeof controls[n]};
     }
     /* MSG_TRUNC: the length is that of the datagram, of which only the header is read. */
-    int count = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+    int count = recvmmsg(flow->listener, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
     for (int n = 0; n < count; n++) {
         struct timespec time = {0};
         uint8_t class = 0;
@@ -318,14 +351,13 @@ static int receive_batch(int fd, struct arrivals_seen *seen, const struct option
             else if (part->cmsg_type == SO_RXQ_OVFL)
                 memcpy(&seen->dropped, CMSG_DATA(part), sizeof seen->dropped);
         }
-        if (messages[n].msg_len < sizeof(struct header) || !time.tv_sec)
+        if (messages[n].msg_len < sizeof(struct header) || !time.tv_sec ||
+            !is_same_host(&peers[n], &flow->peer))
             continue;
         seen->marked += (class & 3) == 3;
-        if (note_arrival(seen, options, &headers[n], time.tv_sec * NS_PER_S + time.tv_nsec,
-                         messages[n].msg_len))
-            return -1;
+        note_arrival(seen, &flow->options, &headers[n], time.tv_sec * NS_PER_S + time.tv_nsec,
+                     messages[n].msg_len);
     }
-    return 0;
 }
 
 /* The number that the client says it sent, and how long it took, once it has said so; -1 if it is
@@ -336,7 +368,8 @@ static int64_t number_sent(const struct flow *flow, int64_t *sending)
     long long number, length;
     if (read_line(flow->control, line, sizeof line, now() + NS_PER_S, flow->why))
         return -1;
-    if (sscanf(line, "end %lld %lld", &number, &length) != 2 || number < 0 || number > NUMBER_MAX)
+    if (sscanf(line, "end %lld %lld", &number, &length) != 2 || number < 0 || number > NUMBER_MAX ||
+        length < 0 || length > SENT_MAX)
         return fail(flow->why, "%.200s", line);
     *sending = length;
     return number;
@@ -359,7 +392,8 @@ int datagrams_server(struct flow *flow, struct json *result)
     int yes = 1, buffer = RECEIVE_BUFFER, status = 0;
     seen.intervals = calloc(seen.interval_count, sizeof *seen.intervals);
     seen.spans = calloc(seen.interval_count, sizeof *seen.spans);
-    if (!seen.intervals || !seen.spans)
+    seen.seen = calloc(1, WINDOW / 8);
+    if (!seen.intervals || !seen.spans || !seen.seen)
         status = fail(flow->why, "no memory");
     else if (setsockopt(flow->listener, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes))
         status = fail_errno(flow->why, "SO_TIMESTAMPNS");
@@ -379,9 +413,8 @@ int datagrams_server(struct flow *flow, struct json *result)
         if (sent < 0 ? !wait_for_either(flow->listener, flow->control, limit)
                      : !wait_for(flow->listener, POLLIN, limit))
             break;
-        if (receive_batch(flow->listener, &seen, options))
-            status = fail(flow->why, "no memory");
-        if (sent < 0 && !status && wait_for(flow->control, POLLIN, 0)) {
+        receive_batch(flow, &seen);
+        if (sent < 0 && wait_for(flow->control, POLLIN, 0)) {
             sent = number_sent(flow, &sending);
             status = sent < 0 ? -1 : 0;
             seen_before = -1;

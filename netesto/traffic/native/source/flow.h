@@ -123,6 +123,8 @@ int connect_to(const struct sockaddr_storage *local, const struct sockaddr_stora
 int set_options(int fd, int family, int type, const struct options *options, enum end end,
                 struct failure *why);
 int accept_from_client(const struct flow *flow);
+void keep_alive(int fd);
+bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 int accept_one(const struct flow *flow, int64_t deadline);
 int set_nonblocking(int fd, bool is_nonblocking);
 int wait_for(int fd, short events, int64_t deadline);

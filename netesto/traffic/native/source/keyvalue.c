@@ -16,6 +16,8 @@
 #define VALUE_MAX_BYTES 1000000
 #define COMMAND_MAX_BYTES 8192
 #define STORE_MAX_BYTES (256u << 20)
+/* What an item costs beside its value, at most. */
+#define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 64)
 #define BUCKETS 4096
 
 /* ---- the client */
@@ -71,7 +73,8 @@ static ssize_t reply_size(struct keyvalue *keyvalue, size_t used)
         keyvalue->misses++;
         return line;
     }
-    if (sscanf(keyvalue->reply, "VALUE %*s %*s %lld", &size) == 1 && size >= 0)
+    if (sscanf(keyvalue->reply, "VALUE %*s %*s %lld", &size) == 1 && size >= 0 &&
+        size <= VALUE_MAX_BYTES)
         return line + (ssize_t)size + 2 + (ssize_t)strlen("END\r\n");
     return -1;
 }
@@ -180,6 +183,8 @@ static int reply(struct store *store, const char *text)
 static int get(struct store *store, char *keys)
 {
     for (char *key = strtok_r(keys, " ", &keys); key; key = strtok_r(NULL, " ", &keys)) {
+        if (strlen(key) > KEY_MAX_BYTES)
+            return reply(store, "CLIENT_ERROR bad command line format\r\n");
         const struct item *item = *place_of(store, key);
         if (!item)
             continue;
@@ -200,7 +205,7 @@ static int get(struct store *store, char *keys)
 static const char *keep_item(struct store *store, const char *key, size_t size)
 {
     struct item **place = place_of(store, key), *item = *place;
-    if (store->bytes - (item ? item->size : 0) + size > STORE_MAX_BYTES)
+    if (store->bytes + (item ? 0 : ITEM_BYTES) + size > STORE_MAX_BYTES + (item ? item->size : 0))
         return "SERVER_ERROR out of memory storing object\r\n";
     if (!item) {
         item = calloc(1, sizeof *item + strlen(key) + 1);
@@ -208,7 +213,7 @@ static const char *keep_item(struct store *store, const char *key, size_t size)
             return "SERVER_ERROR out of memory storing object\r\n";
         strcpy(item->key, key);
         *place = item;
-        store->bytes += sizeof *item + strlen(key);
+        store->bytes += ITEM_BYTES;
     }
     char *value = realloc(item->value, size + 1);
     if (!value)

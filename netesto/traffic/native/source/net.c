@@ -141,7 +141,7 @@ static int poll_until(struct pollfd *polls, nfds_t count, int64_t deadline)
     }
 }
 
-static bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
 {
     if (one->ss_family != other->ss_family)
         return false;
@@ -187,6 +187,15 @@ bad:
     return -1;
 }
 
+/* Have a connection whose other end has vanished end, after some minutes without a word of it. */
+void keep_alive(int fd)
+{
+    int yes = 1, seconds = 60;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+}
+
 /* The next data connection of this flow's client, which blocks. Ends early when the client is gone. */
 int accept_one(const struct flow *flow, int64_t deadline)
 {
@@ -214,8 +223,10 @@ int accept_from_client(const struct flow *flow)
         socklen_t size = sizeof peer;
         int fd = accept4(flow->listener, (struct sockaddr *)&peer, &size,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0 && is_same_host(&peer, &flow->peer))
+        if (fd >= 0 && is_same_host(&peer, &flow->peer)) {
+            keep_alive(fd);
             return fd;
+        }
         if (fd >= 0)
             close(fd);
         else if (errno != EINTR && errno != ECONNABORTED)

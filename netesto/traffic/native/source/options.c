@@ -15,6 +15,8 @@ enum kind { WHOLE, SECONDS, CHOICE, TEXT };
 
 #define NO_LIMIT INT64_MAX
 #define WEEK (7 * 24 * 3600 * NS_PER_S)
+/* Both ends keep what passed in each interval, and the server tells it in one line. */
+#define INTERVALS_MAX 1000000
 #define MEMBER(member) offsetof(struct options, member)
 
 /* SECONDS are written with up to 9 decimals and kept in nanoseconds. */
@@ -31,7 +33,7 @@ static const struct option {
     {"duration", SECONDS, MEMBER(duration), 0, WEEK, NULL},
     {"omit", SECONDS, MEMBER(omit), 0, WEEK, NULL},
     {"interval", SECONDS, MEMBER(interval), 1000000, WEEK, NULL},
-    {"parallel", WHOLE, MEMBER(parallel), 1, 1024, NULL},
+    {"parallel", WHOLE, MEMBER(parallel), 1, 128, NULL},
     {"length", WHOLE, MEMBER(length), 0, 1 << 30, NULL},
     {"bitrate", WHOLE, MEMBER(bitrate), 0, NO_LIMIT, NULL},
     {"request", WHOLE, MEMBER(request), 1, 1 << 30, NULL},
@@ -157,6 +159,8 @@ int options_parse(struct options *options, int count, char **words, struct failu
     bool has_count = options->test == TCP_FLOWS || options->test == TCP_MESSAGES;
     if (has_count ? !options->count && !options->duration : !options->duration)
         return fail(why, "the option duration is required");
+    if (!has_count && (options->omit + options->duration) / options->interval >= INTERVALS_MAX)
+        return fail(why, "more than %d intervals", INTERVALS_MAX);
     return 0;
 }
 

@@ -17,6 +17,8 @@
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
 /* A datagram that is not answered by then is lost. */
 #define REPLY_TIMEOUT NS_PER_S
+/* What is read at once, at most; also larger than any datagram. */
+#define PIECE (1u << 20)
 #define TIMES_MAX (1u << 26)
 
 /* The client's end. `end` is when the last reply counts. */
@@ -141,16 +143,16 @@ static int keep(struct requester *requester, int64_t begin)
     return 0;
 }
 
-/* All `size` bytes: 1, 0 at the end of the connection, -1 for an error. */
+/* All `size` bytes, of which nobody needs more than their number, by a buffer of at most PIECE: 1, 0
+ * at the end of the connection, -1 for an error. */
 static int receive_all(int fd, char *buffer, size_t size)
 {
     while (size) {
-        ssize_t got = recv(fd, buffer, size, 0);
+        ssize_t got = recv(fd, buffer, size < PIECE ? size : PIECE, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return got == 0 ? 0 : -1;
-        buffer += got;
         size -= (size_t)got;
     }
     return 1;
@@ -213,7 +215,8 @@ static int on_many_connections(struct requester *requester)
         bool is_good = !write_all(fd, requester->request, (size_t)options->request);
         size_t got = 0;
         while (is_good && got < (size_t)options->reply && wait_for(fd, POLLIN, requester->end)) {
-            ssize_t more = recv(fd, requester->reply, (size_t)options->reply - got, 0);
+            size_t left = (size_t)options->reply - got;
+            ssize_t more = recv(fd, requester->reply, left < PIECE ? left : PIECE, 0);
             is_good = more > 0;
             got += is_good ? (size_t)more : 0;
         }
@@ -256,7 +259,7 @@ static int by_datagrams(struct requester *requester, int fd)
             limit = requester->end;
         bool is_answered = false;
         while (!is_answered && wait_for(fd, POLLIN, limit)) {
-            ssize_t got = recv(fd, requester->reply, (size_t)options->reply, MSG_DONTWAIT);
+            ssize_t got = recv(fd, requester->reply, PIECE, MSG_DONTWAIT);
             if (got < 0 && errno != EAGAIN && errno != EINTR)
                 return fail_errno(why, "receive");
             /* Others are late replies to requests that were given up. */
@@ -275,7 +278,7 @@ int requests_client(struct flow *flow, struct json *result)
 {
     const struct options *options = &flow->options;
     struct requester requester = {.flow = flow, .request = calloc(1, (size_t)options->request + 8),
-                                  .reply = calloc(1, (size_t)options->reply + 8)};
+                                  .reply = malloc(PIECE)};
     int fd = -1, status = -1;
     struct sockaddr_storage local = flow->local;
     sem_init(&requester.begun, 0, 0);
@@ -329,17 +332,17 @@ static void serve_connection(const struct options *options, int fd, char *reques
             return;
 }
 
-static void serve_datagrams(const struct flow *flow, char *request, size_t size, char *reply)
+static void serve_datagrams(const struct flow *flow, char *request, char *reply)
 {
     const struct options *options = &flow->options;
     while (wait_for_either(flow->listener, flow->control, INT64_MAX)) {
         struct sockaddr_storage peer;
         socklen_t peer_size = sizeof peer;
-        ssize_t got = recvfrom(flow->listener, request, size, MSG_DONTWAIT,
+        ssize_t got = recvfrom(flow->listener, request, PIECE, MSG_DONTWAIT,
                                (struct sockaddr *)&peer, &peer_size);
         if (got < 0 && errno == EAGAIN && wait_for(flow->control, POLLIN, 0))
             return;
-        if (got != options->request)
+        if (got != options->request || !is_same_host(&peer, &flow->peer))
             continue;
         memcpy(reply, request, number_size(options));
         sendto(flow->listener, reply, (size_t)options->reply, MSG_DONTWAIT,
@@ -350,12 +353,12 @@ static void serve_datagrams(const struct flow *flow, char *request, size_t size,
 int requests_server(struct flow *flow, struct json *result)
 {
     const struct options *options = &flow->options;
-    size_t size = (size_t)options->request + 8;
-    char *request = calloc(1, size), *reply = calloc(1, (size_t)options->reply + 8);
+    /* Memory of the reply that nobody writes is none. */
+    char *request = malloc(PIECE), *reply = calloc(1, (size_t)options->reply + 8);
     struct processor_use before = processor_use();
     int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
     if (!status && options->test == UDP_RR) {
-        serve_datagrams(flow, request, size, reply);
+        serve_datagrams(flow, request, reply);
     } else if (!status && options->test != TCP_CRR) {
         fd = accept_one(flow, now() + CONNECT_TIMEOUT);
         status = fd < 0 ? -1 : 0;

@@ -11,9 +11,15 @@
 #define OPTIONS_TIMEOUT (10 * NS_PER_S)
 #define CLOSE_TIMEOUT (30 * NS_PER_S)
 #define WORDS_MAX 64
+/* More than any run has flows; each has a thread, and up to some hundred megabytes. */
+#define SESSIONS_MAX 4096
+/* How long to wait for a descriptor that somebody else closes. */
+#define DESCRIPTORS_WAIT (NS_PER_S / 10)
 
+/* `running` counts those of this process. */
 struct session {
     int control;
+    _Atomic int *running;
 };
 
 static int split(char *line, char **words)
@@ -88,6 +94,7 @@ static void *serve_flow(void *argument)
     struct failure why = {""};
     struct flow flow = {.control = session->control, .listener = -1, .why = &why};
     struct json result = {0};
+    _Atomic int *running = session->running;
     free(session);
     int status = read_options(&flow);
     if (!status)
@@ -109,12 +116,15 @@ static void *serve_flow(void *argument)
         close(flow.listener);
     close_control(flow.control);
     json_free(&result);
+    --*running;
     return NULL;
 }
 
 int serve(int port)
 {
     struct failure why;
+    _Atomic int running = 0;
+    struct timeval patience = {.tv_sec = CLOSE_TIMEOUT / NS_PER_S};
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     address_set_port((struct sockaddr_storage *)&any, port);
     struct sockaddr_storage address = {0};
@@ -137,17 +147,24 @@ int serve(int port)
         if (control < 0) {
             if (errno == EINTR || errno == ECONNABORTED)
                 continue;
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                sleep_until(now() + DESCRIPTORS_WAIT);
+                continue;
+            }
             fprintf(stderr, "netesto-flow: accept: %s\n", strerror(errno));
             return 1;
         }
-        int yes = 1;
-        setsockopt(control, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-        struct session *session = malloc(sizeof *session);
+        keep_alive(control);
+        /* Somebody who does not read would keep the results. */
+        setsockopt(control, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        struct session *session = running < SESSIONS_MAX ? malloc(sizeof *session) : NULL;
         pthread_t thread;
         if (session)
-            session->control = control;
+            *session = (struct session){control, &running};
+        ++running;
         if (!session || pthread_create(&thread, NULL, serve_flow, session)) {
-            say(control, "error the server cannot start a thread\n");
+            --running;
+            say(control, "error the server cannot start another flow: %d run\n", running);
             close(control);
             free(session);
         } else {

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define DEFAULT_LENGTH (128 * 1024)
+/* More than a socket takes, or has, at once. */
+#define LENGTH_MAX (4 * 1024 * 1024)
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
 /* How long a receiver waits for the first byte: handshakes over a slow path. */
 #define FIRST_BYTE_TIMEOUT (30 * NS_PER_S)
@@ -45,6 +47,13 @@ struct direction {
     const _Atomic bool *is_over;
 };
 
+/* How much is written, and read, at once. */
+static size_t length_of(const struct options *options)
+{
+    int64_t length = options->length ? options->length : DEFAULT_LENGTH;
+    return (size_t)(length < LENGTH_MAX ? length : LENGTH_MAX);
+}
+
 static int receipt_open(struct receipt *receipt, const struct options *options, struct failure *why)
 {
     memset(receipt, 0, sizeof *receipt);
@@ -57,7 +66,8 @@ static int receipt_open(struct receipt *receipt, const struct options *options, 
 static void count_bytes(struct receipt *receipt, const struct options *options, int64_t time,
                         int64_t bytes)
 {
-    int64_t passed = time - receipt->zero;
+    /* Another connection's first byte may have been read after this one, and noted before it. */
+    int64_t passed = time > receipt->zero ? time - receipt->zero : 0;
     if (passed >= options->omit + options->duration)
         return;
     receipt->intervals[passed / options->interval] += bytes;
@@ -70,7 +80,7 @@ static void *receive(void *argument)
     struct direction *direction = argument;
     const struct options *options = &direction->flow->options;
     struct receipt *receipt = direction->receipt;
-    size_t size = options->length ? (size_t)options->length : DEFAULT_LENGTH;
+    size_t size = length_of(options);
     char *buffer = malloc(size);
     /* With MSG_TRUNC, tcp(7), the data is not copied. */
     int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
@@ -142,7 +152,7 @@ static void *transmit(void *argument)
 {
     struct direction *direction = argument;
     const struct options *options = &direction->flow->options;
-    size_t size = options->length ? (size_t)options->length : DEFAULT_LENGTH;
+    size_t size = length_of(options);
     int file = memfd_create("netesto-flow", MFD_CLOEXEC);
     char *buffer = MAP_FAILED;
     int one = 1;
