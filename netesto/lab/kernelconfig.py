@@ -1,6 +1,7 @@
 """What a kernel for simulated time is made of: its options (kernel.config) and its seed
 (repeatable.h)."""
 
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 
@@ -18,19 +19,34 @@ ESSENTIAL = (
     "NET_SCH_TBF",
 )
 
+# The sequences of random numbers in the kernel (repeatable.h), and the source files, wherever they
+# lie, that take their numbers from each. All others share one with programs.
+SEQUENCES: Mapping[str, Sequence[str]] = {
+    "chance": (
+        *("sch_netem", "sch_red", "sch_gred", "sch_choke", "sch_sfb", "sch_sfq", "sch_pie"),
+        *("sch_fq_pie", "sch_cake", "sch_hhf", "act_gact", "tcp_bbr", "tcp_cdg", "tcp_nv"),
+    ),
+    "stack": (
+        *("secure_seq", "flow_dissector", "stream", "neighbour", "net_namespace", "syncookies"),
+        *("inet_hashtables", "inet_connection_sock", "tcp_ipv4", "tcp_input", "tcp_fastopen"),
+        *("udp", "datagram", "inetpeer", "ip_output", "icmp", "igmp", "route", "addrconf"),
+        *("mcast", "inet6_hashtables", "ip6_flowlabel", "output_core", "token", "subflow"),
+    ),
+    "places": ("util", "binfmt_elf"),
+    "others": ("shmem", "fork", "rhashtable", "af_unix", "af_netlink", "af_packet", "uuid"),
+}
+
 # The files that are compiled with one of the header's parts (kbuild's per-file flags): random
-# numbers; the clock, system calls, and waiting; what draws for chance on the network.
+# numbers; the clock, system calls, and waiting; and the files with a sequence.
 SEED_FLAGS = (
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",
     "CFLAGS_syscall.o=-DNETESTO_SYSCALL_C",
     "CFLAGS_select.o=-DNETESTO_SELECT_C",
     *(
-        f"CFLAGS_{name}.o=-DNETESTO_CHANCE_C"
-        for name in (
-            *("sch_netem", "sch_red", "sch_gred", "sch_choke", "sch_sfb", "sch_sfq", "sch_pie"),
-            *("sch_fq_pie", "sch_cake", "sch_hhf", "act_gact", "tcp_bbr", "tcp_cdg", "tcp_nv"),
-        )
+        f"CFLAGS_{file}.o=-DNETESTO_OWN={sequence}"
+        for sequence, sources in SEQUENCES.items()
+        for file in sources
     ),
 )
 

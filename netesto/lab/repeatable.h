@@ -13,9 +13,12 @@
  * a pool that each interrupt stirs with the address of what it interrupted. Kernels before 6.2 look
  * at the sequence's age when it is used, later ones have a timer.
  *
- * Chance on the network (netem's losses and jitter, RED's drops, BBR's phases) has a sequence of
- * its own, which no program takes numbers from: the same packets are lost, whichever of two
- * programs that begin at one moment asks for its random numbers first.
+ * Whatever a program does must not change what happens to packets, so not all of the kernel takes
+ * its numbers from the sequence that programs take theirs from. A file in memory costs a number, and
+ * so does a thread; a program that finds its Python modules compiled makes fewer files. Therefore
+ * sequences of their own (kernelconfig.py: SEQUENCES) have: chance on the network (netem's losses
+ * and jitter, RED's drops, BBR's phases); the rest of the network's stack (ports, secrets, the
+ * delays of ARP and IPv6); where programs lie in memory; and what only has to be some number.
  *
  * Time. Simulated time passes when everything waits. But a look at the clock takes 256 ns, and an
  * error 1 us, lest a program that polls polls forever. So each thread that is woken (and gRPC wakes
@@ -26,13 +29,15 @@
  */
 #if defined(__KERNEL__) && !defined(__ASSEMBLY__) && !defined(LINKER_SCRIPT)
 
-#ifdef NETESTO_CHANCE_C
-#define get_random_bytes netesto_chance_bytes
-#define get_random_u8 netesto_chance_u8
-#define get_random_u16 netesto_chance_u16
-#define get_random_u32 netesto_chance_u32
-#define get_random_u64 netesto_chance_u64
-#define __get_random_u32_below netesto_chance_below
+#ifdef NETESTO_OWN
+#define NETESTO_JOINED(own, what) netesto_##own##_##what
+#define NETESTO_NAMED(own, what) NETESTO_JOINED(own, what)
+#define get_random_bytes NETESTO_NAMED(NETESTO_OWN, bytes)
+#define get_random_u8 NETESTO_NAMED(NETESTO_OWN, u8)
+#define get_random_u16 NETESTO_NAMED(NETESTO_OWN, u16)
+#define get_random_u32 NETESTO_NAMED(NETESTO_OWN, u32)
+#define get_random_u64 NETESTO_NAMED(NETESTO_OWN, u64)
+#define __get_random_u32_below NETESTO_NAMED(NETESTO_OWN, below)
 #endif
 
 #include <linux/types.h>
@@ -57,54 +62,67 @@ static inline ssize_t netesto_fixed_bytes(void *buffer, size_t length, unsigned 
 #include <linux/workqueue.h>
 
 /* SplitMix64: Steele, Lea, Flood, Fast splittable pseudorandom number generators, OOPSLA 2014. */
-static u64 netesto_chance_state;
-
-u64 netesto_chance_u64(void);
-u64 netesto_chance_u64(void)
+static u64 netesto_next(u64 *state)
 {
-	u64 word = netesto_chance_state += 0x9e3779b97f4a7c15ULL;
+	u64 word = *state += 0x9e3779b97f4a7c15ULL;
 
 	word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;
 	return word ^ (word >> 31);
 }
 
-u32 netesto_chance_u32(void);
-u32 netesto_chance_u32(void)
-{
-	return netesto_chance_u64() >> 32;
+#define NETESTO_SEQUENCE(own)						\
+static u64 netesto_##own##_state;					\
+u64 netesto_##own##_u64(void);						\
+u64 netesto_##own##_u64(void)						\
+{									\
+	return netesto_next(&netesto_##own##_state);			\
+}									\
+u32 netesto_##own##_u32(void);						\
+u32 netesto_##own##_u32(void)						\
+{									\
+	return netesto_##own##_u64() >> 32;				\
+}									\
+u16 netesto_##own##_u16(void);						\
+u16 netesto_##own##_u16(void)						\
+{									\
+	return netesto_##own##_u64() >> 48;				\
+}									\
+u8 netesto_##own##_u8(void);						\
+u8 netesto_##own##_u8(void)						\
+{									\
+	return netesto_##own##_u64() >> 56;				\
+}									\
+u32 netesto_##own##_below(u32 ceil);					\
+u32 netesto_##own##_below(u32 ceil)					\
+{									\
+	return ((netesto_##own##_u64() >> 32) * ceil) >> 32;		\
+}									\
+void netesto_##own##_bytes(void *buffer, size_t length);		\
+void netesto_##own##_bytes(void *buffer, size_t length)			\
+{									\
+	u8 *byte = buffer;						\
+									\
+	while (length--)						\
+		*byte++ = netesto_##own##_u8();				\
 }
 
-u16 netesto_chance_u16(void);
-u16 netesto_chance_u16(void)
-{
-	return netesto_chance_u64() >> 48;
-}
-
-u8 netesto_chance_u8(void);
-u8 netesto_chance_u8(void)
-{
-	return netesto_chance_u64() >> 56;
-}
-
-u32 netesto_chance_below(u32 ceil);
-u32 netesto_chance_below(u32 ceil)
-{
-	return ((netesto_chance_u64() >> 32) * ceil) >> 32;
-}
-
-void netesto_chance_bytes(void *buffer, size_t length);
-void netesto_chance_bytes(void *buffer, size_t length)
-{
-	u8 *byte = buffer;
-
-	while (length--)
-		*byte++ = netesto_chance_u8();
-}
+NETESTO_SEQUENCE(chance)
+NETESTO_SEQUENCE(stack)
+NETESTO_SEQUENCE(places)
+NETESTO_SEQUENCE(others)
 
 static int __init netesto_chance_setup(char *text)
 {
-	return kstrtou64(text, 10, &netesto_chance_state) == 0;
+	u64 seed;
+
+	if (kstrtou64(text, 10, &seed))
+		return 0;
+	netesto_chance_state = seed;
+	netesto_stack_state = netesto_next(&seed);
+	netesto_places_state = netesto_next(&seed);
+	netesto_others_state = netesto_next(&seed);
+	return 1;
 }
 __setup("netesto.chance=", netesto_chance_setup);
 

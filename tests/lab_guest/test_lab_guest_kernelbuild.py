@@ -109,6 +109,11 @@ def test_make_leaves_the_source_alone():
     assert make == process.tethered(expected)
 
 
+def test_a_source_file_takes_its_random_numbers_from_one_sequence():
+    named = [file for files in kernelconfig.SEQUENCES.values() for file in files]
+    assert sorted(named) == sorted(set(named))
+
+
 def test_a_build_without_compiler_names_the_packages(cache, tree, tmp_path, monkeypatch):
     (tmp_path / "tools").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
