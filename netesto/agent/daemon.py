@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import ctypes
+import functools
 import logging
 import os
 import platform
@@ -11,7 +12,7 @@ import resource
 import secrets
 import sys
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import interrupts
@@ -33,6 +34,7 @@ from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
 from netesto.transport.addresses import AGENT_SOCKET, TcpAddress, TlsAddress, UnixAddress
+from netesto.transport.door import Door
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 from netesto.transport.tlsserver import TlsServer
@@ -135,8 +137,10 @@ async def _run(
         if isinstance(address, UnixAddress):
             access.prepare_folder(address.path.parent, group)
     clients = ClientsFile(settings.clients)
+    # gRPC's own: whoever comes in gets there by a door, or by TLS.
+    inner = UnixAddress(settings.state / "rpc.sock")
     tls = [
-        _tls_server(address, settings, clients, listen)
+        _tls_server(address, settings, clients, inner)
         for address in listen
         if isinstance(address, TlsAddress)
     ]
@@ -162,24 +166,30 @@ async def _run(
             tools=Tools(TOOLS),
             ports=_fresh_ports(),
         )
-        plain = [address for address in listen if not isinstance(address, TlsAddress)]
-        if tls and tls[0].local not in plain:
-            plain.append(tls[0].local)
+        doors = [address for address in listen if isinstance(address, UnixAddress)]
+        plain: list[UnixAddress | TcpAddress] = [
+            address for address in listen if isinstance(address, TcpAddress)
+        ]
+        if links is not None:
+            # Of a lab: its controller alone comes, and simulated time is for nothing else.
+            doors, plain = [], [*doors, *plain]
+        ways = [functools.partial(Door, each, inner, group=group) for each in doors]
         await _serve(
             premises,
             plain,
+            ways,
             tls,
             clients,
-            group=group,
+            inner=inner,
             machine_hosts=machine_hosts,
             ready_fd=ready_fd,
         )
 
 
 def _tls_server(
-    address: TlsAddress, settings: Config, clients: ClientsFile, listen: Sequence[object]
+    address: TlsAddress, settings: Config, clients: ClientsFile, inner: UnixAddress
 ) -> TlsServer:
-    """What lets controllers in at `address`, to a Unix socket on which the agent listens."""
+    """What lets controllers in at `address`, to gRPC's own socket."""
     if settings.tls is None:
         raise UsageError(
             f"cannot listen on {address}: no certificate",
@@ -191,11 +201,10 @@ def _tls_server(
             remedy="Write the names in the certificates of controllers into the file `clients`: the"
             " CA may know others, too.",
         )
-    sockets = [each for each in listen if isinstance(each, UnixAddress)]
     return TlsServer(
         address,
         settings.tls,
-        sockets[0] if sockets else UnixAddress(settings.state / "tls.sock"),
+        inner,
         admits=lambda peer: clients.now().admits_to_tls(peer),
         names=lambda: clients.now().names,
     )
@@ -225,10 +234,11 @@ def _life(journal: Journal) -> Iterator[None]:
 async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress | TcpAddress],
+    ways: Sequence[Callable[[], Door]],
     tls: Sequence[TlsServer],
     clients: ClientsFile,
     *,
-    group: int | None,
+    inner: UnixAddress,
     machine_hosts: int,
     ready_fd: int | None,
 ) -> None:
@@ -254,18 +264,26 @@ async def _serve(
     )
     manager = Manager.of_environment()
     finding_out: asyncio.Task[None] | None = None
+    doors: list[Door] = []
     try:
-        addresses = [server.listen(address, group=group) for address in listen]
+        doors += [way() for way in ways]
+        addresses = [*(each.address for each in doors), *map(server.listen, listen)]
+        if doors or tls:
+            addresses.append(server.listen(inner))
         await server.start()
+        for each in doors:
+            await each.start()
         for front in tls:
             await front.start()
-        _announce([*addresses, *(front.address for front in tls)], ready_fd)
+        reached = [address for address in addresses if address != inner]
+        _announce([*reached, *(front.address for front in tls)], ready_fd)
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         async with manager.watching(addresses[0]):
             finding_out = asyncio.create_task(service.find_out())
-            ends = [asyncio.create_task(each) for each in (stop.wait(), server.ended())]
+            alive = [server.ended(), *(each.ended() for each in doors)]
+            ends = [asyncio.create_task(each) for each in (stop.wait(), *alive)]
             done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in rest:
                 task.cancel()
@@ -277,6 +295,8 @@ async def _serve(
         for front in tls:
             await front.stop()
         await server.stop()
+        for each in doors:
+            await each.stop()
         if finding_out is not None:
             # What asyncio starts does not end if it is cancelled before its pipes are there.
             await asyncio.wait({finding_out})

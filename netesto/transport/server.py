@@ -6,8 +6,7 @@ import logging
 import os
 import re
 import socket
-import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from netesto.proto import agent_pb2 as pb
 from netesto.transport import channel, codec, faults, grpcserver, methods, peers
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp
+from netesto.transport.door import remove_dead_socket
 from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -69,16 +69,14 @@ class AgentServer:
     ) -> None:
         self._sockets: list[Path] = []
         self._server = grpcserver.Server(channel.server_options(machine_hosts))
-        servicer = _Servicer(gate, admits, self._sockets, callers)
+        servicer = _Servicer(gate, admits, callers)
         methods.serve(servicer, self._server)
 
-    def listen(
-        self, address: UnixAddress | TcpAddress, *, group: int | None = None
-    ) -> UnixAddress | TcpAddress:
+    def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
         """Add an address before `start`; TCP port 0 is replaced by a free one. A Unix socket is for
-        our user, and for `group`. UsageError if the address cannot be used."""
+        our user alone. UsageError if the address cannot be used."""
         if isinstance(address, UnixAddress):
-            _remove_dead_socket(address.path)
+            remove_dead_socket(address.path)
         # The socket is nobody else's from the start, not only after chmod.
         mask = os.umask(0o177)
         try:
@@ -88,9 +86,7 @@ class AgentServer:
         finally:
             os.umask(mask)
         if isinstance(address, UnixAddress):
-            if group is not None:
-                os.chown(address.path, -1, group)
-            address.path.chmod(0o600 if group is None else 0o660)
+            address.path.chmod(0o600)
             self._sockets.append(address.path)
             return address
         return TcpAddress(address.host, port)
@@ -110,23 +106,6 @@ class AgentServer:
         await self._server.stop(_STOP_GRACE_S)
         for path in self._sockets:
             path.unlink(missing_ok=True)
-
-
-def _remove_dead_socket(path: Path) -> None:
-    """Remove the socket of an agent that is gone: gRPC would also replace one in use."""
-    if not path.exists():
-        return
-    if not stat.S_ISSOCK(path.stat().st_mode):
-        raise UsageError(f"{path} exists and is not a socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from None
-        else:
-            raise UsageError(f"{path}: another agent listens there")
 
 
 def _why_not(address: UnixAddress | TcpAddress) -> str:
@@ -152,17 +131,15 @@ class _Servicer:
         self,
         gate: Gate,
         admits: Callable[[Address], bool],
-        sockets: Sequence[Path],
         callers: Mapping[str, str],
     ) -> None:
         self._callers = callers
         self._gate = gate
         self._service = gate.service
         self._admits = admits
-        self._sockets = sockets
 
     def _note(self, context: Context, what: str, level: int = logging.INFO, **keys: object) -> None:
-        by = peers.who(context.peer(), [str(path) for path in self._sockets], self._callers)
+        by = peers.who(context.peer(), self._callers)
         audit.log(level, what, extra={"by": by, **keys})
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:

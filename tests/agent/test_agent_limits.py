@@ -1,7 +1,10 @@
 """What agent.toml lets a controller do, and what it does not."""
 
+import asyncio
 import math
 import os
+import re
+import sys
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -22,6 +25,22 @@ WORLD = ip_address("8.8.8.8")
 
 # Nothing of this machine decides.
 ROOMY = Limits(memory_reserve=0, disk_reserve=0)
+
+# Another process that wants to hold the agent at the address that it is given.
+OTHER = """
+import asyncio, sys
+from netesto.errors import AgentBusyError
+from netesto.transport.client import connect
+
+async def main():
+    async with await connect(sys.argv[1], host="a", timeout=30) as agent:
+        try:
+            await anext(agent.hold("other", "run"))
+        except AgentBusyError:
+            pass
+
+asyncio.run(main())
+"""
 
 
 def refused(check, *values: object, **named: object) -> str:
@@ -180,6 +199,22 @@ def test_runs_that_nobody_fetched_in_time_are_removed(tmp_path: Path):
     for path in (tmp_path / "old" / "1", tmp_path / "old"):
         os.utime(path, (1e9, 1e9))
     assert (spool.remove_older(3600), spool.runs()) == (["old"], ["new"])
+
+
+async def test_each_of_several_who_are_connected_is_audited_for_what_they_asked(
+    start_daemon: StartDaemon,
+):
+    daemon = start_daemon("a")
+    argv = [sys.executable, "-c", OTHER, daemon.address]
+    async with daemon.held():
+        other = await asyncio.create_subprocess_exec(*argv)
+        await other.wait()
+    by = {
+        f"{kind} by='uid {os.getuid()} pid {pid}'"
+        for kind, pid in (("hold", os.getpid()), ("refused", other.pid))
+    }
+    log = daemon.log.read_text()
+    assert by == set(re.findall(r"(?:hold|refused) by='[^']*'", log))
 
 
 @pytest.mark.lab
