@@ -163,8 +163,15 @@ def evidence(
         groups=without_silent(groups),
         captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
         tcp={name: host.tcp for name, host in hosts.items() if host.tcp.time_s},
+        queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
+
+
+def _queue_gaps_s(host: _Host) -> Iterator[float]:
+    for samples in host.links.values():
+        for counted in (*samples.qdiscs.values(), *samples.interfaces.values()):
+            yield from queues.gaps_s(counted.time_s)
 
 
 def _busy(manifest: Manifest) -> tuple[float, float] | None:

@@ -11,9 +11,16 @@ from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.model import REQUEST_TESTS, GroupRequest
-from netesto.results import crosscheck, flows, hostdiffs, runs
+from netesto.results import crosscheck, flows, hostdiffs, queues, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
-from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
+from netesto.results.manifest import (
+    GroupRecord,
+    HostRecord,
+    InstanceRecord,
+    Manifest,
+    PathRecord,
+    SamplingRecord,
+)
 from netesto.results.queues import Queue
 from netesto.units import format_size
 
@@ -137,7 +144,11 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     statuses = [flow.status for group in groups for flow in group.instances]
     reasons = (*asked.reasons, *evidence.unreadable)
     status = overall_status(statuses, reasons)
-    found = replace(asked, groups=groups, status=status, reasons=reasons)
+    hosts = {
+        name: replace(host, queue_sampling=_queue_sampling(name, asked, evidence))
+        for name, host in asked.hosts.items()
+    }
+    found = replace(asked, groups=groups, hosts=hosts, status=status, reasons=reasons)
     warnings = (*asked.warnings, *_flow_warnings(found), *_interval_warnings(evidence))
     warnings = (*warnings, *_clock_warnings(found))
     warnings = (*warnings, *doubts(evidence))
@@ -163,6 +174,23 @@ def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence
         achieved_interval_ms=None if gaps is None else round(gaps.mean_ms, 3),
         achieved_interval_p99_ms=None if gaps is None else round(gaps.p99_ms, 3),
         achieved_interval_worst_ms=None if gaps is None else round(gaps.worst_ms, 3),
+    )
+
+
+def _queue_sampling(
+    host: str, asked: Manifest, evidence: ExperimentEvidence
+) -> SamplingRecord | None:
+    """How queues and interfaces were sampled: at the interval of the host's first group."""
+    gaps = flows.summary(evidence.queue_gaps_s.get(host, ()))
+    requests = (group.request for group in asked.groups)
+    first = next((each for each in requests if host in {each.client, each.server}), None)
+    if gaps is None or first is None:
+        return None
+    return SamplingRecord(
+        asked_interval_ms=first.interval_s * 1000,
+        achieved_interval_ms=round(gaps.mean_ms, 3),
+        achieved_interval_p99_ms=round(gaps.p99_ms, 3),
+        achieved_interval_worst_ms=round(gaps.worst_ms, 3),
     )
 
 
@@ -212,7 +240,7 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         for queue in group.queues:
             requested_ms.setdefault(queue, []).append(group.request.interval_s * 1000)
     for queue, asked_ms in requested_ms.items():
-        gaps = flows.summary(queue.gaps_s)
+        gaps = flows.summary(queues.gaps_s(queue.time_s))
         if gaps is not None and all(gaps.misses(each) for each in asked_ms):
             yield f"queue {queue.place}: sampled {gaps}; requested {asked_ms[0]:.4g} ms"
 

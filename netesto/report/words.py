@@ -196,6 +196,19 @@ def control(flow: InstanceRecord, request: GroupRequest) -> str:
     return f"{used} (requested: {request.congestion_control})"
 
 
+def queue_sampling(host: HostRecord) -> tuple[str, str, str]:
+    """How often a host sampled queues and interfaces, on average (and the requested interval), 99 %
+    of the time, and at worst, in ms."""
+    found = host.queue_sampling
+    if found is None:
+        return "—", "—", "—"
+    return (
+        f"{found.achieved_interval_ms:.1f} (requested: {found.asked_interval_ms:g})",
+        f"{found.achieved_interval_p99_ms:.1f}",
+        f"{found.achieved_interval_worst_ms:.1f}",
+    )
+
+
 def clock(host: HostRecord) -> str:
     """The offset of a host's clock from the controller's: "+12 ± 80 µs, -3.1 ppm"."""
     offset, bound = host.clock.offset_s, host.clock.bound_s

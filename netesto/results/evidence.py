@@ -100,8 +100,9 @@ class GroupEvidence:
 class ExperimentEvidence:
     """One experiment: its groups in order, and when it began (first command) and ended.
 
-    `tcp`: what the TCP of each host has counted (collectors.tcpcounters). `unreadable`: what is
-    wrong with raw files that hosts sent and nothing was read from.
+    `tcp`: what the TCP of each host has counted (collectors.tcpcounters). `queue_gaps_s`: seconds
+    between consecutive samples of each queue and interface that a host sampled. `unreadable`: what
+    is wrong with raw files that hosts sent and nothing was read from.
     """
 
     exp: int
@@ -110,5 +111,6 @@ class ExperimentEvidence:
     ended_s: float
     groups: tuple[GroupEvidence, ...]
     tcp: Mapping[str, Counted] = field(default_factory=dict)
+    queue_gaps_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     captures: tuple[CaptureEvidence, ...] = ()
     unreadable: tuple[str, ...] = ()

@@ -76,16 +76,30 @@ class SettingRecord(Applied):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRecord:
+    """The interval between samples, in ms: requested, and the mean, the 99th percentile and the
+    longest of those achieved."""
+
+    asked_interval_ms: float
+    achieved_interval_ms: float
+    achieved_interval_p99_ms: float
+    achieved_interval_worst_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """One host: what it is, its clock against the controller's, the settings made so far. `facts`
     are those of Manifest.facts that are its own. `time_sync` is what kept its clock at UTC when the
-    experiment had ended; None: not known, or the clock is that of the controller's machine."""
+    experiment had ended; None: not known, or the clock is that of the controller's machine.
+    `queue_sampling` is that of queues and interfaces by its agent; None: less than two ticks, or a
+    run of an older version."""
 
     info: HostInfo
     clock: ClockOffset
     settings: tuple[SettingRecord, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     time_sync: TimeSync | None = None
+    queue_sampling: SamplingRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,6 @@ class Queue:
     drops: Column
     marks: Column
 
-    @property
-    def gaps_s(self) -> list[float]:
-        """Seconds between consecutive ticks. The first sample is of the beginning, the last one of
-        the end."""
-        return [after - before for before, after in itertools.pairwise(self.time_s[1:-1])]
-
     def during(self, start_s: float, end_s: float, column: Column) -> list[float]:
         """The known values of a column between two instants."""
         return [
@@ -51,6 +45,12 @@ class Queue:
         first = column[before[-1] if before else 0]
         last = column[after[0] if after else -1]
         return None if first is None or last is None or last < first else (first, last)
+
+
+def gaps_s(time_s: Sequence[float]) -> list[float]:
+    """Seconds between consecutive ticks. The first sample is of the beginning, the last one of the
+    end."""
+    return [after - before for before, after in itertools.pairwise(time_s[1:-1])]
 
 
 def of(node: str, samples: LinkSamples) -> list[Queue]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from netesto.controller import record
 from netesto.model import CpuSample, TransferResult
-from netesto.results.manifest import PathRecord
+from netesto.results.manifest import PathRecord, SamplingRecord
 from netesto.results.queues import Queue
 from results import samples
 
@@ -39,6 +39,20 @@ def test_effective_congestion_control_is_what_the_samples_tell():
 def test_the_achieved_interval_is_the_mean_distance_of_samples():
     flow = found(samples.two_flows()).groups[0].instances[0]
     assert abs((flow.achieved_interval_ms or 0) - 200.0) < 10.0
+
+
+def test_the_sampling_of_queues_is_beside_what_the_first_group_of_the_host_requested():
+    gaps_s = {"client1": (0.2,) * 98 + (0.25, 0.3)}
+    hosts = found(replace(samples.two_flows(), queue_gaps_s=gaps_s)).hosts
+    assert [hosts[name].queue_sampling for name in ("client1", "client2")] == [
+        SamplingRecord(
+            asked_interval_ms=200.0,
+            achieved_interval_ms=201.5,
+            achieved_interval_p99_ms=250.0,
+            achieved_interval_worst_ms=300.0,
+        ),
+        None,
+    ]
 
 
 def test_a_run_as_asked_warns_of_nothing():

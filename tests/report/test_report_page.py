@@ -7,7 +7,7 @@ import pytest
 from netesto.errors import ResultsError
 from netesto.model import TimeSync, TransferResult
 from netesto.report import page
-from netesto.results.manifest import SettingRecord
+from netesto.results.manifest import SamplingRecord, SettingRecord
 from results import samples
 
 PLOTS = [
@@ -173,6 +173,20 @@ def test_what_keeps_clocks_at_utc_is_in_the_table_of_hosts_where_it_is_known(pub
     text = read(publish(evidence, hosts=hosts)).text
     assert "controller's kept at UTC by client1" in text
     assert "+12 ± 80 µs chronyd, ± 0.8 ms" in text
+
+
+def test_how_queues_were_sampled_is_in_the_table_of_hosts_where_it_is_known(publish, read):
+    evidence = samples.all_failed()
+    hosts = dict(samples.manifest(evidence).hosts)
+    assert "queues and interfaces sampled" not in read(publish(evidence, hosts=hosts)).text
+    sampling = SamplingRecord(
+        asked_interval_ms=200.0,
+        achieved_interval_ms=200.04,
+        achieved_interval_p99_ms=201.5,
+        achieved_interval_worst_ms=230.0,
+    )
+    hosts["client1"] = replace(hosts["client1"], queue_sampling=sampling)
+    assert "200.0 (requested: 200) 201.5 230.0" in read(publish(evidence, hosts=hosts)).text
 
 
 def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
