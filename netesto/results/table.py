@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.model import REQUEST_TESTS, TESTS
-from netesto.results import completions, numbers
+from netesto.results import numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 from netesto.results.formulas import Values
@@ -127,20 +127,18 @@ def _in_ms(*keys: str) -> Callable[[Values], str]:
 
 
 def _tail(values: Values) -> str:
-    """Percentiles of what is rare, with `~` where they rest on few slower ones."""
-    flows = (numbers.parse(values.get("instances", "")) or 1) - (
-        numbers.parse(values.get("flowsFailed", "")) or 0
-    )
-    count = int((numbers.parse(values.get("latencies", "")) or 0) / max(1, flows))
+    """Percentiles of what is rare, with `~` where they rest on few slower ones: above latencyTail,
+    which is that of the flow with the fewest latencies."""
+    known_percent = numbers.parse(values.get("latencyTail", "")) or 0
     shown = [
-        completions.marked(numbers.figure(text), count, share) if text else UNKNOWN
-        for name, share in _TAIL.items()
+        f"{'~' if percent > known_percent else ''}{numbers.figure(text)}" if text else UNKNOWN
+        for name, percent in _TAIL.items()
         for text in [values.get(name, "")]
     ]
     return " / ".join(shown) if {*shown} != {UNKNOWN} else UNKNOWN
 
 
-_TAIL = {"p999Latency": 0.999, "p9999Latency": 0.9999, "p99999Latency": 0.99999}
+_TAIL = {"p999Latency": 99.9, "p9999Latency": 99.99, "p99999Latency": 99.999}
 
 
 # More reasons than this are a wall of text before the table.

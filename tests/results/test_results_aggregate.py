@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,13 @@ def test_the_worked_example_of_the_description():
     )
     wanted = {"exp": "7.0", "ca": "cubic/bbr", "dur": "60+...", "cwnd": "15.500"}
     assert {key: row[key] for key in wanted} | {"rate": row["rate"]} == wanted | {"rate": "115.833"}
+
+
+@pytest.mark.parametrize("name", ["rate", "sentRate", "reverseRate", "transactionRate"])
+def test_rates_of_groups_count_for_as_long_as_the_groups_ran(name):
+    columns = fields.load(Path(__file__).parents[2] / "fields.txt")
+    groups = [{"dur": "60", name: "100.5"}, {"dur": "20", name: "46"}]
+    assert aggregate.row(columns, groups, exp=7)[name] == "115.833"
 
 
 def test_group_row_is_the_same_with_one_value():

@@ -26,13 +26,14 @@ OURS = (
     "fairness:avg p9999Latency:avg retransSegs%:avg data_segs_out:sum "
     "parallel:all bitrate:all pacing:all zerocopy:all omit:all mtu:all localCores:avg "
     "remoteCores:avg rep:one "
-    "sentRate udpSent udpSkipped udpLost:sum udpLost%:avg "
+    "sentRate:sumRateDur udpSent udpSkipped udpLost:sum udpLost%:avg "
     "udpDropped udpReordered udpDuplicates:sum udpJitter:avg oneWayMin:min oneWayMean:avg "
     "oneWayMax oneWayBound:max pingIdle pingP50 pingP95:avg pingMax:max pingAfter:avg "
     "pingLost:sum rpm:min "
     "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
-    "p99999Latency:avg latencies unfinished transactionRate reverseRate udpMarked:sum "
-    "pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min synSkew dataSkew:max"
+    "p99999Latency:avg latencies unfinished:sum transactionRate reverseRate:sumRateDur "
+    "udpMarked pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min "
+    "synSkew dataSkew:max"
 )
 
 

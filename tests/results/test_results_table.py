@@ -115,6 +115,13 @@ def test_sizes_of_requests_and_replies_are_those_of_tests_that_have_them(test, c
     assert row.cells == (cell,)
 
 
+def test_percentiles_above_the_tail_of_the_flow_with_the_fewest_latencies_are_marked():
+    # Two flows: one of 99,000 latencies, one of 1000. On average, p99.9 has enough.
+    tail = {"p999Latency": "70", "p9999Latency": "80", "latencies": "100000", "instances": "2"}
+    row = next(row for row in rows([tail | {"latencyTail": "99.000"}]) if "99.99/" in row.name)
+    assert row.cells == ("~70 / ~80 / —",)
+
+
 def test_latencies_of_ping_are_in_milliseconds():
     values = {"pingP50": "39900", "pingP95": "48100.5", "pingMax": "0"}
     row = next(row for row in rows([values]) if row.name == "ping p50/p95/max")
