@@ -164,434 +164,6 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
-    command = commands.add_parser(
-        name,
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"example: {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # It may stand behind the command too, where people add it.
-    command.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-    )
-    return command
-
-
-def _run(commands: _Commands) -> None:
-    run = _add(
-        commands, "run", "run an experiment script", "netesto run -D dur=60 scripts/two-flows.nts"
-    )
-    _path(
-        run,
-        "script",
-        type=str,
-        metavar="SCRIPT",
-        help="the script, or its plan; - is standard input",
-    )
-    _language(run)
-    run.add_argument(
-        "-n",
-        "--dry-run",
-        nargs="?",
-        const="plain",
-        choices=["plain", "json"],
-        metavar="json",
-        help="print every remote command with its arguments, in order, and run nothing;"
-        " --dry-run=json or -n=json: one JSON object a line",
-    )
-    _path(
-        run,
-        "-o",
-        "--out",
-        complete=_FOLDERS,
-        metavar="DIR",
-        help="results folder (default results/SCRIPT)",
-    )
-    run.add_argument(
-        "--ground",
-        choices=["lab", "uml", "sim", "hosts"],
-        help="where it runs: namespaces on this machine's kernel, in a user-mode kernel, in"
-        " simulated time, or the hosts of --hosts (default: lab if it can do it, else uml)",
-    )
-    _path(
-        run,
-        "--kernel",
-        type=str,
-        complete=_FOLDERS,
-        metavar="NAME",
-        help="the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was"
-        " built from (default: Debian's)",
-    )
-    run.add_argument(
-        "--ssh",
-        metavar="HOSTS",
-        help="real hosts as in --hosts, which get an agent for this run: nothing is installed",
-    )
-    _real_hosts(run)
-    _decisive(run)
-    _map(run)
-    _family(run)
-    run.add_argument(
-        "--jobs",
-        type=_count,
-        metavar="N",
-        help="run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its"
-        " own (uml and sim; default in simulated time: as many as this machine has processors)",
-    )
-    # One of the processes that a run starts.
-    run.add_argument("--run", help=argparse.SUPPRESS)
-    _flag(
-        run,
-        "--resume",
-        what="pass over the cells of a SWEEP that an earlier run finished in this results folder",
-    )
-    run.add_argument(
-        "--on-failure",
-        default="continue",
-        metavar="WHAT",
-        help="when something measured has failed: continue; stop; or retry=N, that is run the cell"
-        " of the SWEEP or the repetition of the RUN again, up to N times (default: continue)",
-    )
-    run.add_argument(
-        "--wait",
-        type=_wait,
-        metavar="TIME",
-        help="wait for hosts that others use, with --wait=5m at most so long; without it such a run"
-        " ends at once, and tells who uses them",
-    )
-    _flag(
-        run,
-        "--yes",
-        what="do not ask before a script changes settings of real hosts (asked on a terminal)",
-    )
-    _flag(run, "--force", what="go on though the lab is not as it was asked for")
-    _commands_file(run)
-    run.add_argument(
-        "--max-wall",
-        type=_seconds,
-        metavar="S",
-        help="end a run on uml or sim that takes longer than S seconds of real time",
-    )
-    run.add_argument(
-        "--max-stall",
-        type=_seconds,
-        metavar="S",
-        help="on sim, end a program that computes for S seconds and never waits (default: 120)",
-    )
-    _flag(run, "--plain", what="no live display: lines with times")
-    _flag(run, "-q", "--quiet", what="only warnings and errors")
-    run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
-
-
-def _decisive(command: argparse.ArgumentParser) -> None:
-    """What decides a plan, beside the language's options."""
-    command.add_argument(
-        "--lab", metavar="SPEC", help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…"
-    )
-    command.add_argument(
-        "--seed", type=_whole, metavar="N", help="for everything random (default: chosen, and told)"
-    )
-
-
-def _plan(commands: _Commands) -> None:
-    plan = _add(
-        commands,
-        "plan",
-        "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
-        "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json",
-    )
-    _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
-    _language(plan)
-    _decisive(plan)
-    _path(plan, "-o", "--output", metavar="FILE", help="the plan (default: standard output)")
-
-
-def _map(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--map",
-        metavar="a=b,…",
-        default="",
-        help="names in the script for real hosts, or for those of the lab: kerneltest010=client1,…",
-    )
-
-
-def _family(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--family", type=_whole, choices=[4, 6], default=4, help="IP version of the traffic"
-    )
-
-
-def _fields(command: argparse.ArgumentParser, otherwise: str) -> None:
-    _path(
-        command,
-        "--fields",
-        metavar="FILE",
-        help=f"the columns of exp.csv, one NAME:OPERATION a line (default: {otherwise})",
-    )
-
-
-def _language(command: argparse.ArgumentParser) -> None:
-    _fields(
-        command,
-        "fields.txt beside the script, else in the working folder, else the one of netesto",
-    )
-    command.add_argument(
-        "-D",
-        dest="definitions",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a variable before the script begins (a script says DEFAULT where this may win)",
-    )
-    _path(
-        command,
-        "--lib",
-        complete=_FOLDERS,
-        dest="libraries",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="where SOURCE looks after the script's folder and before the installed libraries",
-    )
-    command.add_argument(
-        "--max-iterations",
-        type=_count,
-        default=1_000_000,
-        metavar="N",
-        help="stop a script that loops more often (default 1000000)",
-    )
-
-
-def _real_hosts(command: argparse.ArgumentParser) -> None:
-    _path(
-        command,
-        "--hosts",
-        type=str,
-        metavar="HOSTS",
-        help="real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV"
-        " file with a column hostname",
-    )
-    _insecure(command)
-
-
-def _insecure(command: argparse.ArgumentParser) -> None:
-    _flag(
-        command,
-        "--insecure",
-        what="also use agents that listen on a TCP port, which anybody may use who reaches it",
-    )
-
-
-def _commands_file(command: argparse.ArgumentParser) -> None:
-    _path(
-        command,
-        "--commands",
-        metavar="FILE",
-        help="in a lab: a TOML file whose [commands] DO_COMMAND may run, as those of an agent.toml",
-    )
-
-
-def _check(commands: _Commands) -> None:
-    check = _add(
-        commands,
-        "check",
-        "report every error that can be found without running; exit status 2 if there is one",
-        "netesto check scripts/*.nts",
-    )
-    _path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
-    _real_hosts(check)
-    _commands_file(check)
-    _map(check)
-    _language(check)
-
-
-def _format(commands: _Commands) -> None:
-    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
-    _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
-    how = form.add_mutually_exclusive_group()
-    _flag(how, "-w", "--write", what="change the files in place")
-    _flag(how, "--check", what="print nothing; tell which are not in this form, with exit status 1")
-
-
-def _report(commands: _Commands) -> None:
-    report = _add(
-        commands,
-        "report",
-        "rebuild tables and pages from the raw data",
-        "netesto report results/two-flows 3",
-    )
-    _results_folder(report)
-    _fields(report, "those that the folder was begun with")
-    report.add_argument("experiments", nargs="*", type=_whole, metavar="N", help="only these")
-
-
-def _results_folder(command: argparse.ArgumentParser) -> None:
-    _path(command, "folder", complete=_FOLDERS, metavar="DIR", help="a results folder")
-
-
-def _show(commands: _Commands) -> None:
-    show = _add(
-        commands, "show", "show the table of a results folder", "netesto show results/two-flows"
-    )
-    _results_folder(show)
-    show.add_argument(
-        "experiment", nargs="?", type=_whole, metavar="N", help="only this experiment"
-    )
-
-
-def _exp(commands: _Commands) -> None:
-    exp = _add(
-        commands,
-        "exp",
-        "run a report script: tables and plots from many experiments, as one page",
-        "netesto exp -o report.html figure-8.exp bw=100mbit",
-    )
-    _path(exp, "script", metavar="SCRIPT")
-    exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
-    _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
-    _flag(exp, "--strict", what="warnings are errors")
-    _flag(exp, "--explain", what="how many rows each step leaves")
-
-
-def _compare(commands: _Commands) -> None:
-    compare = _add(
-        commands,
-        "compare",
-        "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
-        "netesto compare results/base results/new --threshold 5% -o compare.html",
-    )
-    _path(compare, "base", complete=_FOLDERS, metavar="BASE")
-    _path(compare, "new", complete=_FOLDERS, metavar="NEW")
-    compare.add_argument(
-        "--metric",
-        dest="measures",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="what to judge (default: rate, meanLatency for tests of requests)",
-    )
-    compare.add_argument(
-        "--by",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="what tells experiments apart (default: all that was asked for)",
-    )
-    compare.add_argument(
-        "--threshold",
-        type=_percent,
-        default=5.0,
-        metavar="P%",
-        help="differences below this do not matter (default 5%%)",
-    )
-    _flag(
-        compare,
-        "--paired",
-        what="runs of both folders took turns: compare each with the one of equal rep",
-    )
-    _flag(compare, "--lenient", what="exit status 0, not 4, where the runs cannot tell")
-    _path(compare, "-o", "--out", metavar="FILE", help="a page of it")
-
-
-def _import(commands: _Commands) -> None:
-    importing = _add(
-        commands,
-        "import",
-        "bring in what other tools have measured",
-        "netesto import results ubuntu22-6.8 --out results/6.8",
-    )
-    actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
-    results = actions.add_parser(
-        "results", help="a tree of the testing harness, or files of iperf3, netperf and flent"
-    )
-    _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
-    _path(
-        results,
-        "--out",
-        complete=_FOLDERS,
-        required=True,
-        metavar="DIR",
-        help="the results folder; runs that it has already are not added again",
-    )
-    results.add_argument(
-        "--name",
-        default="",
-        metavar="PATTERN",
-        help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns",
-    )
-    _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
-    jobs = actions.add_parser(
-        "jobs", help="write a job file of the testing harness as a script: a macro a section"
-    )
-    _path(jobs, "file", metavar="FILE.ini", help="the job file")
-    _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
-    _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
-
-
-def _summary(commands: _Commands) -> None:
-    summary = _add(
-        commands,
-        "summary",
-        "the table of many runs: throughput and CPU of each test and host, or a row for each run",
-        "netesto summary results/6.8 --as harness",
-    )
-    _results_folder(summary)
-    summary.add_argument(
-        "--as",
-        dest="kind",
-        choices=["harness", "iperf-lab", "completions", "steady"],
-        help="harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions:"
-        " how long transfers took, in µs; steady: throughput without the begin and the end of flows"
-        " (default: harness or iperf-lab, the one that fits)",
-    )
-    summary.add_argument(
-        "--skip",
-        type=_skip,
-        metavar="N",
-        help="of --as steady: so many intervals of 1 s at the begin and at the end of each flow do"
-        " not count (default: 5)",
-    )
-    summary.add_argument(
-        "--pool",
-        choices=["ok", "all"],
-        default="ok",
-        help="mpstat files that count: ok, those of runs that did not fail; all, also others, as in"
-        " the harness's own summaries (default: ok)",
-    )
-    summary.add_argument(
-        "-f",
-        "--format",
-        choices=["text", "csv", "json", "html"],
-        default="text",
-        help="html: a page with figures (default: text)",
-    )
-    _path(summary, "-o", "--out", metavar="FILE", help="(default: standard output)")
-
-
-def _packets(commands: _Commands) -> None:
-    packets = _add(
-        commands,
-        "packets",
-        "what the flows of a capture did: RTT, retransmissions, completion, figures",
-        "netesto packets trace.pcap.gz -f html -o trace.html",
-    )
-    _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
-    packets.add_argument(
-        "-f",
-        "--format",
-        dest="form",
-        choices=["text", "json", "csv", "html"],
-        default="text",
-        help="html has figures (default: text)",
-    )
-    packets.add_argument(
-        "--flow", type=_count, metavar="N", help="only this flow, with everything known of it"
-    )
-    _path(packets, "-o", "--out", metavar="FILE", help="default: standard output")
-
-
 def _percent(text: str) -> float:
     """ "5%" and "5" are 5.0."""
     try:
@@ -601,149 +173,6 @@ def _percent(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent; example: 5%")
     return number
-
-
-def _kernel(commands: _Commands) -> None:
-    kernel = _add(
-        commands,
-        "kernel",
-        "kernels that run as a process, for the grounds uml and sim",
-        "netesto kernel build",
-    )
-    actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="build the kernel for simulated time")
-    _path(
-        build,
-        "--source",
-        complete=_FOLDERS,
-        metavar="DIR",
-        help="a kernel source tree (default: Debian's)",
-    )
-    actions.add_parser("list", help="what is there")
-
-
-def _hosts(commands: _Commands) -> None:
-    hosts = _add(
-        commands,
-        "hosts",
-        "real hosts: which there are, and whether they are ready",
-        "netesto hosts check hosts.toml scripts/rate-tests.nts",
-    )
-    actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _install(actions)
-    listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
-    _hosts_of(listed)
-    check = actions.add_parser(
-        "check", help="reach every agent; its kernel, clock and tools, and what a script would lack"
-    )
-    _hosts_of(check)
-    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="what is to be run")
-    _table_or_json(check)
-    _family(check)
-    _map(check)
-    verified = actions.add_parser(
-        "verify", help="kernel, tools, offloads, addresses and paths of each host, one a line"
-    )
-    _hosts_of(verified)
-    _family(verified)
-    asked = actions.add_parser(
-        "status", help="who holds each agent, and what runs have left with it: data, settings"
-    )
-    _hosts_of(asked)
-    _table_or_json(asked)
-    fetch = actions.add_parser("fetch", help="bring what was measured and not fetched")
-    _hosts_of(fetch)
-    _path(
-        fetch,
-        "--out",
-        complete=_FOLDERS,
-        default=Path("results"),
-        metavar="DIR",
-        help="into DIR/runs/RUN-unfetched/HOST (default: results)",
-    )
-    for command in (check, verified, asked, fetch):
-        _insecure(command)
-    _language(check)
-
-
-def _hosts_of(command: argparse.ArgumentParser) -> None:
-    _path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
-
-
-def _table_or_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "-f", "--format", choices=["table", "json"], default="table", help="json: one document"
-    )
-
-
-def _install(actions: _Actions) -> None:
-    install = actions.add_parser(
-        "install",
-        help="put an agent on hosts that ssh reaches, start it, prove it by a flow of 2 s, and"
-        " write the hosts file; again: change nothing; another version: upgrade",
-    )
-    remove = actions.add_parser(
-        "remove", help="take the agent of a host away, and all that came with it"
-    )
-    for command in (install, remove):
-        command.add_argument(
-            "names",
-            nargs="*",
-            metavar="HOST",
-            help="[user@]HOST, or a host of the file (default: all of the file)",
-        )
-        _path(
-            command,
-            "--hosts",
-            metavar="FILE",
-            help="the hosts file, or an inventory of Ansible (default: hosts.toml)",
-        )
-        command.add_argument(
-            "-n",
-            "--dry-run",
-            nargs="?",
-            const="plain",
-            choices=["plain"],
-            metavar="plain",
-            help="look at the hosts, say what would be done, and do nothing",
-        )
-    _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
-    _flag(
-        install,
-        "--offline",
-        what="use no package index: the packages are those of this installation",
-    )
-    _path(
-        install, "--bundle", metavar="FILE", help="use no package index: packages of 'bundle', too"
-    )
-    _flag(remove, "--force", what="also with measurements that were never fetched")
-    bundle = actions.add_parser(
-        "bundle", help="write the packages of agents into a file, for hosts without a package index"
-    )
-    _path(
-        bundle,
-        "-o",
-        "--output",
-        default=Path("agents.zip"),
-        metavar="FILE",
-        help="(default: agents.zip)",
-    )
-    bundle.add_argument(
-        "--python",
-        dest="pythons",
-        action="append",
-        metavar="3.N",
-        type=_text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
-        help="for hosts with this Python; repeatable (default: as here)",
-    )
-    bundle.add_argument(
-        "--arch",
-        dest="machines",
-        action="append",
-        metavar="NAME",
-        type=_text(r"[a-z0-9_]+", "an architecture; example: aarch64"),
-        help="for hosts of this architecture, as of uname -m; repeatable (default: as here)",
-    )
 
 
 def _text(form: str, what: str) -> Callable[[str], str]:
@@ -763,22 +192,357 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    # It may stand behind the command too, where people add it.
+    command.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+    return command
+
+
+# An option is a paragraph here: formatted, each of its arguments would have a line of its own.
+# fmt: off
+def _run(commands: _Commands) -> None:
+    run = _add(commands, "run",
+        "run an experiment script",
+        "netesto run -D dur=60 scripts/two-flows.nts")
+    _path(run, "script", type=str, metavar="SCRIPT",
+        help="the script, or its plan; - is standard input")
+    _language(run)
+    run.add_argument("-n", "--dry-run", nargs="?", const="plain", choices=["plain", "json"],
+        metavar="json", help=
+        "print every remote command with its arguments, in order, and run nothing; --dry-run=json"
+        " or -n=json: one JSON object a line")
+    _path(run, "-o", "--out", complete=_FOLDERS, metavar="DIR",
+        help="results folder (default results/SCRIPT)")
+    run.add_argument("--ground", choices=["lab", "uml", "sim", "hosts"], help=
+        "where it runs: namespaces on this machine's kernel, in a user-mode kernel, in simulated"
+        " time, or the hosts of --hosts (default: lab if it can do it, else uml)")
+    _path(run, "--kernel", type=str, complete=_FOLDERS, metavar="NAME", help=
+        "the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was built"
+        " from (default: Debian's)")
+    run.add_argument("--ssh", metavar="HOSTS",
+        help="real hosts as in --hosts, which get an agent for this run: nothing is installed")
+    _real_hosts(run)
+    _decisive(run)
+    _map(run)
+    _family(run)
+    run.add_argument("--jobs", type=_count, metavar="N", help=
+        "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
+        " (uml and sim; default in simulated time: as many as this machine has processors)")
+    # One of the processes that a run starts.
+    run.add_argument("--run", help=argparse.SUPPRESS)
+    _flag(run, "--resume",
+        what="pass over the cells of a SWEEP that an earlier run finished in this results folder")
+    run.add_argument("--on-failure", default="continue", metavar="WHAT", help=
+        "when something measured has failed: continue; stop; or retry=N, that is run the cell of"
+        " the SWEEP or the repetition of the RUN again, up to N times (default: continue)")
+    run.add_argument("--wait", type=_wait, metavar="TIME", help=
+        "wait for hosts that others use, with --wait=5m at most so long; without it such a run ends"
+        " at once, and tells who uses them")
+    _flag(run, "--yes",
+        what="do not ask before a script changes settings of real hosts (asked on a terminal)")
+    _flag(run, "--force", what="go on though the lab is not as it was asked for")
+    _commands_file(run)
+    run.add_argument("--max-wall", type=_seconds, metavar="S",
+        help="end a run on uml or sim that takes longer than S seconds of real time")
+    run.add_argument("--max-stall", type=_seconds, metavar="S",
+        help="on sim, end a program that computes for S seconds and never waits (default: 120)")
+    _flag(run, "--plain", what="no live display: lines with times")
+    _flag(run, "-q", "--quiet", what="only warnings and errors")
+    run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
+
+
+def _decisive(command: argparse.ArgumentParser) -> None:
+    """What decides a plan, beside the language's options."""
+    command.add_argument("--lab", metavar="SPEC",
+        help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…")
+    command.add_argument("--seed", type=_whole, metavar="N",
+        help="for everything random (default: chosen, and told)")
+
+
+def _plan(commands: _Commands) -> None:
+    plan = _add(commands, "plan",
+        "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
+        "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json")
+    _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
+    _language(plan)
+    _decisive(plan)
+    _path(plan, "-o", "--output", metavar="FILE", help="the plan (default: standard output)")
+
+
+def _map(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--map", metavar="a=b,…", default="",
+        help="names in the script for real hosts, or for those of the lab: kerneltest010=client1,…")
+
+
+def _family(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--family", type=_whole, choices=[4, 6], default=4,
+        help="IP version of the traffic")
+
+
+def _fields(command: argparse.ArgumentParser, otherwise: str) -> None:
+    _path(command, "--fields", metavar="FILE",
+        help=f"the columns of exp.csv, one NAME:OPERATION a line (default: {otherwise})")
+
+
+def _language(command: argparse.ArgumentParser) -> None:
+    _fields(command,
+        "fields.txt beside the script, else in the working folder, else the one of netesto")
+    command.add_argument("-D", dest="definitions", action="append", default=[],
+        metavar="NAME=VALUE",
+        help="set a variable before the script begins (a script says DEFAULT where this may win)")
+    _path(command, "--lib", complete=_FOLDERS, dest="libraries", action="append", default=[],
+        metavar="DIR",
+        help="where SOURCE looks after the script's folder and before the installed libraries")
+    command.add_argument("--max-iterations", type=_count, default=1_000_000, metavar="N",
+        help="stop a script that loops more often (default 1000000)")
+
+
+def _real_hosts(command: argparse.ArgumentParser) -> None:
+    _path(command, "--hosts", type=str, metavar="HOSTS", help=
+        "real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV file"
+        " with a column hostname")
+    _insecure(command)
+
+
+def _insecure(command: argparse.ArgumentParser) -> None:
+    _flag(command, "--insecure",
+        what="also use agents that listen on a TCP port, which anybody may use who reaches it")
+
+
+def _commands_file(command: argparse.ArgumentParser) -> None:
+    _path(command, "--commands", metavar="FILE",
+        help="in a lab: a TOML file whose [commands] DO_COMMAND may run, as those of an agent.toml")
+
+
+def _check(commands: _Commands) -> None:
+    check = _add(commands, "check",
+        "report every error that can be found without running; exit status 2 if there is one",
+        "netesto check scripts/*.nts")
+    _path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
+    _real_hosts(check)
+    _commands_file(check)
+    _map(check)
+    _language(check)
+
+
+def _format(commands: _Commands) -> None:
+    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
+    _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
+    how = form.add_mutually_exclusive_group()
+    _flag(how, "-w", "--write", what="change the files in place")
+    _flag(how, "--check", what="print nothing; tell which are not in this form, with exit status 1")
+
+
+def _report(commands: _Commands) -> None:
+    report = _add(commands, "report",
+        "rebuild tables and pages from the raw data",
+        "netesto report results/two-flows 3")
+    _results_folder(report)
+    _fields(report, "those that the folder was begun with")
+    report.add_argument("experiments", nargs="*", type=_whole, metavar="N", help="only these")
+
+
+def _results_folder(command: argparse.ArgumentParser) -> None:
+    _path(command, "folder", complete=_FOLDERS, metavar="DIR", help="a results folder")
+
+
+def _show(commands: _Commands) -> None:
+    show = _add(commands, "show",
+        "show the table of a results folder",
+        "netesto show results/two-flows")
+    _results_folder(show)
+    show.add_argument("experiment", nargs="?", type=_whole, metavar="N",
+        help="only this experiment")
+
+
+def _exp(commands: _Commands) -> None:
+    exp = _add(commands, "exp",
+        "run a report script: tables and plots from many experiments, as one page",
+        "netesto exp -o report.html figure-8.exp bw=100mbit")
+    _path(exp, "script", metavar="SCRIPT")
+    exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
+    _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
+    _flag(exp, "--strict", what="warnings are errors")
+    _flag(exp, "--explain", what="how many rows each step leaves")
+
+
+def _compare(commands: _Commands) -> None:
+    compare = _add(commands, "compare",
+        "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
+        "netesto compare results/base results/new --threshold 5% -o compare.html")
+    _path(compare, "base", complete=_FOLDERS, metavar="BASE")
+    _path(compare, "new", complete=_FOLDERS, metavar="NEW")
+    compare.add_argument("--metric", dest="measures", nargs="+", default=[], metavar="COLUMN",
+        help="what to judge (default: rate, meanLatency for tests of requests)")
+    compare.add_argument("--by", nargs="+", default=[], metavar="COLUMN",
+        help="what tells experiments apart (default: all that was asked for)")
+    compare.add_argument("--threshold", type=_percent, default=5.0, metavar="P%",
+        help="differences below this do not matter (default 5%%)")
+    _flag(compare, "--paired",
+        what="runs of both folders took turns: compare each with the one of equal rep")
+    _flag(compare, "--lenient", what="exit status 0, not 4, where the runs cannot tell")
+    _path(compare, "-o", "--out", metavar="FILE", help="a page of it")
+
+
+def _import(commands: _Commands) -> None:
+    importing = _add(commands, "import",
+        "bring in what other tools have measured",
+        "netesto import results ubuntu22-6.8 --out results/6.8")
+    actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
+    results = actions.add_parser("results",
+        help="a tree of the testing harness, or files of iperf3, netperf and flent")
+    _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
+    _path(results, "--out", complete=_FOLDERS, required=True, metavar="DIR",
+        help="the results folder; runs that it has already are not added again")
+    results.add_argument("--name", default="", metavar="PATTERN",
+        help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns")
+    _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
+    jobs = actions.add_parser("jobs",
+        help="write a job file of the testing harness as a script: a macro a section")
+    _path(jobs, "file", metavar="FILE.ini", help="the job file")
+    _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
+    _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
+
+
+def _summary(commands: _Commands) -> None:
+    summary = _add(commands, "summary",
+        "the table of many runs: throughput and CPU of each test and host, or a row for each run",
+        "netesto summary results/6.8 --as harness")
+    _results_folder(summary)
+    summary.add_argument("--as", dest="kind",
+        choices=["harness", "iperf-lab", "completions", "steady"], help=
+        "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
+        " long transfers took, in µs; steady: throughput without the begin and the end of flows"
+        " (default: harness or iperf-lab, the one that fits)")
+    summary.add_argument("--skip", type=_skip, metavar="N", help=
+        "of --as steady: so many intervals of 1 s at the begin and at the end of each flow do not"
+        " count (default: 5)")
+    summary.add_argument("--pool", choices=["ok", "all"], default="ok", help=
+        "mpstat files that count: ok, those of runs that did not fail; all, also others, as in the"
+        " harness's own summaries (default: ok)")
+    summary.add_argument("-f", "--format", choices=["text", "csv", "json", "html"], default="text",
+        help="html: a page with figures (default: text)")
+    _path(summary, "-o", "--out", metavar="FILE", help="(default: standard output)")
+
+
+def _packets(commands: _Commands) -> None:
+    packets = _add(commands, "packets",
+        "what the flows of a capture did: RTT, retransmissions, completion, figures",
+        "netesto packets trace.pcap.gz -f html -o trace.html")
+    _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
+    packets.add_argument("-f", "--format", dest="form", choices=["text", "json", "csv", "html"],
+        default="text",
+        help="html has figures (default: text)")
+    packets.add_argument("--flow", type=_count, metavar="N",
+        help="only this flow, with everything known of it")
+    _path(packets, "-o", "--out", metavar="FILE", help="default: standard output")
+
+
+def _kernel(commands: _Commands) -> None:
+    kernel = _add(commands, "kernel",
+        "kernels that run as a process, for the grounds uml and sim",
+        "netesto kernel build")
+    actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = actions.add_parser("build", help="build the kernel for simulated time")
+    _path(build, "--source", complete=_FOLDERS, metavar="DIR",
+        help="a kernel source tree (default: Debian's)")
+    actions.add_parser("list", help="what is there")
+
+
+def _hosts(commands: _Commands) -> None:
+    hosts = _add(commands, "hosts",
+        "real hosts: which there are, and whether they are ready",
+        "netesto hosts check hosts.toml scripts/rate-tests.nts")
+    actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _install(actions)
+    listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
+    _hosts_of(listed)
+    check = actions.add_parser("check",
+        help="reach every agent; its kernel, clock and tools, and what a script would lack")
+    _hosts_of(check)
+    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="what is to be run")
+    _table_or_json(check)
+    _family(check)
+    _map(check)
+    verified = actions.add_parser("verify",
+        help="kernel, tools, offloads, addresses and paths of each host, one a line")
+    _hosts_of(verified)
+    _family(verified)
+    asked = actions.add_parser("status",
+        help="who holds each agent, and what runs have left with it: data, settings")
+    _hosts_of(asked)
+    _table_or_json(asked)
+    fetch = actions.add_parser("fetch", help="bring what was measured and not fetched")
+    _hosts_of(fetch)
+    _path(fetch, "--out", complete=_FOLDERS, default=Path("results"), metavar="DIR",
+        help="into DIR/runs/RUN-unfetched/HOST (default: results)")
+    for command in (check, verified, asked, fetch):
+        _insecure(command)
+    _language(check)
+
+
+def _hosts_of(command: argparse.ArgumentParser) -> None:
+    _path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
+
+
+def _table_or_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-f", "--format", choices=["table", "json"], default="table",
+        help="json: one document")
+
+
+def _install(actions: _Actions) -> None:
+    install = actions.add_parser("install", help=
+        "put an agent on hosts that ssh reaches, start it, prove it by a flow of 2 s, and write the"
+        " hosts file; again: change nothing; another version: upgrade")
+    remove = actions.add_parser("remove",
+        help="take the agent of a host away, and all that came with it")
+    for command in (install, remove):
+        command.add_argument("names", nargs="*", metavar="HOST",
+            help="[user@]HOST, or a host of the file (default: all of the file)")
+        _path(command, "--hosts", metavar="FILE",
+            help="the hosts file, or an inventory of Ansible (default: hosts.toml)")
+        command.add_argument("-n", "--dry-run", nargs="?", const="plain", choices=["plain"],
+            metavar="plain",
+            help="look at the hosts, say what would be done, and do nothing")
+    _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
+    _flag(install, "--offline",
+        what="use no package index: the packages are those of this installation")
+    _path(install, "--bundle", metavar="FILE",
+        help="use no package index: packages of 'bundle', too")
+    _flag(remove, "--force", what="also with measurements that were never fetched")
+    bundle = actions.add_parser("bundle",
+        help="write the packages of agents into a file, for hosts without a package index")
+    _path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
+        help="(default: agents.zip)")
+    bundle.add_argument("--python", dest="pythons", action="append", metavar="3.N",
+        type=_text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
+        help="for hosts with this Python; repeatable (default: as here)")
+    bundle.add_argument("--arch", dest="machines", action="append", metavar="NAME",
+        type=_text(r"[a-z0-9_]+", "an architecture; example: aarch64"),
+        help="for hosts of this architecture, as of uname -m; repeatable (default: as here)")
+
+
 def _lab_name(command: argparse.ArgumentParser) -> None:
     command.add_argument("--name", metavar="LAB", help="which lab, if several are up")
 
 
 def _lab(commands: _Commands) -> None:
-    lab = _add(
-        commands,
-        "lab",
+    lab = _add(commands, "lab",
         "a lab on this machine, apart from any run",
-        "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address",
-    )
+        "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address")
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
     up = actions.add_parser("up", help="build a lab and leave it up")
-    _path(
-        up, "spec", type=str, metavar="SPEC", help="dumbbell,clients=2,rate=10mbit or a TOML file"
-    )
+    _path(up, "spec", type=str, metavar="SPEC",
+        help="dumbbell,clients=2,rate=10mbit or a TOML file")
     actions.add_parser("status", help="what is up, with names and addresses")
     execute = actions.add_parser("exec", help="run a command on a host of the lab")
     _lab_name(execute)
@@ -788,29 +552,19 @@ def _lab(commands: _Commands) -> None:
     _lab_name(path)
     path.add_argument("source", metavar="SOURCE")
     path.add_argument("destination", metavar="DESTINATION")
-    path.add_argument(
-        "--sport", type=_port, metavar="N", help="its source port (default: many, and their shares)"
-    )
-    path.add_argument(
-        "--dport", type=_port, default=5201, metavar="N", help="its other port (default 5201)"
-    )
+    path.add_argument("--sport", type=_port, metavar="N",
+        help="its source port (default: many, and their shares)")
+    path.add_argument("--dport", type=_port, default=5201, metavar="N",
+        help="its other port (default 5201)")
     _flag(path, "--udp", what="of UDP, not of TCP")
-    verify = actions.add_parser(
-        "verify", help="what each host of a lab has and reaches, one thing a line"
-    )
+    verify = actions.add_parser("verify",
+        help="what each host of a lab has and reaches, one thing a line")
     _lab_name(verify)
-    _path(
-        verify,
-        "spec",
-        type=str,
-        nargs="?",
-        metavar="SPEC",
-        help="as in 'lab up' (default: the lab that is up)",
-    )
+    _path(verify, "spec", type=str, nargs="?", metavar="SPEC",
+        help="as in 'lab up' (default: the lab that is up)")
     _family(verify)
-    watch = actions.add_parser(
-        "watch", help="what the TCP of each host retransmits, every second, until the lab ends"
-    )
+    watch = actions.add_parser("watch",
+        help="what the TCP of each host retransmits, every second, until the lab ends")
     _lab_name(watch)
     _flag(watch, "--plain", what="lines, also on a terminal")
     watch.add_argument("host", nargs="*", metavar="HOST", help="those alone (default: all)")
