@@ -317,11 +317,6 @@ def _damaged(
             yield source
 
 
-def _sender(request: GroupRequest) -> str:
-    """The host that sends the data."""
-    return request.server if flows.is_reverse(request.test) else request.client
-
-
 def _captured(
     host: _Host,
     record: InstanceRecord,
