@@ -13,6 +13,7 @@ import secrets
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import interrupts
@@ -314,82 +315,49 @@ def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
 def _config(arguments: argparse.Namespace) -> Config:
     """The command line over the file."""
     found = config.read(arguments.config) if arguments.config else Config()
-    return Config(
-        listen=tuple(arguments.listen or found.listen),
-        group=arguments.group or found.group,
-        state=(arguments.state or found.state).absolute(),
-        host=arguments.host or found.host,
-        device=arguments.device or found.device,
-        clients=arguments.clients or found.clients,
-        tls=found.tls,
-        limits=found.limits,
-        commands=found.commands,
-    )
+    given = {key: value for key, value in vars(arguments).items() if value and hasattr(found, key)}
+    made = replace(found, **given)
+    return replace(made, listen=tuple(made.listen), state=made.state.absolute())
 
 
+# An option is a paragraph here: formatted, each of its arguments would have a line of its own.
+# fmt: off
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="netesto-agent",
         description="Runs traffic and observes it on this host, for a controller.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="ADDRESS",
-        action="append",
-        help="unix:PATH, tls://ADDRESS:PORT (see agent.toml), or with --insecure ADDRESS:PORT;"
-        f" repeatable (default: {AGENT_SOCKET})",
-    )
-    parser.add_argument(
-        "--group", metavar="NAME", help="who may use its Unix sockets as well (default: nobody)"
-    )
-    parser.add_argument(
-        "--insecure",
-        action="store_true",
-        help="listen on TCP ports too, which everybody may use who reaches them",
-    )
-    parser.add_argument(
-        "--state", type=Path, metavar="DIR", help=f"its folder (default: {config.DEFAULT_STATE})"
-    )
+        epilog=_EPILOG)
+    parser.add_argument("--listen", metavar="ADDRESS", action="append", help=
+        "unix:PATH, tls://ADDRESS:PORT (see agent.toml), or with --insecure ADDRESS:PORT;"
+        f" repeatable (default: {AGENT_SOCKET})")
+    parser.add_argument("--group", metavar="NAME",
+        help="who may use its Unix sockets as well (default: nobody)")
+    parser.add_argument("--insecure", action="store_true",
+        help="listen on TCP ports too, which everybody may use who reaches them")
+    parser.add_argument("--state", type=Path, metavar="DIR",
+        help=f"its folder (default: {config.DEFAULT_STATE})")
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
-    parser.add_argument(
-        "--device", metavar="DEV", help="test through it (default: that of the default route)"
-    )
-    parser.add_argument(
-        "--links",
-        metavar="NAMESPACE",
-        help="in a lab: the namespace of its links with limits, if there are any (else an empty"
-        " word), whose queues are in the host's statistics",
-    )
-    parser.add_argument(
-        "--nodes",
-        type=lambda text: text.split(",") if text else [],
-        default=(),
+    parser.add_argument("--device", metavar="DEV",
+        help="test through it (default: that of the default route)")
+    parser.add_argument("--links", metavar="NAMESPACE", help=
+        "in a lab: the namespace of its links with limits, if there are any (else an empty word),"
+        " whose queues are in the host's statistics")
+    parser.add_argument("--nodes", type=lambda text: text.split(",") if text else [], default=(),
         metavar="NAME=NAMESPACE,…",
-        help="in a lab: what packets pass between its hosts, whose queues are sampled",
-    )
-    parser.add_argument(
-        "--machine-hosts",
-        type=int,
-        default=1,
-        metavar="N",
-        help="in a lab: how many hosts it has; those of large ones ask less"
-        " often whether the controller is there",
-    )
-    parser.add_argument(
-        "--clients", type=Path, metavar="FILE", help="a clients.txt: who may connect by TCP"
-    )
+        help="in a lab: what packets pass between its hosts, whose queues are sampled")
+    parser.add_argument("--machine-hosts", type=int, default=1, metavar="N", help=
+        "in a lab: how many hosts it has; those of large ones ask less often whether the controller"
+        " is there")
+    parser.add_argument("--clients", type=Path, metavar="FILE",
+        help="a clients.txt: who may connect by TCP")
     parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
-    parser.add_argument(
-        "--ready-fd", type=int, metavar="N", help="write a line to this descriptor when ready"
-    )
-    parser.add_argument(
-        "--recover",
-        action="store_true",
-        help="put back what a killed agent left (by its --state), and exit",
-    )
+    parser.add_argument("--ready-fd", type=int, metavar="N",
+        help="write a line to this descriptor when ready")
+    parser.add_argument("--recover", action="store_true",
+        help="put back what a killed agent left (by its --state), and exit")
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
     return parser
+# fmt: on
 
 
 if __name__ == "__main__":

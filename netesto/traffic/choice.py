@@ -90,60 +90,30 @@ def _beyond(
 # listed every tool can do, or none has to (`stats`). Nor is `ecn`: no tool sets it for a flow, and
 # the controller refuses it.
 OPTIONS = (
-    Option(
-        "arrivals, count or gap",
-        "arrivals count gap",
-        "",
-        lambda flow: (
-            flow.test not in COMPLETION_TESTS
-            and (flow.arrivals, flow.count, flow.gap_s) != ("constant", 0, 0)
-        ),
-    ),
-    Option(
-        "arrivals=poisson without gap",
-        "arrivals gap",
-        "",
-        lambda flow: flow.arrivals == "poisson" and not flow.gap_s,
-    ),
+    Option("arrivals, count or gap", "arrivals count gap", "",
+           lambda f: f.test not in COMPLETION_TESTS
+           and (f.arrivals, f.count, f.gap_s) != ("constant", 0, 0)),
+    Option("arrivals=poisson without gap", "arrivals gap", "",
+           lambda f: f.arrivals == "poisson" and not f.gap_s),
     _of("bitrate", "bitrate pace", "iperf3 native", STREAM_TESTS, lambda f: f.bitrate_bps),
     _beyond("bitrate", "bitrate pace", STREAM_TESTS, lambda f: f.bitrate_bps),
-    Option(
-        "cpu sets",
-        "cpu",
-        "iperf3 native",
-        lambda flow: max(len(flow.client_cpus), len(flow.server_cpus)) > 1,
-    ),
-    Option(
-        f"datagrams above {LARGEST_DATAGRAM} bytes",
-        "req reply len",
-        "",
-        lambda flow: _largest_datagram(flow) > LARGEST_DATAGRAM,
-    ),
-    Option(
-        "different buffers",
-        "localBuffer remoteBuffer",
-        "netperf native",
-        lambda flow: flow.local_buffer_bytes != flow.remote_buffer_bytes,
-    ),
-    Option("dscp", "dscp", "netperf iperf3 native", lambda flow: flow.dscp is not None),
+    Option("cpu sets", "cpu", "iperf3 native",
+           lambda f: max(len(f.client_cpus), len(f.server_cpus)) > 1),
+    Option(f"datagrams above {LARGEST_DATAGRAM} bytes", "req reply len", "",
+           lambda f: _largest_datagram(f) > LARGEST_DATAGRAM),
+    Option("different buffers", "localBuffer remoteBuffer", "netperf native",
+           lambda f: f.local_buffer_bytes != f.remote_buffer_bytes),
+    Option("dscp", "dscp", "netperf iperf3 native", lambda f: f.dscp is not None),
     _of("ecn", "ecn", "native", UDP_TESTS, lambda f: f.ecn is not None),
     _beyond("get", "get", {"KV_RR"}, lambda f: f.get_percent != FlowSpec().get_percent),
     _of("len", "len", "netperf iperf3 native", STREAM_TESTS, lambda f: f.length_bytes),
     _beyond("len", "len", STREAM_TESTS, lambda f: f.length_bytes),
     _of("mss", "mss", "iperf3 native", _TCP, lambda f: f.mss_bytes),
     _beyond("mss", "mss", _TCP, lambda f: f.mss_bytes),
-    Option(
-        f"mss above {LARGEST_IPERF3_MSS}",
-        "mss",
-        "native",
-        lambda flow: (flow.mss_bytes or 0) > LARGEST_IPERF3_MSS,
-    ),
-    Option(
-        "no size",
-        "size test",
-        "",
-        lambda flow: flow.test in COMPLETION_TESTS and flow.size_bytes is None,
-    ),
+    Option(f"mss above {LARGEST_IPERF3_MSS}", "mss", "native",
+           lambda f: (f.mss_bytes or 0) > LARGEST_IPERF3_MSS),
+    Option("no size", "size test", "",
+           lambda f: f.test in COMPLETION_TESTS and f.size_bytes is None),
     _of("omit", "omit", "iperf3 native", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
     _beyond("omit", "omit", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
     _of("pacing", "pacing", "native", _TCP, lambda f: f.pacing_bps),
@@ -153,33 +123,19 @@ OPTIONS = (
     _beyond("parallel", "parallel", STREAM_TESTS, lambda f: f.parallel > 1),
     _of("rate", "rate", "native", REQUEST_TESTS, lambda f: f.requests_per_s),
     _beyond("rate", "rate", REQUEST_TESTS, lambda f: f.requests_per_s),
-    _of(
-        "remoteCa",
-        "remoteCa",
-        "netperf native",
-        _TCP,
-        lambda f: f.reverse_congestion_control not in {*_UNCHOSEN, f.congestion_control},
-    ),
+    _of("remoteCa", "remoteCa", "netperf native", _TCP,
+        lambda f: f.reverse_congestion_control not in {*_UNCHOSEN, f.congestion_control}),
     _beyond("remoteCa", "remoteCa", _TCP, lambda f: f.reverse_congestion_control not in _UNCHOSEN),
     _beyond("size", "size", COMPLETION_TESTS | {"KV_RR"}, lambda f: f.size_bytes),
     _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
     _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),
-    Option(
-        f"values above {LARGEST_VALUE} bytes",
-        "size",
-        "",
-        lambda flow: flow.test == "KV_RR" and (flow.size_bytes or 0) > LARGEST_VALUE,
-    ),
+    Option(f"values above {LARGEST_VALUE} bytes", "size", "",
+           lambda f: f.test == "KV_RR" and (f.size_bytes or 0) > LARGEST_VALUE),
     _beyond("zerocopy", "zerocopy", _TCP_STREAMS, lambda f: f.zerocopy != "0"),
     _of("zerocopy=msg", "zerocopy", "native", _TCP_STREAMS, lambda f: f.zerocopy == "msg"),
-    _of(
-        "zerocopy=sendfile",
-        "zerocopy",
-        "iperf3 native",
-        _TCP_STREAMS,
-        lambda f: f.zerocopy == "sendfile",
-    ),
-)
+    _of("zerocopy=sendfile", "zerocopy", "iperf3 native", _TCP_STREAMS,
+        lambda f: f.zerocopy == "sendfile"),
+)  # fmt: skip
 
 
 def needed_options(flow: FlowSpec) -> tuple[Option, ...]:
