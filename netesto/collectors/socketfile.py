@@ -9,6 +9,7 @@ import operator
 import struct
 import sys
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +152,7 @@ class Recorder:
         # Level 1 takes 1 µs for a record, and leaves a third to an eighth of its bytes; level 6
         # takes three times as long, and saves a quarter of what is left.
         self._compressor = zlib.compressobj(level=1, wbits=31)
-        self._layouts: dict[int, _Layout] = {}
+        self._layouts: defaultdict[int, list[_Layout]] = defaultdict(list)
 
     def add(self, before_s: float, after_s: float, messages: Iterable[bytes]) -> None:
         """Add a record for each message."""
@@ -162,10 +163,14 @@ class Recorder:
 
     def _parts(self, message: bytes) -> tuple[bytes, ...]:
         """The fields of a message that are in attributes. Most messages of a length have the same
-        attributes at the same places, so that these need not be looked for."""
-        layout = self._layouts.get(len(message))
-        if layout is None or (values := layout.unpack(message))[::2] != layout.headers:
-            layout = self._layouts[len(message)] = _Layout.of(message)
+        attributes at the same places, or those of few others (congestion controls with names as
+        long as one another), so that these need not be looked for."""
+        for layout in self._layouts[len(message)]:
+            if (values := layout.unpack(message))[::2] == layout.headers:
+                break
+        else:
+            layout = _Layout.of(message)
+            self._layouts[len(message)].append(layout)
             values = layout.unpack(message)
         memory, ulp, own, control, info = layout.pick((*values, b""))
         return memory, _mptcp(ulp) if ulp else b"", _own(layout.control, own), control, info

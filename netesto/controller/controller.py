@@ -127,6 +127,9 @@ class Controller:
 
         WorldError tells all of it at once. The hosts of a lab are as the lab has made them.
         """
+        self._run.tools = frozenset(
+            command.flow.tool for command in commands if isinstance(command, steps.DoClient)
+        )
         if self._ground.kind == "hosts":
             if wait_s is not None:
                 self._background.call(

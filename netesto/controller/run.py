@@ -83,6 +83,8 @@ class Run:
         self.inventory = inventory
         self.store = store
         self.name = name
+        # Those that flows of the script name; none if it has no flows.
+        self.tools: frozenset[str] = frozenset()
         self._tickets: Mapping[str, str] = {}
         self.clock = Clock()
         self.experiments: dict[int, Experiment] = {}
@@ -331,8 +333,9 @@ class Run:
                 # The one that is most likely needed; others start with the first flow of theirs.
                 # A newer agent may have tools that this controller does not know.
                 known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
-                lasting = [tool.name for tool in known if tool.lasting_server]
-                await host.agent.start_servers(CLASSIC_TESTS, tuple(lasting[:1]))
+                likely = [tool.name for tool in known if tool.lasting_server][:1]
+                if not self.tools or self.tools.intersection(("auto", *likely)):
+                    await host.agent.start_servers(CLASSIC_TESTS, tuple(likely))
             self._observer.doing(f"host statistics of {host.name}")
             await host.agent.take_stats(command.exp, command.order)
 

@@ -39,7 +39,7 @@ class Meeting(ScriptedAgent):
 
 @pytest.fixture
 def agents() -> dict[str, Meeting]:
-    return {name: Meeting(name) for name in "ab"}
+    return {name: Meeting(name, later_tools=("native",)) for name in "ab"}
 
 
 @pytest.fixture
@@ -85,6 +85,18 @@ def test_commands_of_one_host_keep_their_order(controller, agents):
     assert [call.split()[0] for call in agents["b"].calls][:3] == [
         "start_servers", "take_stats", "expect",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tools", "started"),
+    [((), True), (("netperf",), True), (("auto", "native"), True), (("native",), False)],
+)
+def test_no_server_is_started_that_no_flow_of_the_script_uses(controller, agents, tools, started):
+    controller.open_hosts([do_client(tool=tool) for tool in tools])
+    controller.remote(do_server("a"))
+    controller.wait_flows(1, None)
+    calls = [call.split()[0] for call in agents["a"].calls]
+    assert calls == [*(["start_servers"] if started else []), "take_stats"]
 
 
 def test_what_a_host_refuses_costs_the_experiment(controller, agents, tmp_path):
