@@ -25,6 +25,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.01
 
 
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """A request that comes while the body runs counts behind it. Processes that are started in it
+    get none ever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class RequestToEnd(KeyboardInterrupt):
     """A KeyboardInterrupt, but of another class: once one of the very class has passed through an
     `exec` of text, as it can while a dataclass is made, Python ends the process by SIGINT, whatever

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path, PurePosixPath
 
-from netesto import __version__
+from netesto import __version__, interrupts
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
 from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put, sha256
@@ -30,7 +30,8 @@ _STAGING = ".importing"
 # A process takes half a second to begin, and 100 MB.
 _RUNS_FOR_PROCESSES = 100
 _PROCESSES_MAX = 4
-_CHUNK = 16
+# What was handed out is done before an interrupted import ends.
+_CHUNK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,10 @@ def _each(
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent
     ) as pool:
-        yield from pool.map(work, jobs, chunksize=_CHUNK)
+        # Ctrl-C is for all processes of a terminal; these end when they have done what they began.
+        with interrupts.deferred():
+            results = pool.map(work, jobs, chunksize=_CHUNK)
+        yield from results
 
 
 def _end_with_parent() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -286,20 +287,34 @@ def children(process: psutil.Process) -> list[psutil.Process]:
     return [each for each in process.children() if "spawn_main" in " ".join(each.cmdline())]
 
 
-def test_an_import_that_was_killed_is_done_again_whole_and_leaves_no_process(folder):
-    for number in range(100):
-        (folder / f"iperf_mtu9000_Z_P1_{number}.json").write_text(output(10.0))
+def stop(folder: Path, by: signal.Signals) -> tuple[int, str]:
+    """Import, and signal all processes of the import while it writes; its status, and what it
+    printed. None of them is left."""
     words = ["import", "results", str(folder), "--out", str(out(folder)), "--name", PATTERN]
-    process = psutil.Popen([sys.executable, "-m", "netesto", *words])
+    argv = [sys.executable, "-m", "netesto", *words]
+    process = psutil.Popen(argv, stderr=subprocess.PIPE, process_group=0, text=True)
     deadline = time.monotonic() + 60
     while not (out(folder) / ".importing" / "20" / "manifest.json").exists():
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.005)
     workers = children(process)
-    process.kill()
-    process.wait()
+    # Ctrl-C is for all of a terminal; whoever kills one process does not see the others.
+    if by == signal.SIGINT:
+        os.killpg(process.pid, by)
+    else:
+        process.send_signal(by)
+    told = process.communicate(timeout=60)[1]
     assert psutil.wait_procs(workers, timeout=20)[1] == []
+    return process.returncode, told
+
+
+def test_an_import_that_was_interrupted_or_killed_is_done_again_whole(folder):
+    for number in range(100):
+        (folder / f"iperf_mtu9000_Z_P1_{number}.json").write_text(output(10.0))
+    assert stop(folder, signal.SIGINT) == (130, "netesto: interrupted\n")
+    assert sorted(path.name for path in out(folder).iterdir()) == [".lock", "fields.txt"]
+    assert stop(folder, signal.SIGKILL)[0] == -signal.SIGKILL
     assert not (out(folder) / "exp.csv").exists()
     assert imported(folder, "--name", PATTERN) == 1
     assert [row["exp"] for row in rows(folder)][-1] == "104.1"
