@@ -128,113 +128,95 @@ DO_CLIENT_ARGUMENTS = (
     Argument("idle", Kind.TIME, "idle_s", low=0, high=MAX_SECONDS),
 )
 
-REMOTE: Mapping[str, Specification] = {
-    "DO_SERVER": Specification(
-        name="DO_SERVER",
-        arguments=(
-            *COMMON,
-            Argument("order", Kind.INTEGER, default="0", low=0, high=1),
-            Argument("start", Kind.FLAG, default="0"),
+
+def _named(*commands: Specification) -> Mapping[str, Specification]:
+    return {each.name: each for each in commands}
+
+
+def _remote(name: str, *arguments: Argument, open_names: str = "") -> Specification:
+    return Specification(name=name, arguments=(*COMMON, *arguments), open_names=open_names)
+
+
+REMOTE = _named(
+    _remote(
+        "DO_SERVER",
+        Argument("order", Kind.INTEGER, default="0", low=0, high=1),
+        Argument("start", Kind.FLAG, default="0"),
+    ),
+    _remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
+    _remote("GET_DATA"),
+    _remote(
+        "SET_NETEM",
+        Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=1_000_000),
+        Argument("limit", Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
+        Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
+        KEEP,
+    ),
+    _remote(
+        "SET_QDISC",
+        Argument("qdisc", Kind.WORD, required=True),
+        Argument("action", Kind.WORD, default=""),
+        Argument("rate", Kind.RATE, low=1),
+        Argument("burst", Kind.WORD),
+        Argument("limit", Kind.WORD),
+        Argument("other", Kind.WORDS),
+        KEEP,
+    ),
+    _remote("SET_SYSCTL", KEEP, open_names="the dotted name of a sysctl"),
+    _remote(
+        "SET_LINK",
+        Argument("to", Kind.HOST),
+        Argument("mtu", Kind.INTEGER),
+        *(
+            Argument(name, Kind.WORD, choices=("on", "off"))
+            for name in ("tso", "gso", "gro", "lro", "gro_hw")
         ),
+        *(Argument(f"{of}_max_size", Kind.SIZE) for of in ("gso", "gro", "gso_ipv4", "gro_ipv4")),
+        Argument("rate", Kind.RATE),
+        Argument("delay", Kind.MILLISECONDS),
+        Argument("loss", Kind.PERCENT),
+        Argument("limit", Kind.WORD),
+        KEEP,
     ),
-    "DO_CLIENT": Specification(name="DO_CLIENT", arguments=(*COMMON, *DO_CLIENT_ARGUMENTS)),
-    "GET_DATA": Specification(name="GET_DATA", arguments=COMMON),
-    "SET_NETEM": Specification(
-        name="SET_NETEM",
-        arguments=(
-            *COMMON,
-            Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=1_000_000),
-            Argument("limit", Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
-            Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
-            KEEP,
-        ),
+    _remote(
+        "SET_ROUTE",
+        Argument("to", Kind.HOST, required=True),
+        Argument("rto_min", Kind.MILLISECONDS),
+        Argument("initcwnd", Kind.INTEGER),
+        Argument("initrwnd", Kind.INTEGER),
+        KEEP,
     ),
-    "SET_QDISC": Specification(
-        name="SET_QDISC",
-        arguments=(
-            *COMMON,
-            Argument("qdisc", Kind.WORD, required=True),
-            Argument("action", Kind.WORD, default=""),
-            Argument("rate", Kind.RATE, low=1),
-            Argument("burst", Kind.WORD),
-            Argument("limit", Kind.WORD),
-            Argument("other", Kind.WORDS),
-            KEEP,
-        ),
-    ),
-    "SET_SYSCTL": Specification(
-        name="SET_SYSCTL", arguments=(*COMMON, KEEP), open_names="the dotted name of a sysctl"
-    ),
-    "SET_LINK": Specification(
-        name="SET_LINK",
-        arguments=(
-            *COMMON,
-            Argument("to", Kind.HOST),
-            Argument("mtu", Kind.INTEGER),
-            *(
-                Argument(name, Kind.WORD, choices=("on", "off"))
-                for name in ("tso", "gso", "gro", "lro", "gro_hw")
-            ),
-            *(
-                Argument(name, Kind.SIZE)
-                for name in (
-                    *("gso_max_size", "gro_max_size"),
-                    *("gso_ipv4_max_size", "gro_ipv4_max_size"),
-                )
-            ),
-            Argument("rate", Kind.RATE),
-            Argument("delay", Kind.MILLISECONDS),
-            Argument("loss", Kind.PERCENT),
-            Argument("limit", Kind.WORD),
-            KEEP,
-        ),
-    ),
-    "SET_ROUTE": Specification(
-        name="SET_ROUTE",
-        arguments=(
-            *COMMON,
-            Argument("to", Kind.HOST, required=True),
-            Argument("rto_min", Kind.MILLISECONDS),
-            Argument("initcwnd", Kind.INTEGER),
-            Argument("initrwnd", Kind.INTEGER),
-            KEEP,
-        ),
-    ),
-    "DO_COMMAND": Specification(
-        name="DO_COMMAND",
-        arguments=(*COMMON, Argument("name", Kind.WORD, required=True)),
+    _remote(
+        "DO_COMMAND",
+        Argument("name", Kind.WORD, required=True),
         open_names="a parameter of the command",
     ),
-    "SET_MODULE_PARAMS": Specification(
-        name="SET_MODULE_PARAMS",
-        arguments=(*COMMON, Argument("module", Kind.WORD, required=True), KEEP),
+    _remote(
+        "SET_MODULE_PARAMS",
+        Argument("module", Kind.WORD, required=True),
+        KEEP,
         open_names="a parameter of the module",
     ),
-    "DO_TCPDUMP": Specification(
-        name="DO_TCPDUMP",
-        arguments=(
-            *COMMON,
-            SERVER,
-            Argument("packets", Kind.INTEGER, default="10000", low=1, high=2**31 - 1),
-            Argument("snap", Kind.INTEGER, default="0", low=0, high=262_144),
-        ),
+    _remote(
+        "DO_TCPDUMP",
+        SERVER,
+        Argument("packets", Kind.INTEGER, default="10000", low=1, high=2**31 - 1),
+        Argument("snap", Kind.INTEGER, default="0", low=0, high=262_144),
     ),
-    "CLOSE": Specification(name="CLOSE", arguments=COMMON),
-    "EXIT": Specification(name="EXIT", arguments=COMMON),
-}
+    _remote("CLOSE"),
+    _remote("EXIT"),
+)
 
 # Local commands that take key=value words.
-LOCAL_KEYED: Mapping[str, Specification] = {
-    "PROCESS_EXP": Specification(name="PROCESS_EXP", arguments=COMMON[1:2]),
-    "WAIT_FLOWS": Specification(
-        name="WAIT_FLOWS",
-        arguments=(Argument("timeout", Kind.TIME, low=0, high=MAX_SECONDS),),
+LOCAL_KEYED = _named(
+    Specification(name="PROCESS_EXP", arguments=COMMON[1:2]),
+    Specification(
+        name="WAIT_FLOWS", arguments=(Argument("timeout", Kind.TIME, low=0, high=MAX_SECONDS),)
     ),
-    "START_FLOWS": Specification(
-        name="START_FLOWS",
-        arguments=(Argument("lead", Kind.TIME, default="0.2", low=0, high=60),),
+    Specification(
+        name="START_FLOWS", arguments=(Argument("lead", Kind.TIME, default="0.2", low=0, high=60),)
     ),
-}
+)
 
 
 @dataclass(frozen=True, slots=True)
