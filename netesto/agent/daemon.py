@@ -64,9 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     _allow_many_flows()
     _allow_one_arena()
-    if sys.version_info < (3, 12) and len(os.sched_getaffinity(0)) > 1:
-        # Later versions do so by themselves; this one starts a thread for each command. A guest in
-        # simulated time has one processor, and figures that this would change.
+    if sys.version_info < (3, 12):
+        # Later versions do so by themselves; this one starts a thread for each command.
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
     # The output that our parsers know.
     os.environ["LC_ALL"] = "C"

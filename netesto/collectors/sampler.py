@@ -48,13 +48,13 @@ _NS = 10**9
 class Sampler:
     """The agent's end of its sampler process."""
 
-    def __init__(self, channel: socket.socket, pid: int) -> None:
+    def __init__(self, channel: socket.socket, pid: int, exit_status: Callable[[], int]) -> None:
         self._channel = channel
         self._pid = pid
+        # Waits for the exit status of the process, until it is known.
+        self._exit: Callable[[], int] | None = exit_status
         self._numbers = itertools.count(_NOBODY + 1)
         self._collectors: dict[int, Sampled] = {}
-        # Waits for the exit status of the process, until it is known.
-        self._exit: Callable[[], int] | None = self._reaped
         self._end = ""
         self._ends = 0
         self._heard_s = 0.0
@@ -73,7 +73,7 @@ class Sampler:
             be_the_sampler(theirs)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        return cls(ours, pid)
+        return cls(ours, pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     @property
     def pid(self) -> int:
@@ -174,17 +174,11 @@ class Sampler:
         if self._ends > _STARTED_AGAIN_MAX:
             self._lose(f"{self._end}, as {self._ends - 1} before it")
             return
-        ours, theirs = _channel()
-        argv = process.python("netesto.collectors.sampling", "--orders", str(theirs.fileno()))
         try:
-            with theirs:
-                nowhere, descriptors = Path(os.devnull), [theirs.fileno()]
-                child = process.launch(argv, stdout=nowhere, pass_fds=descriptors)
+            self._channel, self._pid, self._exit = launched()
         except ProcessError as error:
-            ours.close()
             self._lose(f"{self._end}; another one: {error.message}")
             return
-        self._channel, self._pid, self._exit = ours, child.pid, child.wait
         if self._collectors:
             self._attend(_FIRST_QUESTIONS)
         for collector in self._collectors.values():
@@ -194,8 +188,17 @@ class Sampler:
         for collector in self._collectors.values():
             collector.lose(f"no samples any more: the sampler {why}")
 
-    def _reaped(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+def launched() -> tuple[socket.socket, int, Callable[[], int]]:
+    """A sampler that shares nothing with this process: for one that has threads. ProcessError if it
+    cannot start."""
+    ours, theirs = _channel()
+    with contextlib.ExitStack() as failed, theirs:
+        failed.callback(ours.close)
+        argv = process.python("netesto.collectors.sampling", "--orders", str(theirs.fileno()))
+        child = process.launch(argv, stdout=Path(os.devnull), pass_fds=[theirs.fileno()])
+        failed.pop_all()
+    return ours, child.pid, child.wait
 
 
 def _in_words(status: int, *, is_frozen: bool) -> str:

@@ -56,9 +56,11 @@ def parse(text: str, source: str) -> list[Section]:
             remedy="A test begins with its name in brackets: [iperf3_1stream]",
         ) from None
     except configparser.ParsingError as error:
-        line, content = error.errors[0]
+        # The line in the error is written as a literal by Python before 3.13, and as it is since.
+        number, _ = error.errors[0]
+        line = text.split("\n")[number - 1].strip()
         raise UsageError(
-            f"{source}:{line}: {content.strip()} is not KEY = VALUE",
+            f"{source}:{number}: {line!r} is not KEY = VALUE",
             remedy="Example: src-cmd = iperf3 -c {dst} -t 60",
         ) from None
     return [

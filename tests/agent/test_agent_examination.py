@@ -1,10 +1,10 @@
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
+from samplers import running_sampler
 
 from netesto.agent import examination
 from netesto.agent.experiment import Premises
@@ -20,7 +20,7 @@ from netesto.traffic.ports import PortRange
 
 @pytest.fixture(scope="module")
 def sampler() -> Iterator[Sampler]:
-    with contextlib.closing(Sampler.forked()) as sampler:
+    with running_sampler() as sampler:
         yield sampler
 
 

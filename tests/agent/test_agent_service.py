@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import pytest
 from agent_values import ShellTool, request
+from samplers import running_sampler
 
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.journal import Journal
@@ -19,7 +20,6 @@ from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
 from netesto.traffic.ports import PortRange
@@ -37,10 +37,10 @@ def asked(**changes: object):
 ServiceIn: TypeAlias = Callable[[Path, ShellTool], Service]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service_in() -> Iterator[ServiceIn]:
     """Makes an agent's service with one tool, which keeps its files in a folder."""
-    with contextlib.closing(Sampler.forked()) as sampler:
+    with running_sampler() as sampler:
 
         def make(folder: Path, tool: ShellTool) -> Service:
             folder.mkdir(exist_ok=True)

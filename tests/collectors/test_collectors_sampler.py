@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samplers import running_sampler
 
 from netesto import process
 from netesto.collectors import socketfile
@@ -41,7 +42,7 @@ def test_neighbouring_ports_are_asked_for_as_a_range():
 
 @pytest.fixture
 def sampler() -> Iterator[Sampler]:
-    with contextlib.closing(Sampler.forked()) as sampler:
+    with running_sampler() as sampler:
         yield sampler
 
 
