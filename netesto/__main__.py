@@ -1,5 +1,6 @@
 """`python -m netesto`."""
 
+import os
 import sys
 
 from netesto import interrupts
@@ -9,6 +10,7 @@ from netesto.run import status
 def main() -> int:
     """Run the command line; its exit status. Requests to end are heeded from the first instant on,
     also while the rest of the program is imported."""
+    _open_standard_streams()
     with interrupts.heeded():
         try:
             from netesto import cli  # noqa: PLC0415 - takes a moment
@@ -20,6 +22,17 @@ def main() -> int:
         # All is done: what comes now does not change the exit status.
         interrupts.heed()
     return outcome
+
+
+def _open_standard_streams() -> None:
+    """Open the null device in the place of each standard stream that is closed: a file or socket
+    that is opened later would get its number, and what is meant for it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        # print() would take None for standard output.
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,9 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
             raise
         if isinstance(error, OSError) and error.errno is not None:
             # A full disk, a folder that went away: the world, and not the program.
+            if error.filename is None and not _settle_output():
+                printing.err(f"netesto: standard output: {error.strerror}")
+                return status.NOT_READY
             about = f"{error.filename}: " if error.filename else ""
             printing.err(
                 f"netesto: {about}{error.strerror}\nnetesto --debug … shows where it happened",
@@ -122,16 +125,20 @@ def _printed(run: Callable[[], int]) -> int:
     return outcome
 
 
-def _settle_output() -> None:
-    """Python's own last flush would turn a reader that went away into exit status 120."""
+def _settle_output() -> bool:
+    """Whether all that was printed is out. Otherwise Python's own last flush would make the exit
+    status 120."""
+    is_out = True
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except OSError:
+            is_out = False
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
+    return is_out
 
 
 def _dispatch(words: list[str]) -> int:

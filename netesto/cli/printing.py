@@ -24,8 +24,13 @@ def settle() -> None:
 
 
 def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
-    """Print to standard output."""
-    print(printable(str(text)), end=end, flush=flush)
+    """Print to standard output. WorldError if it takes no more: a full disk behind it."""
+    try:
+        print(printable(str(text)), end=end, flush=flush)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WorldError(f"standard output: {error.strerror}") from error
 
 
 def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:

@@ -348,12 +348,15 @@ async def test_no_thread_waits_for_a_process(start_daemon: StartDaemon):
     """Guests in simulated time have one processor, and figures that such a thread would change."""
     on_one = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
     client, server = start_daemon("a", prefix=on_one), start_daemon("b")
-    threads = Path(f"/proc/{client.child.pid}/task")
     async with client.held() as a, server.held() as b:
-        before = len(list(threads.iterdir()))
+        before = threads_of(client)
         await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
-        assert len(list(threads.iterdir())) == before
+        assert threads_of(client) == before
+
+
+def threads_of(daemon: Daemon) -> int:
+    return len(list(Path(f"/proc/{daemon.child.pid}/task").iterdir()))
 
 
 async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartDaemon):

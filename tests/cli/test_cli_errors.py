@@ -364,11 +364,33 @@ def test_a_closed_output_is_no_failure(script):
     assert shell('exec "$@" >&-', "run", "-n", script("ECHO a\n")) == (0, "")
 
 
-def test_a_full_disk_behind_the_output_is_told(script):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_the_output_is_told(script, monkeypatch, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     assert shell('exec "$@" >/dev/full', "run", "-n", script("ECHO a\n")) == (
         3,
-        "netesto: No space left on device\nnetesto --debug … shows where it happened\n",
+        "netesto: standard output: No space left on device\n",
     )
+
+
+def test_an_error_without_standard_error_is_not_among_the_output():
+    done = process.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "netesto", "fmt", "nothing"],
+        timeout=30,
+        check=False,
+    )
+    assert (done.status, done.stdout) == (2, "")
+
+
+@pytest.mark.lab
+def test_a_run_whose_standard_streams_are_closed_has_its_results(script, tmp_path):
+    """An agent, a socket or a file that gets their numbers would be closed, or written to."""
+    path = script(
+        "LAB pair\nSOURCE inlib\nRUN OneFlowStream server=b client=a expName=x ca=reno dur=1\n"
+    )
+    words = ("run", "--plain", "--out", str(tmp_path / "out"), path)
+    assert shell('exec "$@" <&- >&- 2>&-', *words) == (0, "")
+    assert len((tmp_path / "out" / "exp.csv").read_text().splitlines()) == 3
 
 
 def test_a_closed_input_holds_no_script():
