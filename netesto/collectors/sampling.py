@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -91,6 +92,18 @@ def _come_first() -> None:
             os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class _Due:
+    """What becomes readable, in the order in which it is heeded: of ticks at the same instant,
+    those of the shortest interval come first, then sockets, whose samples a delay harms most.
+    Orders, and what is to be heard (without a `timer`), can wait."""
+
+    interval_ns: int = sys.maxsize
+    kind: int = 0
+    number: int = 0
+    timer: int | None = field(default=None, compare=False)
+
+
 class _Orders:
     """Carries out the orders that arrive at `channel`, until its other end is closed."""
 
@@ -111,11 +124,11 @@ class _Orders:
 
     def obey(self) -> None:
         """Return when the agent has ended."""
-        self._selector.register(self._channel, selectors.EVENT_READ)
+        self._selector.register(self._channel, selectors.EVENT_READ, _Due())
         while True:
-            for key, _ in self._selector.select():
-                if key.data is not None:
-                    self._sample(*key.data)
+            for key, _ in sorted(self._selector.select(), key=lambda ready: ready[0].data):
+                if key.fileobj is not self._channel:
+                    self._sample(key.data.number, key.data.timer)
                 elif not self._carry_out(self._channel.recv(ORDER_BYTES)):
                     return
 
@@ -164,9 +177,10 @@ class _Orders:
             self._first_tick_ns = time.monotonic_ns()
         timer = timer_of(order["interval_ns"], self._first_tick_ns)
         self._open[number] = (recording, timer)
-        self._selector.register(timer, selectors.EVENT_READ, (number, timer))
+        due = _Due(order["interval_ns"], [*self._kinds].index(order["kind"]), number, timer)
+        self._selector.register(timer, selectors.EVENT_READ, due)
         if recording.reports is not None:
-            self._selector.register(recording.reports, selectors.EVENT_READ, (number, None))
+            self._selector.register(recording.reports, selectors.EVENT_READ, _Due(number=number))
 
     def _end(self, number: int) -> None:
         recording, timer = self._open.pop(number)

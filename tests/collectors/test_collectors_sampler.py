@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import json
 import os
 import re
 import select
@@ -114,6 +115,33 @@ def test_samples_go_on_while_the_agent_computes(sampler, tmp_path):
             return process.wait_until(lambda: len(socketfile.read(path)) >= 10, timeout=DEADLINE_S)
 
     assert asyncio.run(run())
+
+
+def test_at_the_same_tick_sockets_come_before_the_counters_of_the_host(sampler, tmp_path):
+    sockets, cpus = tmp_path / "sockets.bin.gz", tmp_path / "cpu.jsonl"
+
+    async def run() -> None:
+        clock = Clock()
+        slow = Sampled("cpu", cpus, clock, 2 * INTERVAL_S, sampler)
+        quick = SocketCollector(sockets, clock, INTERVAL_S, sampler)
+        async with connection() as port:
+            quick.watch_ports([port])
+            async with collecting(quick), collecting(slow):
+                is_there = lambda: len(lines(cpus)) > 10  # noqa: E731
+                assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
+
+    def lines(path: Path) -> list[str]:
+        return path.read_text().splitlines() if path.exists() else []
+
+    asyncio.run(run())
+    times = [sample.time_s for sample in socketfile.read(sockets)]
+    late = [
+        time_s
+        for time_s in (json.loads(line)["time_s"] for line in lines(cpus)[2:])
+        if any(0 < sampled_s - time_s < INTERVAL_S / 2 for sampled_s in times)
+    ]
+    # Where one tick was delayed by more than half an interval, it is no longer that tick.
+    assert len(late) <= 2
 
 
 def test_delays_of_ticks_do_not_add_up():
