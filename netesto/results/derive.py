@@ -33,7 +33,7 @@ def derive(
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
     whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
-    keyvalue.write(folder / store.DERIVED, whole)
+    keyvalue.write(folder / store.DERIVED, whole | store.checksum_of_groups(rows[1:]))
     if with_series:
         series.write(series.build(evidence), folder / "series.json")
         packetfile.write(folder, evidence.captures, evidence.started_s)

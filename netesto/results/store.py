@@ -1,6 +1,7 @@
 """The results folder on disk: one run at a time writes to it, and no measurement is overwritten."""
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ TABLE = "exp.csv"
 FIELDS = "fields.txt"
 # An experiment's aggregate row, in its folder.
 DERIVED = "all.exp.out"
+_GROUPS = "groupRows"
 _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"
@@ -427,22 +429,32 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
 
 
 def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    """The complete experiments in `folder` whose first row is missing, or not the one that was
-    derived from their data; of those without derived files nothing is known."""
+    """The complete experiments in `folder` whose rows are missing, or not those that were derived
+    from their data; of those without derived files nothing is known."""
     found = by_experiment(rows)
     return [
         exp
         for exp in (experiments(folder) if folder.is_dir() else [])
         if (derived := _derived(folder / str(exp) / DERIVED))
-        and not _agrees(derived, found.get(exp, [{}])[0], exp)
+        and not _agree(derived, found.get(exp, [{}]), exp)
     ]
 
 
-def _agrees(derived: Mapping[str, str], row: Mapping[str, str], exp: int) -> bool:
-    """Whether a row is the one that was derived, of which exp.csv can have fewer columns; or that
-    of an experiment whose manifest is damaged."""
+def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
+    """Whether rows are those that were derived, of which exp.csv can have fewer columns; or that of
+    an experiment whose manifest is damaged."""
+    row, *groups = rows
     as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
+    if _GROUPS in derived:  # later than the first results folders
+        as_derived = as_derived and derived.items() >= checksum_of_groups(groups).items()
     return bool(row) and (as_derived or row == damaged_row(row, exp))
+
+
+def checksum_of_groups(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """A key of an experiment's derived file: the SHA-256 of what the rows of its groups say.
+    Columns that come later, with nothing in them, leave it as it is."""
+    cells = [sorted((name, text) for name, text in row.items() if text) for row in rows]
+    return {_GROUPS: hashlib.sha256(json.dumps(cells).encode()).hexdigest()}
 
 
 def status_of(row: Mapping[str, str], folder: Path) -> str:

@@ -380,6 +380,21 @@ def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
     assert "the rows of experiment 1 are not what was derived" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("experiment", [1, 26])
+def test_a_row_of_a_group_that_was_edited_is_told_by_show(rebuilt, tmp_path, capsys, experiment):
+    folder = shutil.copytree(rebuilt, tmp_path / "copy")
+    path = folder / "exp.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if line.startswith(f"{experiment}.1,"))
+    lines[place] = lines[place].replace(".", ".9", 2)
+    path.write_text("".join(lines))
+    cli.main(["show", str(folder)])
+    assert capsys.readouterr().err == (
+        f"warning: {path}: the rows of experiment {experiment} are not what was derived from its"
+        f" data; `netesto report {folder}` rebuilds them\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["report", "show"])
 def test_the_folder_of_an_experiment_is_no_results_folder(results, rebuilt, command, capsys):
     assert cli.main([command, str(results / "1")]) == 2
