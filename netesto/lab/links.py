@@ -138,13 +138,7 @@ def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
         loss_percent=value(given, "loss", _percent, 0.0, what=what),
         qdisc=value(given, "qdisc", _qdisc, "", what=what),
         mark_ms=value(given, "mark", _milliseconds, None, what=what),
-        mtu=value(
-            given,
-            "mtu",
-            lambda text: whole_number(text, SMALLEST_MTU, LARGEST_MTU),
-            DEFAULT_MTU,
-            what=what,
-        ),
+        mtu=value(given, "mtu", _mtu, DEFAULT_MTU, what=what),
         offload=value(given, "offload", _on_or_off, True, what=what),
     )
     if settings.jitter_ms > settings.delay_ms:
@@ -225,6 +219,10 @@ def _rate(text: str) -> float | None:
     if rate_bps < SLOWEST_RATE_BPS:
         raise ValueError("slower than 8 kbit/s; a bare number is bits per second")
     return rate_bps
+
+
+def _mtu(text: str) -> int:
+    return whole_number(text, SMALLEST_MTU, LARGEST_MTU)
 
 
 def _on_or_off(text: str) -> bool:
