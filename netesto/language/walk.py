@@ -183,6 +183,10 @@ class Walk:
         words_of = machine.scope.words_of([word.text for word in statement.words])
         cells = local.cells_of(machine, words_of(frame))
         local.check_seen(machine, cells.factors, frame)
+        if not cells.order:
+            machine.warn_once(
+                row, "SWEEP with reps=0 has no cell: nothing of it is run", row, "reps="
+            )
         for name in cells.factors if cells.order else ():
             machine.draft.need_column(name, row.place(name))
         for cell in cells:

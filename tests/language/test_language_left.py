@@ -1,4 +1,4 @@
-"""What a script leaves: experiments without PROCESS_EXP, captures before an experiment."""
+"""What a script leaves: experiments without PROCESS_EXP, captures before an experiment, no cell."""
 
 from language_plans import planned
 
@@ -268,3 +268,16 @@ def test_repetitions_with_an_experiment_each_may_run_apart():
 def test_cells_that_leave_their_experiments_may_run_apart():
     script = "SWEEP ca=reno,bbr DO\nDO_CLIENT host=a server=b exp=COUNTER\nDONE\n"
     assert entangled(script) == 0
+
+
+def test_a_sweep_without_a_cell_is_told(asked):
+    """
+    SWEEP ca=cubic reps=0 DO
+    DO_CLIENT host=a server=b exp=COUNTER ca=$ca
+    PROCESS_EXP
+    DONE
+    """
+    assert (asked.warned, asked.processed) == (
+        ["1: SWEEP with reps=0 has no cell: nothing of it is run"],
+        [],
+    )

@@ -27,11 +27,15 @@ from netesto.lab import guest, owned, records
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)
 
-# A process that a command leaves, out of its session, known by a time that nobody else sleeps.
+# A process that a command leaves, known by a time that nobody else sleeps. The command ends when
+# it is out of the command's session: what is still in there then, the agent ends.
 LINGERING = ["sleep", str(10_000_000 + os.getpid())]
 COMMANDS = f"""\
 [commands.linger]
-run = ["sh", "-c", "setsid {" ".join(LINGERING)} >/dev/null 2>&1 &"]
+run = [
+    "sh", "-c",
+    "(setsid sh -c 'echo; exec {" ".join(LINGERING)} >/dev/null 2>&1' &) | read line",
+]
 """
 
 # Two flows as in the demo, and short; client2 has all that can be set of links and routes.
@@ -119,6 +123,8 @@ def made_by(run: int, place: Place) -> Made:
     made = lab_of(run) if place.ground == "lab" else guest_of(run, place)
     assert made.paths, "it has made no files?"
     assert len(made.processes) > 1, "it has started nothing?"
+    # Processes of a guest have other names here.
+    assert place.ground != "lab" or lingering(), "its command has left nothing?"
     return made
 
 
