@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason
-from whole_runs import Outcome, run_script
+from whole_runs import PATIENCE_S, Outcome, run_script
 
 from netesto.collectors import links
 from netesto.collectors.queues import QDISC_COUNTS
 from netesto.model import LinkSamples
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(2 * PATIENCE_S)]
 
 LIMIT_BYTES, RATE_BPS, FRAME_BYTES = 30000, 10e6, 1514
 

@@ -20,6 +20,9 @@ RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two
     ca1=cubic ca2=bbr dur1=5 dur2=3 delay2=1
 """
 
+# Longer than any honest run on a busy machine; nothing waits it out.
+PATIENCE_S = 400
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -45,7 +48,7 @@ def command(*words: str) -> list[str]:
 
 
 def netesto(
-    folder: Path, *words: str, timeout: float = 60, path: str | None = None
+    folder: Path, *words: str, timeout: float = PATIENCE_S, path: str | None = None
 ) -> process.Finished:
     """Run netesto in `folder`; `path` replaces PATH."""
     env = {**os.environ, **({"PATH": path} if path is not None else {})}
