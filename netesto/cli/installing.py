@@ -252,6 +252,8 @@ def _prove(path: Path, done: _Done) -> int:
     if len(names) == 1:
         names += [host.name for host in done.good if host.name != names[0]][:1]
     pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+    inventory = load(str(path)).only(names)
+    found = [each.addresses for each in inventory.endpoints.values()]
     with tempfile.TemporaryDirectory(prefix="netesto-") as folder:
         script = Path(folder, "proof.nts")
         script.write_text(_proof(pairs), encoding="utf-8")
@@ -261,7 +263,9 @@ def _prove(path: Path, done: _Done) -> int:
                 script=str(script),
                 settings=Settings.of(libraries=[], definitions=[], max_iterations=1000),
                 out=Path(folder, "results"),
-                hosts=load(str(path)).only(names),
+                hosts=inventory,
+                # Without addresses in the file, those that agents tell are of both versions.
+                family=6 if any(each and 4 not in each for each in found) else 4,
                 ground="hosts",
                 agreed=True,
                 # Somebody else may be proving the same agents.
