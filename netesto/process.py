@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self, TypeAlias
@@ -263,7 +263,7 @@ class Job:
         while piece := await self._child.stdout.read(_PIECE_BYTES):
             yield piece
 
-    async def lines(self, copy: BinaryIO | None = None) -> AsyncIterator[str]:
+    async def lines(self, copy: BinaryIO | None = None) -> AsyncGenerator[str, None]:
         """The lines of standard output as they arrive, without their ends. Only if `start` piped
         it. `copy` gets the same bytes. A line may have any length."""
         rest = b""

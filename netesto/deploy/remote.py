@@ -25,7 +25,6 @@ ACT_S = 1200.0
 _PYTHON = 'python3 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())).decode())"'
 # What a shell says that does not know a command, and what sudo does.
 _NOT_FOUND = 127
-_SSH_FAILED = 255
 
 
 async def look(host: Target) -> Facts:
@@ -133,7 +132,7 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
             host=host.name,
             remedy="Install it there, such as by: apt install python3",
         )
-    if not said.strip() and status != _SSH_FAILED:
+    if not said.strip() and status != ssh.FAILED:
         # Such as /bin/false, or a shell that knows no -c.
         return AgentError(
             f"its login shell ran no command and ended with exit status {status}",
@@ -141,6 +140,6 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
             remedy=f"This must print a word: {ssh.typed(host.address)} echo word",
         )
     cause, remedy = ssh.explained(said.strip(), host.address)
-    if status == _SSH_FAILED:
+    if status == ssh.FAILED:
         return AgentError(f"not reached by ssh: {cause}", host=host.name, remedy=remedy)
     return AgentError(f"the connection ended: {cause}", host=host.name, remedy=remedy)

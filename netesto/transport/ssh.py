@@ -14,8 +14,10 @@ ends with the thread that opened it, also after kill -9.
 
 import asyncio
 import contextlib
+import os
 import re
 import shutil
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,9 +42,16 @@ _OPTIONS = (
 # Runs when the socket is listened on; what it prints comes out of ssh.
 _READY = "ready"
 _FORWARDING = (
-    *("-N", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177"),
+    *("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177"),
     *("-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_READY}"),
 )
+
+# Runs on the host until its standard input ends, that is, with ssh. Without a session sshd keeps
+# small packets back until those before are acknowledged, which takes up to 40 ms (RFC 896). Who may
+# have none (nologin) has a slower tunnel; a command that is forced upon a user may say nothing.
+_STARTED = "session"
+_SESSION = f"echo; echo {_STARTED}; exec cat"
+_SESSION_S = 0.5
 
 _SOCKET, _LOG = "agent", "log"
 
@@ -51,6 +60,9 @@ _OPEN_KEY = re.compile(r"Permissions \d+ for '(.+)' are too open")
 
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
+
+# The exit status of ssh when it fails itself.
+FAILED = 255
 
 # Prints what is wrong with the socket $1 of an agent; and where its user has one of their own, $2
 # below the home folder, that.
@@ -102,11 +114,13 @@ class Tunnel:
             )
         self._folder, self._greeting = self._stack.enter_context(private_folder()), 0
         forward = f"{self.local.path}:{self.address.path}"
-        words = [*_ssh(self.address), *_FORWARDING, "-L", forward, "--", self.address.host]
+        words = [*_ssh(self.address), *_FORWARDING, "-L", forward]
+        reader, writer = os.pipe()
+        self._stack.callback(os.close, writer)
         try:
-            self._job = await process.start(process.tethered(words), stderr=self._folder / _LOG)
             async with asyncio.timeout(timeout):
-                await self._ready(self._job)
+                if not await self._begun([*words, "--", self.address.host, _SESSION], reader):
+                    await self._begun([*words, "-N", "--", self.address.host], reader)
         except TimeoutError:
             await self.close()
             raise self._failure(f"no answer within {timeout:g} s") from None
@@ -116,14 +130,31 @@ class Tunnel:
         except BaseException:
             await self.close()
             raise
+        finally:
+            os.close(reader)
 
-    async def _ready(self, job: Job) -> None:
-        async for line in job.lines():
-            if line == _READY:
-                self._greeting = len(self._said())
-                return
-        await job.wait()
-        raise self._failure(*explained(self._said(), self.address))
+    async def _begun(self, words: Sequence[str], stdin: int) -> bool:
+        """Start ssh; whether it goes on when its session, if it has one, has begun. AgentError if
+        it cannot connect."""
+        log = self._folder / _LOG
+        log.unlink(missing_ok=True)
+        self._greeting = 0
+        self._job = await process.start(process.tethered(words), stdin=stdin, stderr=log)
+        async with contextlib.aclosing(self._job.lines()) as lines:
+            is_ready = await _said_word(lines, _READY)
+            goes_on = "-N" in words
+            if is_ready and not goes_on:
+                try:
+                    async with asyncio.timeout(_SESSION_S):
+                        goes_on = await _said_word(lines, _STARTED)
+                except TimeoutError:
+                    goes_on = True
+        if not (is_ready and goes_on):
+            status = await self._job.wait()
+            if not is_ready or status == FAILED:
+                raise self._failure(*explained(self._said(), self.address))
+        self._greeting = len(self._said())
+        return goes_on
 
     async def close(self) -> None:
         """End ssh and remove its socket."""
@@ -199,6 +230,14 @@ class Tunnel:
         return AgentError(
             f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy
         )
+
+
+async def _said_word(lines: AsyncIterator[str], word: str) -> bool:
+    """Whether one of the lines that follow is `word`."""
+    async for line in lines:
+        if line == word:
+            return True
+    return False
 
 
 def explained(said: str, address: SshAddress) -> tuple[str, str]:

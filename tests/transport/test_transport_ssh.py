@@ -82,7 +82,7 @@ async def test_what_a_host_greets_with_is_no_reason_why_ssh_has_ended(tmp_path, 
     program, orders = tmp_path / "ssh", tmp_path / "orders"
     program.write_text(
         "#!/bin/sh\n"
-        "echo Authorized use only >&2; echo ready\n"
+        "echo Authorized use only >&2; echo ready; echo session\n"
         f"read line <{orders}; echo Timeout, server h1 not responding. >&2; exec sleep 60\n"
     )
     program.chmod(0o755)
@@ -96,6 +96,22 @@ async def test_what_a_host_greets_with_is_no_reason_why_ssh_has_ended(tmp_path, 
     words.append(tunnel.last_words())
     await tunnel.close()
     assert words == ["", "Timeout, server h1 not responding."]
+
+
+async def test_who_may_run_no_command_has_a_tunnel_too(tmp_path, monkeypatch):
+    """A stand-in for ssh to an account whose shell is nologin."""
+    program = tmp_path / "ssh"
+    program.write_text(
+        '#!/bin/sh\necho ready\ncase " $* " in *" -N "*) exec sleep 60;; esac\n'
+        "echo This account is currently not available.; exit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tunnel = Tunnel(H1, host="h1")
+    await tunnel.open(timeout=30)
+    words = tunnel.last_words()
+    await tunnel.close()
+    assert words == ""
 
 
 async def test_ssh_that_never_connects_is_given_up(tmp_path, monkeypatch):
