@@ -96,11 +96,12 @@ def script(
     names: set[str] = set()
     listed = hosts or tuple(_named_hosts(sections))
     jobs = [_job(source, section, names, listed, warn) for section in sections]
+    variables = _host_variables(jobs)
     lines = [
-        *_head(source, jobs, listed),
+        *_head(source, jobs, listed, variables),
         *(line for job in jobs for line in _macro(job)),
         "# ---- the runs, in the order of the job file: section, host, iteration",
-        *(line for job in jobs for line in ("", *_loop(job))),
+        *(line for job in jobs for line in ("", *_loop(job, variables[job.profile]))),
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -298,7 +299,9 @@ def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
 # ---- the text ------------------------------------------------------------------------------------
 
 
-def _head(source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost]) -> Iterator[str]:
+def _head(
+    source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost], variables: Mapping[str, str]
+) -> Iterator[str]:
     enabled = [job for job in jobs if not job.off]
     name = _one_line(PurePath(source).name)
     yield f"# {name}: {len(enabled)} tests to each of {len(hosts)} hosts."
@@ -320,13 +323,20 @@ def _head(source: str, jobs: Sequence[_Job], hosts: Sequence[JobHost]) -> Iterat
     yield "DEFAULT source=source"
     for profile in dict.fromkeys(job.profile for job in enabled):
         names = [host.name for host in hosts if not profile or host.profile == profile]
-        yield f"DEFAULT {_hosts_variable(profile)}={','.join(names)}"
+        yield f"DEFAULT {variables[profile]}={','.join(names)}"
     yield "DEFAULT tool=iperf3"
     yield ""
 
 
-def _hosts_variable(profile: str) -> str:
-    return f"hosts_{re.sub(r'[^A-Za-z0-9]', '_', profile)}" if profile else "hosts"
+def _host_variables(jobs: Sequence[_Job]) -> dict[str, str]:
+    """The variable of the hosts of each profile."""
+    found: dict[str, str] = {}
+    for profile in dict.fromkeys(job.profile for job in jobs):
+        name = f"hosts_{re.sub(r'[^A-Za-z0-9]', '_', profile)}" if profile else "hosts"
+        while name in found.values():
+            name += "_"
+        found[profile] = name
+    return found
 
 
 def _duration(jobs: Sequence[_Job], hosts: int) -> str:
@@ -375,11 +385,11 @@ def _wrapped(words: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _loop(job: _Job) -> list[str]:
+def _loop(job: _Job, hosts: str) -> list[str]:
     lines = [] if job.off else [f"# [{_one_line(job.section.name)}]"]
     if job.pacing:
         lines.append(f"SET_QDISC host={SOURCE} qdisc=fq other=maxrate,{job.pacing}")
-    lines.append(f"FOR server IN ${_hosts_variable(job.profile)} DO")
+    lines.append(f"FOR server IN ${hosts} DO")
     lines += [f"    {line}" for line in job.before]
     repetitions = f",{job.iterations}" if job.iterations > 1 else ""
     run = [f"RUN {job.macro}{repetitions} server={SERVER}"]

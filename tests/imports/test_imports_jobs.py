@@ -277,6 +277,16 @@ def test_a_section_goes_to_the_hosts_of_its_profile(folder, capsys):
     assert found == [("a", "near"), ("b", "near"), ("b", "192.0.2.2")]
 
 
+def test_profiles_of_similar_names_are_different_hosts(folder, capsys):
+    (folder / "hosts.csv").write_text("hostname,profile\n192.0.2.1,a-b\n192.0.2.2,a_b\n")
+    (folder / "jobs.ini").write_text(
+        "[a]\nsrc-cmd = iperf3 -c {dst}\nprofile = a-b\n"
+        "[b]\nsrc-cmd = iperf3 -c {dst}\nprofile = a_b\n"
+    )
+    found = [(flow["expName"], flow["server"]) for flow in flows(folder, capsys)]
+    assert found == [("a", "192.0.2.1"), ("b", "192.0.2.2")]
+
+
 def test_a_section_of_a_profile_that_no_host_has_is_there_as_a_comment(folder, capsys):
     (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst}\nprofile = nobody\n")
     text = made(folder, "--hostlist", str(folder / "hosts.csv"))
