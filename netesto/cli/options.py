@@ -348,7 +348,9 @@ def _report(commands: _Commands) -> None:
         "netesto report results/two-flows 3")
     _results_folder(report)
     _fields(report, "those that the folder was begun with")
-    report.add_argument("experiments", nargs="*", type=_whole, metavar="N", help="only these")
+    report.add_argument(
+        "experiments", nargs="*", default=(), type=_whole, metavar="N", help="only these"
+    )
 
 
 def _results_folder(command: argparse.ArgumentParser) -> None:
@@ -369,7 +371,9 @@ def _exp(commands: _Commands) -> None:
         "run a report script: tables and plots from many experiments, as one page",
         "netesto exp -o report.html figure-8.exp bw=100mbit")
     _path(exp, "script", metavar="SCRIPT")
-    exp.add_argument("variables", nargs="*", metavar="k=v", help="variables of the script")
+    exp.add_argument(
+        "variables", nargs="*", default=(), metavar="k=v", help="variables of the script"
+    )
     _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
     _flag(exp, "--strict", what="warnings are errors")
     _flag(exp, "--explain", what="how many rows each step leaves")
