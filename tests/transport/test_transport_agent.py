@@ -140,7 +140,10 @@ async def test_those_who_wait_are_served_in_the_order_in_which_they_came(wire: W
             async with aclosing(agents[1].hold("bob", "2")) as events:
                 await anext(events)
                 await queues[0].aclose()
-                behind = (await looks.status()).waiting
+                # The agent hears of it a moment later.
+                async with asyncio.timeout(DEADLINE_S):
+                    while (behind := (await looks.status()).waiting) == ("bob", "dan"):
+                        pass
             while (last := await anext(queues[2])).ahead:
                 pass
     assert ahead == [("ann",), ("ann", "bob"), ("ann", "bob", "cem")]
