@@ -129,8 +129,15 @@ class _Orders:
             for key, _ in sorted(self._selector.select(), key=lambda ready: ready[0].data):
                 if key.fileobj is not self._channel:
                     self._sample(key.data.number, key.data.timer)
-                elif not self._carry_out(self._channel.recv(ORDER_BYTES)):
+                elif not self._carry_out(self._order()):
                     return
+
+    def _order(self) -> bytes:
+        """The next order; none when the agent has ended, perhaps without reading all answers."""
+        try:
+            return self._channel.recv(ORDER_BYTES)
+        except ConnectionResetError:
+            return b""
 
     def _sample(self, number: int, timer: int | None) -> None:
         """At a tick of `timer`, or (None) when there is something to hear."""

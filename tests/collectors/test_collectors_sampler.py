@@ -312,3 +312,11 @@ def test_requests_to_end_do_not_end_it(sampler):
     sampler.close()
     assert select.select([descriptor], [], [], DEADLINE_S)[0] == [descriptor]
     os.close(descriptor)
+
+
+def test_it_ends_well_when_the_agent_ends_without_reading_what_it_said():
+    sampler = Sampler.forked()
+    sampler.order(0, "answer")
+    select.select([sampler._channel], [], [], DEADLINE_S)
+    sampler._channel.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(sampler.pid, 0)[1]) == 0
