@@ -1,4 +1,5 @@
-"""Hosts as they are found: other login shells, profiles that print, ssh_configs, no keys."""
+"""Hosts as they are found: other login shells, profiles that print, ssh_configs, no keys,
+no IPv4."""
 
 import json
 import shutil
@@ -26,7 +27,7 @@ SHELLS = {
 
 CONFIG = """\
 Host csh fish babble none noexec
-    HostName odd
+    HostName {address}
 Host csh
     User csh
 Host fish
@@ -38,7 +39,7 @@ Host none
 Host noexec
     User noexec
 Host command
-    HostName odd
+    HostName {address}
     User plain
     RequestTTY force
     RemoteCommand date
@@ -46,11 +47,11 @@ Host command
     ControlPath /root/.ssh/shared-%C
     ControlPersist 60
 Host unknown
-    HostName odd
+    HostName {address}
     HostKeyAlias unknown
     StrictHostKeyChecking ask
 Host password
-    HostName odd
+    HostName {address}
     Port 2222
 """
 
@@ -68,7 +69,7 @@ REFUSED = {
         "Connect once by hand, and compare the key before you accept it: ssh unknown",
     ),
     "password": (
-        "not reached by ssh: root@odd: Permission denied (password).",
+        "not reached by ssh: root@fd81:1::2: Permission denied (password).",
         ssh.explained("Permission denied (password).", SshAddress("password"))[1],
     ),
 }
@@ -102,7 +103,9 @@ def world(tmp_path_factory):
         odd.write("/home/none/.cshrc", "setenv PATH /nowhere\n")
         asks = ["-o", "PasswordAuthentication=yes", "-o", "PubkeyAuthentication=no"]
         odd.start(["/usr/sbin/sshd", "-D", "-p", "2222", "-o", "PidFile=none", *asks])
-        made.controller.write("/root/.ssh/config", CONFIG)
+        odd.run(["ip", "-4", "address", "flush", "dev", "eth0"])
+        odd.run(["ip", "-4", "address", "flush", "dev", "eth1"])
+        made.controller.write("/root/.ssh/config", CONFIG.format(address=odd.address6()))
         made.controller.write("/root/my.nts", SCRIPT)
         yield made
 
@@ -136,6 +139,7 @@ def check(world: World, hosts: str, *prefix: str) -> tuple[list[str], dict[str, 
 def test_a_run_over_ssh_needs_no_certain_login_shell_profile_or_ssh_config(world):
     names = ["babble", "command", *(name for name in ("csh", "fish") if shutil.which(SHELLS[name]))]
     argv = ["netesto", "run", "--plain", "--ssh", ",".join(names), "--map", f"b1={names[-1]}"]
+    argv += ["--family", "6"]
     done = world.controller.run([*argv, "-o", "out", "my.nts"], timeout=PATIENCE_S, check=False)
     assert [line.split()[-1] for line in done.stdout.splitlines() if " reno " in line] == ["ok"] * 2
 
@@ -179,7 +183,7 @@ def installed(world) -> Finished:
     return world.controller.run(argv, timeout=PATIENCE_S, check=False)
 
 
-def test_an_agent_is_installed_and_proved_by_a_c_shell(installed):
+def test_an_agent_is_installed_by_a_c_shell_and_proved_by_ipv6_alone(installed):
     proof = "proof    a flow of 2 s from each host: csh to csh "
     assert (installed.status, installed.stdout.splitlines()[-1].startswith(proof)) == (0, True)
 
