@@ -55,6 +55,7 @@ proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 
 reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
+	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options
