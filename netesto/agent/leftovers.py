@@ -6,9 +6,9 @@ was started an instant before the kill or left its process group, and no other p
 """
 
 import os
-from pathlib import Path
 
 from netesto import proc
+from netesto.collectors import hostfacts
 
 LIFE_VARIABLE = "NETESTO_LIFE"
 
@@ -24,8 +24,9 @@ def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
     """
     ended: list[int] = []
     while True:
-        others = (pid for pid in proc.numbers() if pid != os.getpid())
-        last = proc.end(others, grace_s=grace_s, belongs=lambda pid: carries(pid, life))
+        # To hold a process takes as long as to look at it, and most are not ours.
+        ours = (pid for pid in proc.numbers() if pid != os.getpid() and carries(pid, life))
+        last = proc.end(ours, grace_s=grace_s, belongs=lambda pid: carries(pid, life))
         ended += (pid for pid in last.found if pid not in ended)
         if not last.found or last.surviving:
             return ended
@@ -34,7 +35,7 @@ def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
 def carries(pid: int, life: str) -> bool:
     """Whether a process carries this mark; one that has ended does not."""
     try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        variables = hostfacts.contents(f"/proc/{pid}/environ").split("\0")
     except OSError:
         return False
-    return f"{LIFE_VARIABLE}={life}".encode() in variables
+    return f"{LIFE_VARIABLE}={life}" in variables

@@ -6,6 +6,8 @@ from typing import TypeAlias
 import netesto
 from netesto.errors import AgentError
 
+Options: TypeAlias = tuple[tuple[str, int], ...]
+
 # Incremented when an end with the old number would misunderstand one with the new. 0: a version
 # that told no number.
 PROTOCOL = 2
@@ -25,8 +27,6 @@ def check(other: str, protocol: int, version: str, *, host: str = "") -> None:
         remedy=f"Install the same version at both ends; the newer one is {newer}.",
     )
 
-
-Options: TypeAlias = tuple[tuple[str, int], ...]
 
 # A ping every 1.5 s, which must be answered within 2 s, also between calls: a cut, or a peer that
 # hangs, is noticed after 2 to 3.5 s. gRPC answers pings itself, however busy Python is; and where a
