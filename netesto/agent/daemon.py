@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import ctypes
 import functools
 import logging
 import os
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import interrupts
+from netesto import interrupts, proc
 from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
 from netesto.agent.access import ClientsFile
@@ -46,9 +45,6 @@ log = logging.getLogger("netesto.agent.daemon")
 # Each flow takes at least two. Limited, because some tools try all descriptors that they may have.
 OPEN_FILES = 65_536
 
-# From <malloc.h> of glibc.
-_M_ARENA_MAX = -8
-
 EXIT_OK = 0
 EXIT_USAGE = 2
 EXIT_WORLD = 3
@@ -63,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What an agent writes, its sockets included, is for its user only.
     os.umask(0o077)
     _allow_many_flows()
-    _allow_one_arena()
+    proc.take_memory_from_one_arena()
     if sys.version_info < (3, 12):
         # Later versions do so by themselves; this one starts a thread for each command.
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
@@ -108,14 +104,6 @@ def _allow_many_flows() -> None:
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
-def _allow_one_arena() -> None:
-    """Have glibc take memory from one place: each thread of gRPC would keep what it took for those
-    who called before."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_ARENA_MAX, 1)
 
 
 async def _run(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import interrupts, report, units
+from netesto import interrupts, proc, report, units
 from netesto.controller import preflight
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.host import Connect, holder
@@ -33,6 +33,7 @@ _GROUNDS: Mapping[str, str] = {
 
 def run(session: Session) -> End:
     """A whole script, or one part of it, with the agents of its ground."""
+    proc.take_memory_from_one_arena()
     if session.request.hosts is not None:
         return session.held(lambda held, results: _Whole(held, results, None).run())
     # Before there are threads. Importing what an agent needs takes a moment, in a guest most of a

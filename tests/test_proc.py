@@ -1,0 +1,35 @@
+"""What a process does about its own memory."""
+
+import sys
+
+import pytest
+
+from netesto import process
+
+# Threads that take memory at the same time; malloc_info(3) then lists the arenas.
+SCRIPT = """
+import ctypes, threading
+from netesto import proc
+{first}
+libc = ctypes.CDLL(None)
+together = threading.Barrier(4)
+def take():
+    together.wait(20)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc(100_000)
+    together.wait(20)
+threads = [threading.Thread(target=take) for _ in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
+libc.fflush(None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "is_one"), [("", False), ("proc.take_memory_from_one_arena()", True)]
+)
+def test_threads_share_an_arena_where_that_is_asked_for(first: str, is_one: bool) -> None:
+    script = [sys.executable, "-c", SCRIPT.format(first=first)]
+    arenas = process.run(script, timeout=60).stdout.count("<heap nr=")
+    assert (arenas == 1) is is_one
