@@ -26,7 +26,7 @@ from netesto.lab.watch import STALL_S, Guest, Output, Watch, last_lines, size
 # The environment variable by which a command knows that it runs in a guest, and on which ground.
 GROUND_MARK = "NETESTO_GROUND"
 
-# A lab of sixteen hosts with agents and tools takes about 600 MB. Pages are allocated when used.
+# A lab of sixteen hosts with agents and tools takes about 650 MB. Pages are allocated when used.
 MEMORY_MB = 1024
 
 # Simulated paths may hold more than real ones: 10 Gbit/s over 100 ms, with as much again in the

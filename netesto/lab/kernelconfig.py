@@ -1,5 +1,5 @@
-"""What a kernel for simulated time is made of: its options (kernel.config) and its seed
-(repeatable.h)."""
+"""What a kernel for simulated time is made of: its options (kernel.config), its seed
+(repeatable.h), and how it maps the memory of programs (memory.h)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -36,13 +36,18 @@ SEQUENCES: Mapping[str, Sequence[str]] = {
     "others": ("shmem", "fork", "rhashtable", "af_unix", "af_netlink", "af_packet", "uuid"),
 }
 
-# The files that are compiled with one of the header's parts (kbuild's per-file flags): random
-# numbers; the clock, system calls, and waiting; and the files with a sequence.
+# The files that are compiled with one of the headers' parts (kbuild's per-file flags): random
+# numbers; the clock, system calls, and waiting; memory; and the files with a sequence.
 SEED_FLAGS = (
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",
     "CFLAGS_syscall.o=-DNETESTO_SYSCALL_C",
     "CFLAGS_select.o=-DNETESTO_SELECT_C",
+    "CFLAGS_trap.o=-DNETESTO_TRAP_C",
+    "CFLAGS_tlb.o=-DNETESTO_TLB_C",
+    "CFLAGS_mmu.o=-DNETESTO_MMU_C",
+    "CFLAGS_process.o=-DNETESTO_PROCESS_C",
+    "CFLAGS_memory.o=-DNETESTO_MEMORY_C",
     *(
         f"CFLAGS_{file}.o=-DNETESTO_OWN={sequence}"
         for sequence, sources in SEQUENCES.items()
@@ -68,7 +73,7 @@ def fragment() -> str:
 
 def seed_header() -> str:
     """What is included before every source file of the kernel, which stays untouched."""
-    return _text("repeatable.h")
+    return _text("repeatable.h") + _text("memory.h")
 
 
 def _text(name: str) -> str:

@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_recipe_is_that_of_kernels_already_built():
-    assert kernelconfig.recipe() == "e4f86ff06c97"
+    assert kernelconfig.recipe() == "8e4a4c804bfb"
 
 
 def test_no_option_is_set_twice():

@@ -83,6 +83,7 @@ for name in looks polls sleep select; do
     "$0" -I -S -c "$begin
 $program" > $name
 done
+"$0" -I -S -c "$memory" > memory
 [ "$kind" = uml ] || sleep 3600
 echo to out; echo to err >&2; exit 7
 """
@@ -99,6 +100,41 @@ print(now - end)""",
     "select": """
 since = time.monotonic_ns(); select.select([], [], [], 0.25); print(time.monotonic_ns() - since)""",
 }
+
+# A process with a thread, its children and their children write to pages that they share, next to
+# pages that only some of them write to. Prints how the children ended, pages that have not what
+# this process has written to them, and what children have written to shared memory.
+MEMORY = """
+import mmap, os, threading
+PAGES, SIZE = 100, mmap.PAGESIZE
+private = mmap.mmap(-1, PAGES * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+shared = mmap.mmap(-1, SIZE)
+written = [0] * PAGES
+def write(step, value):
+    for page in range(0, PAGES, step):
+        private[page * SIZE] = written[page] = value
+def wrong():
+    return [page for page in range(PAGES) if private[page * SIZE] != written[page]]
+write(2, 1)
+over = threading.Event()
+thread = threading.Thread(target=over.wait)
+thread.start()
+ends = []
+for value in (2, 3, 4):
+    child = os.fork()
+    if child == 0:
+        write(value, 10 * value)
+        grandchild = os.fork()
+        write(3, 20 * value + bool(grandchild))
+        shared[value] = value
+        status = os.waitpid(grandchild, 0)[1] if grandchild else 0
+        os._exit(status != 0 or wrong() != [])
+    write(5, value)
+    ends.append(os.waitpid(child, 0)[1])
+over.set()
+thread.join()
+print(ends, wrong(), list(shared[2:5]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +164,7 @@ def facts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = base / "with space, comma"
     folder.mkdir()
     environment = {
-        **os.environ, **CLOCKS,
+        **os.environ, **CLOCKS, "memory": MEMORY,
         "COLOUR": "green blue", "HOME": str(base / "home"), "kind": kernel.kind,
     }  # fmt: skip
     argv = ["sh", "-c", FACTS, PYTHON[0]]
@@ -167,6 +203,10 @@ def test_a_lab_needs_no_root_of_this_machine(facts: Facts):
 def test_every_congestion_control_is_there(facts: Facts):
     offered = set(facts.found("controls").split())
     assert {"reno", "cubic", "bbr", "dctcp", "nv", "cdg", "vegas"} <= offered
+
+
+def test_memory_after_a_fork_is_each_process_s_own(facts: Facts):
+    assert facts.found("memory") == "[0, 0, 0] [] [2, 3, 4]\n"
 
 
 def test_nothing_is_left_behind(facts: Facts):
