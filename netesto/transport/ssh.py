@@ -147,6 +147,9 @@ class Tunnel:
                 try:
                     async with asyncio.timeout(_SESSION_S):
                         goes_on = await _said_word(lines, _STARTED)
+                        if not goes_on:
+                            # With `SessionType none` it goes on without an output.
+                            await self._job.wait()
                 except TimeoutError:
                     goes_on = True
         if not (is_ready and goes_on):

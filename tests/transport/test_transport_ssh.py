@@ -98,12 +98,15 @@ async def test_what_a_host_greets_with_is_no_reason_why_ssh_has_ended(tmp_path, 
     assert words == ["", "Timeout, server h1 not responding."]
 
 
-async def test_who_may_run_no_command_has_a_tunnel_too(tmp_path, monkeypatch):
-    """A stand-in for ssh to an account whose shell is nologin."""
+@pytest.mark.parametrize(
+    "end",
+    ["echo This account is currently not available.; exit 1", "exec sleep 60 >/dev/null 2>&1"],
+)
+async def test_who_may_run_no_command_has_a_tunnel_too(end, tmp_path, monkeypatch):
+    """A stand-in for ssh to an account whose shell is nologin, or by a config without sessions."""
     program = tmp_path / "ssh"
     program.write_text(
-        '#!/bin/sh\necho ready\ncase " $* " in *" -N "*) exec sleep 60;; esac\n'
-        "echo This account is currently not available.; exit 1\n"
+        f'#!/bin/sh\necho ready\ncase " $* " in *" -N "*) exec sleep 60;; esac\n{end}\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
