@@ -23,6 +23,7 @@ TERM_GRACE_S = 2.0
 
 # Between two checks of a condition that sends no event.
 POLL_INTERVAL_S = 0.01
+_SHORTEST_POLL_S = 0.001
 
 # One read of the output of a job.
 _PIECE_BYTES = 64 * 1024
@@ -232,13 +233,20 @@ def wait_until(fact: Callable[[], bool], *, timeout: float) -> bool:
 
 
 async def wait_until_async(fact: Callable[[], bool], *, timeout: float) -> bool:
-    """`wait_until` for code that runs in an event loop."""
+    """`wait_until` for code that runs in an event loop.
+
+    It waits for a moment even before the first look: in simulated time, all that other processes do
+    at this instant has then been done, in whatever order they had the processor.
+    """
     deadline = time.monotonic() + timeout
-    while not fact():
+    pause_s = _SHORTEST_POLL_S
+    while True:
+        await asyncio.sleep(pause_s)
+        if fact():
+            return True
         if time.monotonic() >= deadline:
             return False
-        await asyncio.sleep(POLL_INTERVAL_S)
-    return True
+        pause_s = min(2 * pause_s, POLL_INTERVAL_S)
 
 
 class Job:
