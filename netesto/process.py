@@ -377,6 +377,11 @@ async def run_async(
         if child.returncode is None:
             kill_group(child.pid)
             await child.wait()
+        if child.stdin is not None:
+            child.stdin.close()
+            # Otherwise Python reports that nobody has heard of the broken pipe.
+            with contextlib.suppress(OSError):
+                await child.stdin.wait_closed()
     assert child.returncode is not None, "communicate() waits for the end"
     out, err = stdout.decode(errors="replace"), stderr.decode(errors="replace")
     finished = Finished(tuple(argv), child.returncode, out, err)

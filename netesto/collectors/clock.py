@@ -125,7 +125,9 @@ class ClockTrack:
             raise ValueError("no exchange to compute a clock offset from")
         best = min(burst, key=lambda exchange: exchange.round_trip_s)
         time_s = best.sent_s + (best.returned_s - best.sent_s) / 2
-        self._readings.append(_Reading(time_s, best.offset_s, best.round_trip_s / 2 + ROUNDING_S))
+        # The agent's reading may be of another instant, as far away as half the round trip.
+        half_s = best.round_trip_s / 2 * (1 + DRIFT_MAX) + ROUNDING_S
+        self._readings.append(_Reading(time_s, best.offset_s, half_s))
         self._readings.sort(key=lambda reading: reading.time_s)
 
     def over(self, begin_s: float, end_s: float) -> ClockOffset:

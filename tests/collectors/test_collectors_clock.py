@@ -3,7 +3,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
@@ -102,6 +102,7 @@ def worst_s(found: ClockOffset, ahead: Callable[[float], float], until_s: float)
     bursts=st.integers(1, 40),
     mean_ms=st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)),
 )
+@example(seed=1, offset_s=0.0, drift_ppm=126.0, lasting_s=5.0, bursts=6, mean_ms=(0.01, 80.0))
 def test_the_bound_covers_the_offset_of_a_drifting_clock_behind_random_delays(
     seed, offset_s, drift_ppm, lasting_s, bursts, mean_ms
 ):
