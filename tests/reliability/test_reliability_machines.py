@@ -29,8 +29,8 @@ RUN OneFlowStream server=h1 client=h2 expName=three ca=cubic dur=1
 OTHER_AGENT = """\
 import sys
 from netesto.agent import daemon
-from netesto.transport import versions
-versions.PROTOCOL = 99
+from netesto.transport import channel
+channel.PROTOCOL = 99
 sys.exit(daemon.main())
 """
 
