@@ -1,6 +1,7 @@
 """One experiment on one host: what runs and what is observed, from its begin to `finish`."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -220,7 +221,9 @@ class Experiment:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
         await self.observation.end()
-        self._events.close()
+        with contextlib.suppress(OSError):
+            # `keep` has logged what is not there.
+            self._events.close()
 
     @property
     def is_finished(self) -> bool:

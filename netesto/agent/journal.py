@@ -17,7 +17,9 @@ Changes of another boot are gone with it, and those in another network namespace
 from here: both are ignored. A change with a step of a kind that only another version knows stays.
 """
 
+import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,9 @@ from pathlib import Path
 from typing import Self, TypeAlias
 
 from netesto import proc
+from netesto.errors import AgentError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +89,27 @@ class Remains:
 
 
 class Journal:
-    """The journal of one agent at `path`. At most one process has it open (recovery.claim)."""
+    """The journal of one agent at `path`. At most one process has it open (recovery.claim).
+
+    On a disk that cannot be written, no change begins (AgentError), but those made are undone: what
+    has become of them is known here, and on disk as soon as it can be written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._ground = Ground.here()
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         self._number = replay(text.splitlines(), self._ground).highest_number
-        self._file = path.open("a", encoding="utf-8")
-        if text and not text.endswith("\n"):
-            # End a line that a kill cut short.
-            self._file.write("\n")
+        self._file = path.open("ab", buffering=0)
+        # End a line that a kill cut short.
+        self._unwritten = b"\n" if text and not text.endswith("\n") else b""
 
     def close(self) -> None:
         """Close it, and empty it if nothing is left to undo."""
-        if self.remains() == Remains(highest_number=self._number):
-            self._file.truncate(0)
-        self._file.close()
+        with self._file:
+            if self.remains() == Remains(highest_number=self._number):
+                with contextlib.suppress(OSError):
+                    self._file.truncate(0)
 
     def begin(self, what: str, undo: Sequence[Step], *, thing: str = "", interface: int = 0) -> int:
         """Note a change before it is made; its number. On return it is on disk."""
@@ -114,16 +123,20 @@ class Journal:
             "thing": thing,
             "interface": interface,
         }
-        self._append(entry)
+        try:
+            self._append(entry)
+        except AgentError:
+            self.undone(self._number)
+            raise
         return self._number
 
     def made(self, number: int, shows: str) -> None:
         """Note what the kernel shows after a change."""
-        self._append({"made": number, "shows": shows})
+        self._note({"made": number, "shows": shows})
 
     def undone(self, number: int) -> None:
         """Note that a change is undone, was not made, or is no longer ours to undo."""
-        self._append({"undone": number})
+        self._note({"undone": number})
 
     def kept(self, thing: str) -> None:
         """Note that what has become of a thing stays on the host: no change of it is undone."""
@@ -132,12 +145,12 @@ class Journal:
 
     def left(self, sentence: str) -> None:
         """Note what is not as it was before a run, until a controller is `told`."""
-        self._append({"left": sentence})
+        self._note({"left": sentence})
 
     def told(self, count: int) -> None:
         """Note that a controller was told the first `count` sentences of what is left."""
         if count:
-            self._append({"told": count})
+            self._note({"told": count})
 
     def live(self, life: str) -> None:
         """Note the mark that this agent's processes will carry."""
@@ -145,16 +158,32 @@ class Journal:
 
     def ended(self, life: str) -> None:
         """Note that no process of this life is left."""
-        self._append({"ended": life})
+        self._note({"ended": life})
 
     def remains(self) -> Remains:
         """What is left to undo and to end here."""
-        return replay(self._path.read_text(errors="replace").splitlines(), self._ground)
+        lines = (self._path.read_bytes() + self._unwritten).decode(errors="replace").splitlines()
+        return replay(lines, self._ground)
 
     def _append(self, entry: dict[str, object]) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """AgentError if it is not on disk on return."""
+        self._unwritten += json.dumps(entry).encode() + b"\n"
+        try:
+            while self._unwritten:
+                self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise AgentError(
+                f"{self._path}: {error.strerror}",
+                remedy="An agent changes only what it can note on disk before.",
+            ) from None
+
+    def _note(self, entry: dict[str, object]) -> None:
+        """Append what has happened already: nothing else must wait for the disk."""
+        try:
+            self._append(entry)
+        except AgentError as error:
+            log.error("journal not written", extra={"reason": error.message})  # noqa: TRY400 - the reason says it all
 
 
 def replay(lines: Iterable[str], ground: Ground) -> Remains:

@@ -6,6 +6,7 @@ needs a hold finds one here, unless it is just ending.
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import platform
@@ -39,6 +40,12 @@ from netesto.model import (
 )
 
 log = logging.getLogger(__name__)
+
+
+# What ails a disk or the machine, and is no fault of the agent.
+_OF_THE_MACHINE = frozenset({
+    errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE,
+})  # fmt: skip
 
 
 class Service:
@@ -188,10 +195,20 @@ class Service:
 
     @contextlib.contextmanager
     def _acting(self) -> Iterator[Session]:
-        """The hold, for a call that changes the host."""
+        """The hold, for a call that changes the host. AgentError if a file of the agent cannot be
+        written."""
         session = self._held()
-        with session.call():
-            yield session
+        try:
+            with session.call():
+                yield session
+        except OSError as error:
+            if error.errno not in _OF_THE_MACHINE:
+                raise
+            raise AgentError(
+                f"{error.filename or self._premises.folder}: {error.strerror}",
+                remedy="The agent writes there. See there: df -h, df -i, and dmesg for errors of"
+                " the disk.",
+            ) from error
 
     def _held(self) -> Session:
         if self._session is None:

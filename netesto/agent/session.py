@@ -128,7 +128,11 @@ class Session:
         await self._check_limits(request, request.client_address)
         experiment = self.experiment(request.exp)
         ports = await self._servers.expect(request, tool, folder=experiment.folder)
-        await experiment.expect(request, ports)
+        try:
+            await experiment.expect(request, ports)
+        except OSError:
+            await self.forget(request.exp, request.group)
+            raise
         return ports
 
     async def forget(self, exp: int, group: int) -> None:
@@ -211,10 +215,12 @@ class Session:
             await self._idle.wait()
             for exp in self._experiments:
                 await self.finish(exp)
-            await self._servers.close()
         finally:
             # Whatever failed above, the host is put back.
-            await self._settings.restore()
+            try:
+                await self._servers.close()
+            finally:
+                await self._settings.restore()
 
 
 def check(request: GroupRequest) -> None:

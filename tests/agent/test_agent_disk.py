@@ -1,0 +1,59 @@
+"""An agent whose disk cannot be written any more, while it works."""
+
+import contextlib
+import resource
+from collections.abc import Iterator
+
+import pytest
+from agent_daemons import Daemon, StartDaemon
+from agent_values import request
+
+from netesto.errors import AgentError
+from netesto.model import Sysctl
+
+SYSCTL = "net.ipv4.tcp_notsent_lowat"
+
+
+@contextlib.contextmanager
+def failing_disk(daemon: Daemon) -> Iterator[None]:
+    """While the body runs, nothing that the agent writes to a file gets there."""
+    most = resource.RLIM_INFINITY
+    resource.prlimit(daemon.child.pid, resource.RLIMIT_FSIZE, (0, most))
+    yield
+    resource.prlimit(daemon.child.pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+@pytest.mark.lab
+async def test_settings_are_put_back_though_the_disk_fails(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("unshare", "--net"))
+    async with daemon.held() as a:
+        before = (await a.configure(Sysctl(SYSCTL, "5000"))).before
+        with failing_disk(daemon):
+            left = await a.put_back()
+        assert (left, (await a.configure(Sysctl(SYSCTL, "5000"))).before) == ([], before)
+
+
+@pytest.mark.lab
+async def test_nothing_is_set_that_the_disk_cannot_note(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("unshare", "--net"))
+    async with daemon.held() as a:
+        with failing_disk(daemon), pytest.raises(AgentError) as refused:
+            await a.configure(Sysctl(SYSCTL, "5000"))
+        applied = await a.configure(Sysctl(SYSCTL, "6000"))
+    said = f"a: {daemon.state}/journal: File too large"
+    assert (refused.value.message, applied.before == "5000") == (said, False)
+
+
+@pytest.mark.usefixtures("netperf")
+async def test_group_that_the_disk_cannot_note_is_refused_and_may_come_again(
+    start_daemon: StartDaemon,
+):
+    daemon = start_daemon("a")
+    async with daemon.held() as a:
+        # The tool's server has a file, too.
+        await a.start_servers((request().test,), (request().tool,))
+        with failing_disk(daemon), pytest.raises(AgentError) as refused:
+            await a.expect(request())
+        ports = await a.expect(request())
+    said = f"a: {daemon.state}: File too large"
+    assert (refused.value.message, len(ports.data)) == (said, request().instances)
