@@ -1,7 +1,8 @@
 """Results folders for the command line: `netesto report` and `netesto show`."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,14 @@ def report(options: argparse.Namespace) -> int:
                 *(name for rows in kept.values() for row in rows for name in row if row[name]),
             ]
         )
+        before = columns
+        with contextlib.suppress(UsageError):  # --fields repairs a damaged file
+            before = results.fields() or columns
+        same = {field.name for field in columns.columns if field in before.columns}
         rebuilt = {
-            exp: _rebuild(results.whole(exp), asked, columns, old.get(exp, []), draw=exp in chosen)
+            exp: _rebuild(
+                results.whole(exp), asked, columns, old.get(exp, []), same, draw=exp in chosen
+            )
             for exp, asked in manifests.items()
             if exp in chosen or not _is_done(results.whole(exp), columns, old.get(exp, []))
         }
@@ -82,14 +89,15 @@ def _rebuild(
     asked: Manifest | ResultsError,
     columns: Fields,
     old: Sequence[Mapping[str, str]],
+    same: Collection[str],
     *,
     draw: bool,
 ) -> _Rebuilt:
     """Derive an experiment's files again, from what is not damaged of its data; its page, too, with
     `draw`, and where its rows are not those that exp.csv had.
 
-    What is damaged is told. Where the manifest itself is, nothing can be derived, and what was
-    stays, but for the page.
+    What is damaged is told, and what was altered in the columns `same`. Where the manifest itself
+    is damaged, nothing can be derived, and what was stays, but for the page.
     """
     try:
         if isinstance(asked, ResultsError):
@@ -106,7 +114,7 @@ def _rebuild(
     told = integrity.marked(asked, damage, record.doubts(evidence))
     rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
-    if _were_altered(old, rows):
+    if _were_altered(old, rows, same):
         _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; rebuilt")
     if draw or is_new:
         page.write(folder, told)
@@ -122,12 +130,15 @@ def evidence_of(folder: Path, asked: Manifest, damaged: Sequence[str]) -> Experi
     return imports_evidence.of(folder, run, asked, damaged=damaged)
 
 
-def _were_altered(old: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]]) -> bool:
-    """Whether rows that exp.csv had say other things than those made now, in the columns of both:
-    columns may have been asked for, or have come with a later experiment."""
+def _were_altered(
+    old: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]], same: Collection[str]
+) -> bool:
+    """Whether rows that exp.csv had say other things than those made now, in the columns of both
+    that aggregate groups as they did: others may have been asked for, or have come with a later
+    experiment."""
     if not old:
         return False
-    both = [name for name in rows[0] if name in old[0]]
+    both = [name for name in rows[0] if name in old[0] and name in same]
     return [[row.get(name) for name in both] for row in old] != [
         [row[name] for name in both] for row in rows
     ]

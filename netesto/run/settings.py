@@ -13,9 +13,9 @@ from netesto.errors import UsageError
 from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
 from netesto.language.steps import Columns, LabRequest, Step
 from netesto.nearest import hint
-from netesto.results import fields
+from netesto.results import csvfile, fields
 from netesto.results.fields import Fields
-from netesto.results.store import FIELDS, Store
+from netesto.results.store import FIELDS, TABLE, Store
 from netesto.run import labs
 
 # Enough bits that two runs do not share a seed, few enough to type again.
@@ -131,17 +131,22 @@ class Settings:
         )
 
 
-def fields_for(asked: Path | None, script: Path | None) -> Fields:
-    """The columns that a run of `script` (None: standard input) has, but for those that it brings
-    itself: of the file asked for, else of a fields.txt beside the script, else of one in the
-    working folder, else of ours. UsageError if the file is wrong."""
+def fields_for(asked: Path | None, script: Path | None, out: Path | None = None) -> Fields:
+    """The columns that a run of `script` (None: standard input) into `out` has, but for those that
+    it brings itself: of the file asked for, else of a fields.txt beside the script, else of one in
+    the working folder, else those that exp.csv was begun with there, by --fields or a version whose
+    columns were others, else ours. UsageError if the file is wrong."""
     if asked is not None:
         return fields.load(asked)
     folders = [Path()] if script is None else [script.parent, Path()]
     for path in (folder / FIELDS for folder in folders):
         if path.is_file():
             return fields.load(path)
-    return fields.load(paths.fields_file())
+    ours = fields.load(paths.fields_file())
+    if out is None or csvfile.read_header(out / TABLE) is None or not (out / FIELDS).is_file():
+        return ours
+    own = fields.load(out / FIELDS)
+    return ours if own.columns[: len(ours.columns)] == ours.columns else own
 
 
 def fields_of(results: Store, asked: Path | None) -> Fields:

@@ -75,7 +75,7 @@ def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool
     script = Script.read(request.script)
     out = request.out or Path("results") / script.name
     durable.check_folder(out)
-    columns = fields_for(request.fields, script.path)
+    columns = fields_for(request.fields, script.path, out)
     settings = request.settings
     if settings.seed is None and request.resume:
         settings = replace(settings, seed=_last_seed(out, script.name))

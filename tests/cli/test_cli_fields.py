@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli
+from netesto import cli, paths
 from netesto.run.settings import are_ours, fields_for
 
 LACKING = """\
@@ -46,6 +46,30 @@ def test_file_that_is_named_goes_before_all(folder):
 def test_script_on_standard_input_has_the_columns_of_the_working_folder(folder):
     (folder / "fields.txt").write_text("exp:one\n")
     assert fields_for(None, None).source == "fields.txt"
+
+
+def begun(folder: Path, columns: str) -> Path:
+    """A results folder whose exp.csv was begun with these columns."""
+    (folder / "out").mkdir()
+    (folder / "out/fields.txt").write_text(columns)
+    (folder / "out/exp.csv").write_text("exp\n1.0\n")
+    return folder / "out"
+
+
+def test_columns_that_a_results_folder_was_begun_with_go_before_those_of_netesto(folder):
+    out = begun(folder, "exp:one\nsentRate:sum\n")
+    assert fields_for(None, None, out).source == str(out / "fields.txt")
+
+
+def test_columns_of_netesto_and_those_of_a_script_are_those_of_netesto(folder):
+    out = begun(folder, paths.fields_file().read_text() + "cable:one\n")
+    assert are_ours(fields_for(None, None, out))
+
+
+def test_file_in_the_working_folder_goes_before_that_of_a_results_folder(folder):
+    (folder / "fields.txt").write_text("exp:one\n")
+    out = begun(folder, "exp:one\nsentRate:sum\n")
+    assert fields_for(None, None, out).source == "fields.txt"
 
 
 def test_dry_run_says_which_file_it_is_and_what_it_lacks(folder, capsys):

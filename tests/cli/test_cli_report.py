@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli
+from netesto import cli, paths
 
 MEASURED = Path(__file__).with_name("fixtures") / "measured"
 SOCKETS = "1/raw/client1/sockets.ss"
@@ -362,6 +362,20 @@ def test_of_rows_that_get_a_column_more_nothing_is_said(results, capsys):
         file.write("cable:one\n")
     report(results)
     assert capsys.readouterr().err == ""
+
+
+def test_of_rows_that_are_aggregated_otherwise_now_nothing_is_said(results, capsys):
+    path = results / "fields.txt"
+    path.write_text(path.read_text().replace("rate:sumRateDur", "rate:max"))
+    report(results)
+    capsys.readouterr()
+    cli.main(["report", "--fields", str(paths.fields_file()), str(results)])
+    assert capsys.readouterr().err == ""
+
+
+def test_columns_that_are_named_replace_a_damaged_file(results):
+    (results / "fields.txt").write_text("nonsense\n")
+    assert cli.main(["report", "--fields", str(paths.fields_file()), str(results)]) == 0
 
 
 def test_rows_of_an_experiment_without_a_folder_are_kept(results, rebuilt, capsys):
