@@ -33,7 +33,13 @@ from netesto.errors import NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
-from netesto.transport.addresses import AGENT_SOCKET, TcpAddress, TlsAddress, UnixAddress
+from netesto.transport.addresses import (
+    AGENT_SOCKET,
+    TcpAddress,
+    TlsAddress,
+    UnixAddress,
+    socket_path,
+)
 from netesto.transport.door import Door
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
@@ -127,6 +133,8 @@ async def _run(
     clients = ClientsFile(settings.clients)
     # gRPC's own: whoever comes in gets there by a door, or by TLS.
     inner = UnixAddress(settings.state / "rpc.sock")
+    if links is None:
+        socket_path(str(inner.path))  # raises if it is too long
     tls = [
         _tls_server(address, settings, clients, inner)
         for address in listen

@@ -5,8 +5,9 @@ import asyncio
 import platform
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,6 +42,7 @@ def install(options: argparse.Namespace) -> int:
         hosts,
         lambda host, facts: plan.install(facts, wanted, name=host.name),
         dry=options.dry_run,
+        alone=True,
     )
     if not options.dry_run:
         outcome = done.tell("installed", "has this agent: nothing to do")
@@ -81,8 +83,9 @@ def _targets(options: argparse.Namespace) -> list[Target]:
     is_needed = options.hosts is not None and not options.names
     known = load(str(path)).endpoints if path.exists() or is_needed else {}
     named = [
-        known[text] if text in known else next(iter(load(text).endpoints.values()))
+        each
         for text in options.names
+        for each in ([known[text]] if text in known else load(text).endpoints.values())
     ]
     found = {each.host: target.of(each) for each in named or known.values()}
     if not found:
@@ -142,10 +145,14 @@ class _Done:
 
 
 def _carry_out(
-    hosts: Sequence[Target], planned: Callable[[Target, Facts], Plan], *, dry: bool
+    hosts: Sequence[Target],
+    planned: Callable[[Target, Facts], Plan],
+    *,
+    dry: bool,
+    alone: bool = False,
 ) -> _Done:
     try:
-        return asyncio.run(_carried_out(hosts, planned, dry=dry))
+        return asyncio.run(_carried_out(hosts, planned, dry=dry, alone=alone))
     except KeyboardInterrupt:
         if not dry:
             printing.err("Repeat the command: it goes on where it ended.")
@@ -153,11 +160,17 @@ def _carry_out(
 
 
 async def _carried_out(
-    hosts: Sequence[Target], planned: Callable[[Target, Facts], Plan], *, dry: bool
+    hosts: Sequence[Target],
+    planned: Callable[[Target, Facts], Plan],
+    *,
+    dry: bool,
+    alone: bool,
 ) -> _Done:
-    """Look at all hosts, say what is going to happen, and do it: side by side, and each for
-    itself."""
+    """Look at all hosts, say what is going to happen, and do it: side by side, and each for itself;
+    `alone`, each machine once."""
     found = await _side_by_side((host, _planned(host, planned)) for host in hosts)
+    if alone:
+        found = [*_each_machine_once(hosts, found)]
     errors = [each for each in found if isinstance(each, AgentError)]
     plans = {
         host.name: each
@@ -173,6 +186,27 @@ async def _carried_out(
         ends = await _side_by_side((host, remote.act(host, plans[host.name])) for host in ready)
         errors += [end for end in ends if isinstance(end, AgentError)]
     return _Done(hosts, plans, errors)
+
+
+def _each_machine_once(
+    hosts: Sequence[Target], found: Sequence[Plan | AgentError]
+) -> Iterator[Plan | AgentError]:
+    """AgentError for a host where ssh arrives at the address of one before: no hosts file has both,
+    as traffic between them would not leave the machine."""
+    at: dict[str, str] = {}
+    for host, each in zip(hosts, found, strict=True):
+        addresses = () if isinstance(each, AgentError) else each.facts.addresses
+        own = [text for text in addresses if not ip_address(text).is_loopback]
+        there = next((text for text in own if text in at), "")
+        if there:
+            yield AgentError(
+                f"this is the machine of {at[there]}: ssh arrives at {there}, too",
+                host=host.name,
+                remedy="Name each machine once.",
+            )
+        else:
+            at.update(dict.fromkeys(own, host.name))
+            yield each
 
 
 async def _planned(host: Target, planned: Callable[[Target, Facts], Plan]) -> Plan:

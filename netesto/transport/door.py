@@ -7,6 +7,7 @@ socket by one of ours, whose name is the user and the process that the kernel vo
 """
 
 import asyncio
+import logging
 import os
 import re
 import secrets
@@ -22,6 +23,8 @@ from netesto.errors import AgentError, UsageError
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.passage import join
 
+log = logging.getLogger(__name__)
+
 # struct ucred of <sys/socket.h>: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
 
@@ -31,6 +34,9 @@ _NAME = "\0netesto {number} uid {user} pid {process}"
 _CALLER = re.compile(r"unix-abstract:.*?netesto [0-9a-f]+ (uid \d+ pid \d+)")
 
 _BACKLOG = 1024
+
+# When no descriptor is free. gRPC ends connections that say nothing, and frees theirs.
+_PAUSE_S = 0.5
 
 # For what was said last to those who are connected, when the server has ended.
 _LAST_WORDS_S = 1.0
@@ -87,20 +93,31 @@ class Door:
             self._end.set_result(None)
 
     async def _serve(self) -> None:
-        server = await asyncio.start_unix_server(self._accepted, sock=self._socket)
         self._begun.set_result(asyncio.get_running_loop())
-        await self._closing.wait()
-        server.close()
+        accepting = asyncio.create_task(self._accept())
+        closing = asyncio.create_task(self._closing.wait())
+        await asyncio.wait({accepting, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if accepting.done():
+            accepting.result()
+        accepting.cancel()
         if self._connections:
             await asyncio.wait(self._connections, timeout=_LAST_WORDS_S)
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._carry(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+    async def _accept(self) -> None:
+        # asyncio's own server logs a traceback for each connection that has to wait.
+        while True:
+            try:
+                came, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+            except OSError as error:
+                log.warning("cannot accept a connection", extra={"reason": error.strerror})
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            task = asyncio.create_task(self._carry(came))
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came: socket.socket = writer.get_extra_info("socket")
+    async def _carry(self, came: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=came)
         raw = came.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         process, user, _ = _CREDENTIALS.unpack(raw)
         name = _NAME.format(number=secrets.token_hex(8), user=user, process=process)
@@ -128,6 +145,7 @@ def _listening(address: UnixAddress, group: int | None) -> socket.socket:
             os.chown(address.path, -1, group)
         address.path.chmod(0o600 if group is None else 0o660)
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise UsageError(f"cannot listen on {address}: {error.strerror}") from None

@@ -438,6 +438,7 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
             ["--listen", "unix:/no/such/folder/s"],
             "cannot listen in /no/such/folder: No such file or directory",
         ),
+        (["--state", f"/tmp/{'s' * 100}"], f"/tmp/{'s' * 100}/rpc.sock: 114 bytes"),
         (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
         (["--group", "no-such"], "group = 'no-such': no such group here"),
         (["--config", "/no/agent.toml"], "/no/agent.toml: No such file or directory"),

@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import itertools
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import raw_http2
 from agent_daemons import Daemon, StartDaemon
 
+from netesto import process
 from netesto.errors import AgentError
 from netesto.model import Sysctl
 from netesto.transport.channel import REQUEST_BYTES_MAX
@@ -110,6 +113,22 @@ async def test_agent_answers_beside_a_thousand_silent_connections(start_daemon: 
     with connected(daemon, 1000):
         assert await answers(daemon)
     assert await answers(daemon)
+
+
+async def test_agent_without_free_descriptors_says_so_and_answers_when_there_are_some(
+    start_daemon: StartDaemon,
+):
+    daemon = start_daemon("a")
+    assert await answers(daemon)
+    few = psutil.Process(daemon.child.pid).num_fds() + 20
+    before = resource.prlimit(daemon.child.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.child.pid, resource.RLIMIT_NOFILE, (few, before[1]))
+    with connected(daemon, 100):
+        assert await process.wait_until_async(
+            lambda: "cannot accept" in daemon.log.read_text(), timeout=DEADLINE_S
+        )
+        resource.prlimit(daemon.child.pid, resource.RLIMIT_NOFILE, before)
+        assert (await answers(daemon), "Traceback" in daemon.log.read_text()) == (True, False)
 
 
 @pytest.mark.parametrize("size", [REQUEST_BYTES_MAX - 100, 16_000_000])

@@ -94,6 +94,13 @@ def repeated(world, cut) -> list[int | None]:
     return [child.wait(PATIENCE_S) for child in children]
 
 
+def test_a_machine_that_is_named_twice_is_refused_the_second_time_before_any_change(world):
+    address = world["plain"].address()
+    done = install(world, "-n", f"plain,{address}")
+    said = f"netesto: {address}: this is the machine of plain: ssh arrives at {address}, too"
+    assert (done.status, done.stderr.splitlines()[:1]) == (3, [said])
+
+
 def test_a_disk_that_is_full_midway_is_told(full):
     assert (full.status, "no space left on the disk" in full.stderr) == (3, True)
 
