@@ -25,6 +25,8 @@ TERM_GRACE_S = 2.0
 POLL_INTERVAL_S = 0.01
 _SHORTEST_POLL_S = 0.001
 
+_SYSTEM = frozenset({"/usr/local/bin", "/usr/bin", "/bin"})
+
 # One read of the output of a job.
 _PIECE_BYTES = 64 * 1024
 
@@ -65,6 +67,14 @@ def _late(argv: Sequence[str], timeout: float, output: str = "") -> ProcessError
     return ProcessError(
         argv, f"still running after {timeout:g} s, ended", status=None, output=output
     )
+
+
+def reach_system_programs() -> None:
+    """Have `ip`, `tc` and others found where Debian keeps them, in folders that are not on the PATH
+    of its ordinary users: beside a folder `bin` of the system there is one named `sbin`."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    beside = [f"{folder.removesuffix('bin')}sbin" for folder in folders if folder in _SYSTEM]
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*folders, *beside]))
 
 
 def program(name: str, env: Mapping[str, str] | None = None) -> str:

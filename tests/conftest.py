@@ -3,6 +3,7 @@
 NETESTO_REQUIRE=lab,uml,sim,machines,native names what must not be skipped on this machine.
 """
 
+import functools
 import os
 import shutil
 import signal
@@ -15,6 +16,9 @@ from needs import unmet
 from worlds import World, machines
 
 from netesto import process
+
+# As every command does.
+process.reach_system_programs()
 
 # Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
 SLOWEST_FIRST = (
@@ -124,6 +128,7 @@ def _leaves_nothing_there(working_folder: Path) -> Iterator[None]:
     assert left == [], "a test that writes needs a folder of its own"
 
 
+@functools.cache
 def missing_for_lab() -> str:
     """Why this machine can build no lab, "" if it can."""
     if os.geteuid() != 0:
@@ -140,11 +145,10 @@ def lab_obstacle() -> str:
     return missing_for_lab()
 
 
-@pytest.fixture(autouse=True)
-def _lab_or_reason(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("lab") is None:
-        return
-    if obstacle := request.getfixturevalue("lab_obstacle"):
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture is made, of a module or of all."""
+    if item.get_closest_marker("lab") is not None and (obstacle := missing_for_lab()):
         unmet("lab", f"this machine {obstacle}")
 
 

@@ -24,6 +24,20 @@ def test_a_program_is_found_in_the_first_folder_that_has_it(tmp_path: Path):
     assert process.program("tool", {"PATH": path}) == str(first)
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/usr/local/bin:/usr/bin", "/usr/local/bin:/usr/bin:/usr/local/sbin:/usr/sbin"),
+        ("/usr/sbin:/usr/bin", "/usr/sbin:/usr/bin"),
+        ("/home/a/bin:/opt/bin", "/home/a/bin:/opt/bin"),
+    ],
+)  # fmt: skip
+def test_programs_of_the_system_are_found_beside_others_of_it(path, expected, monkeypatch):
+    monkeypatch.setenv("PATH", path)
+    process.reach_system_programs()
+    assert os.environ["PATH"] == expected
+
+
 def test_a_program_that_is_nowhere_keeps_its_name(tmp_path: Path):
     assert process.program("tool", {"PATH": str(tmp_path)}) == "tool"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import interrupts, proc
+from netesto import interrupts, proc, process
 from netesto import log as logs
 from netesto.agent import access, config, leftovers, recovery, routes
 from netesto.agent.access import ClientsFile
@@ -64,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
     # What an agent writes, its sockets included, is for its user only.
     os.umask(0o077)
+    process.reach_system_programs()
     _allow_many_flows()
     proc.take_memory_from_one_arena()
     if sys.version_info < (3, 12):

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
-from netesto import interrupts
+from netesto import interrupts, process
 from netesto.cli import options, printing
 from netesto.errors import NetestoError, ScriptError
 from netesto.run import status
@@ -54,6 +54,7 @@ _COMMANDS: Mapping[str, str] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status (netesto.run.status)."""
     words = list(sys.argv[1:] if argv is None else argv)
+    process.reach_system_programs()
     return guarded(lambda: _dispatch(words), debug="--debug" in words)
 
 

@@ -23,6 +23,9 @@ REQUEST = GroupRequest(
     client_address=LOOPBACK,
     server_address=LOOPBACK,
     duration_s=1,
+    # What everybody may use, whatever others the machine allows.
+    congestion_control="reno",
+    reverse_congestion_control="reno",
 )
 
 

@@ -134,7 +134,9 @@ async def test_group_without_a_start_gets_ready_and_begins_when_it_is_told(
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service) as events:
         await service.start(asked(delay_s=0.1), PORTS, None)
-        kinds = [(await anext(events)).kind for _ in range(2)]
+        kinds: list[str] = []
+        while "ready" not in kinds:
+            kinds.append((await anext(events)).kind)
         start_s = Clock().now()
         await service.begin(1, (1, 2), start_s)
         async for event in events:
@@ -143,7 +145,9 @@ async def test_group_without_a_start_gets_ready_and_begins_when_it_is_told(
                 started_s = event.time_s
             if event.kind == "complete":
                 break
-    assert kinds == ["accepted", "ready", "started", "ended", "complete"]
+    # Without root a warning says that TCP's metrics were not flushed.
+    others = [kind for kind in kinds if kind != "warning"]
+    assert others == ["accepted", "ready", "started", "ended", "complete"]
     assert started_s >= start_s + 0.1
 
 

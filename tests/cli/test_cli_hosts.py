@@ -112,6 +112,7 @@ def test_check_tells_of_what_a_script_sets_which_interface_it_changes(tmp_path, 
     assert settings == [{"host": "h1", "command": "SET_QDISC", "device": "lo", "place": place}]
 
 
+@pytest.mark.lab
 def test_check_of_50_hosts_takes_5_s_though_one_is_dead(fifty, tmp_path, capsys):
     file = hosts_file(tmp_path, *fifty)
     began_s = time.monotonic()
@@ -123,6 +124,7 @@ def test_check_of_50_hosts_takes_5_s_though_one_is_dead(fifty, tmp_path, capsys)
     assert seconds < 5
 
 
+@pytest.mark.lab
 def test_check_shows_what_is_the_same_on_all_hosts_below_the_table(fifty, tmp_path, capsys):
     assert cli.main(["hosts", "check", hosts_file(tmp_path, *fifty[:3])]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -130,6 +132,7 @@ def test_check_shows_what_is_the_same_on_all_hosts_below_the_table(fifty, tmp_pa
     assert f"kernel: {platform.release()}" in lines
 
 
+@pytest.mark.lab
 def test_a_run_is_refused_for_all_hosts_that_cannot_be_used(fifty, tmp_path, capsys):
     script, none = tmp_path / "s.nts", tmp_path / "none"
     script.write_text("REQUIRE ca=nothing\n")
