@@ -23,7 +23,7 @@ from netesto.errors import UsageError
 from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, hostdiffs, manifest, numbers, store
+from netesto.results import csvfile, fields, hostdiffs, manifest, numbers, store
 from netesto.results.columns import COLUMNS, column
 from netesto.results.evidence import DAMAGED, OK
 
@@ -190,8 +190,28 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
     """
     found = compare_rows(_experiments(base), _experiments(new), request or Request())
     differences = hostdiffs.sentences(_facts(base), _facts(new))
-    remarks = (*found.remarks, *differences)
+    remarks = (*found.remarks, *_aggregated_otherwise(base, new, found), *differences)
     return replace(found, base=str(base), new=str(new), remarks=remarks)
+
+
+def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[str]:
+    """Measures whose values are different things where an experiment has several groups."""
+    olds, news = _operations(base), _operations(new)
+    for measure in dict.fromkeys(one.measure for one in (*found.judged, *found.unjudged)):
+        old, now = (operations.get(measure) for operations in (olds, news))
+        if old and now and old != now:
+            yield (
+                f"{measure} of an experiment is {old} of its groups in base, and {now} in new:"
+                f" `netesto report {base} --fields {new / store.FIELDS}` makes it the same."
+            )
+
+
+def _operations(folder: Path) -> dict[str, str]:
+    """How a folder's columns aggregate groups; of what has no valid fields.txt nothing is known."""
+    try:
+        return {each.name: each.operation for each in fields.load(folder / store.FIELDS).columns}
+    except UsageError:
+        return {}
 
 
 def _facts(folder: Path) -> Iterator[dict[str, dict[str, str]]]:

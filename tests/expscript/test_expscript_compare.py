@@ -220,6 +220,17 @@ def test_runs_that_are_missing_are_told(folders):
     )  # fmt: skip
 
 
+def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
+    base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
+    (base / "fields.txt").write_text("exp:one\nrate:sum\nrtt:avg\n")
+    (new / "fields.txt").write_text("exp:one\nrate:sumRateDur\nrtt:avg\n")
+    (remark,) = compare.compare(base, new).remarks
+    assert remark == (
+        "rate of an experiment is sum of its groups in base, and sumRateDur in new:"
+        f" `netesto report {base} --fields {new}/fields.txt` makes it the same."
+    )
+
+
 def test_a_column_of_one_folder_that_varies_there_is_told():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
