@@ -105,6 +105,13 @@ def rewrite(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, str]])
 
 def text(*parts: Iterable[Iterable[object]]) -> str:
     """Rows of cells as CSV: those of all parts, one after the other."""
+    lines = []
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(itertools.chain(*parts))
-    return buffer.getvalue()
+    # Python before 3.13 quotes of line ends only those in its own.
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    for row in itertools.chain(*parts):
+        writer.writerow(row)
+        lines.append(buffer.getvalue().removesuffix("\r\n"))
+        buffer.seek(0)
+        buffer.truncate()
+    return "".join(f"{line}\n" for line in lines)
