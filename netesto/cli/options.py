@@ -255,6 +255,7 @@ def _run(commands: _Commands) -> None:
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=_seconds, metavar="S",
         help="on sim, end a program that computes for S seconds and never waits (default: 120)")
+    _flag(run, "--no-pages", what="draw no pages: netesto report DIR does, at any time")
     _flag(run, "--plain", what="no live display: lines with times")
     _flag(run, "-q", "--quiet", what="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     end = start.run(asked, display)
     # Nobody may read it any more; what was measured does not depend on that.
     with contextlib.suppress(BrokenPipeError):
-        _tell(end, display, quiet=options.quiet)
+        _tell(end, display, quiet=options.quiet, pages=asked.pages)
     return end.status
 
 
@@ -137,6 +137,7 @@ def _request(options: argparse.Namespace) -> Request:
         commands=options.commands,
         max_stall_s=options.max_stall,
         shown=tuple(_shown(options)),
+        pages=not options.no_pages,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )
 
@@ -172,16 +173,16 @@ def _shown(options: argparse.Namespace) -> Iterator[str]:
     yield from ["--verbose"] * options.verbose
 
 
-def _tell(end: End, display: Display, *, quiet: bool) -> None:
+def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
     if end.out is None:
         return
     if display.rows and not quiet:
         printing.out()
         tables.print_rows(display.rows)
         printing.out()
-        if len(display.pages) == 1:
+        if pages and len(display.pages) == 1:
             printing.out(f"page     {display.pages[0]}")
-        printing.out(f"results  {end.out}/exp.html")
+        printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
     for failure in end.failures:
         printing.err(f"netesto: {failure}")
     if end.status == status.INTERRUPTED:

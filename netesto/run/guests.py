@@ -56,6 +56,7 @@ def _words(session: Session, plan: str) -> list[str]:
     words = ["run", plan, "--run", session.record.name, "--family", str(request.family)]
     words += ["--map", aliases] if aliases else []
     words += ["--force"] if request.force else []
+    words += [] if request.pages else ["--no-pages"]
     words += ["--commands", str(request.commands.absolute())] if request.commands else []
     return [*words, *request.shown]
 
@@ -63,7 +64,7 @@ def _words(session: Session, plan: str) -> list[str]:
 def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed: int) -> int:
     """Run `netesto` with other words inside a guest; its exit status."""
     request, out = session.request, session.out
-    drawer = Drawer(out)
+    drawer = Drawer(out) if request.pages else None
     # In real time a guest must not have to share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
     outcome = None
@@ -76,7 +77,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             stall_s=request.max_stall_s or STALL_S,
             warn=session.watcher.warn,
             seed=seed,
-            meanwhile=drawer.look if draws_beside else None,
+            meanwhile=drawer.look if drawer and draws_beside else None,
             defers_interrupts=True,
         )
         if outcome != status.OK and interrupts.was_heeded():
@@ -86,7 +87,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
         outcome = status.INTERRUPTED
     finally:
         in_haste = outcome == status.INTERRUPTED
-        if not drawer.finish(within_s=PAGES_S if in_haste else math.inf):
+        if drawer and not drawer.finish(within_s=PAGES_S if in_haste else math.inf):
             session.watcher.warn(f"no time to draw all pages; netesto report {out} does")
     return outcome
 
@@ -135,6 +136,7 @@ class _Guests:
                 run=session.record.name,
                 jobs=at_once,
                 on_failure=session.request.on_failure,
+                draws=session.request.pages,
             ).run()
         return end.with_failures(passed.failures)
 

@@ -56,13 +56,14 @@ def draw_index(results: Store) -> None:
         index.write(results.folder)
 
 
-def take_over_left(results: Store) -> Iterator[str]:
-    """Take over what the parts of killed runs had measured; what a person should know of it."""
+def take_over_left(results: Store, *, draw: bool = True) -> Iterator[str]:
+    """Take over what the parts of killed runs had measured, as `take_over` does; what a person
+    should know of it."""
     for folder in sorted((results.folder / "runs").glob(f"*{_SUFFIX}")):
         try:
             with held(folder):
                 parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=_order)
-                rows = [row for part in parts for row in take_over(results, part)]
+                rows = [row for part in parts for row in take_over(results, part, draw=draw)]
         except BlockingIOError:
             yield f"{folder}: its parts are still ending; a later run takes them over"
             continue

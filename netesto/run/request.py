@@ -55,7 +55,7 @@ class Request:
     `aliases` are names in the script for hosts. `run` is the name of the run that has started this
     one, in a guest or for a part of the script. `wait_s` is how long hosts that are in use are
     waited for. `warnings` are about the command line; `shown` are the words of it that say how much
-    is shown. Without `pages` none are drawn.
+    is shown. Without `pages` none are drawn, nor an index.
     """
 
     script: str

@@ -117,14 +117,16 @@ class Session:
 
     def _show_left(self) -> None:
         """Write the index again if hosts are not as they were: that is known after its last row."""
-        if self.watcher.left and self.request.hosts is not None and (self.out / TABLE).exists():
+        if not (self.request.pages and self.watcher.left):
+            return
+        if self.request.hosts is not None and (self.out / TABLE).exists():
             from netesto.report import index
 
             index.write(self.out)
 
     def _tidy(self, results: Store) -> None:
         """What killed runs left in the results folder."""
-        for said in partfolders.take_over_left(results):
+        for said in partfolders.take_over_left(results, draw=self.request.pages):
             self.watcher.warn(said)
         missing = results.without_rows()
         if missing:

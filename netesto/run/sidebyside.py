@@ -80,6 +80,7 @@ class SideBySide:
         run: str,
         jobs: int,
         on_failure: OnFailure,
+        draws: bool = True,
     ) -> None:
         self._folder = partfolders.of_run(results.folder, run)
         self._tasks = [self._task(part) for part in parts]
@@ -89,6 +90,7 @@ class SideBySide:
         self._run = run
         self._jobs = jobs
         self._on_failure = on_failure
+        self._draws = draws
         self._running: dict[str, process.Job] = {}
         self._ended: dict[Task, int] = {}
         self._killed: dict[Task, str] = {}
@@ -115,7 +117,7 @@ class SideBySide:
                 for task in self._tasks[self._taken :]:
                     if task in self._ended:
                         self._take_over(task)
-                if self._was_interrupted:
+                if self._draws and self._was_interrupted:
                     partfolders.draw_index(self._results)
         shutil.rmtree(self._folder, ignore_errors=True)
         return End(
@@ -261,7 +263,8 @@ class SideBySide:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
         # In haste the index is drawn once, at the end.
-        rows = partfolders.take_over(self._results, task.folder, draw=not self._was_interrupted)
+        draws_now = self._draws and not self._was_interrupted
+        rows = partfolders.take_over(self._results, task.folder, draw=draws_now)
         for exp, own in store.by_experiment(rows).items():
             folder = self._results.whole(exp)
             status_there = store.status_of(own[0], folder) or OK

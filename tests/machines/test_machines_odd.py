@@ -139,7 +139,7 @@ def check(world: World, hosts: str, *prefix: str) -> tuple[list[str], dict[str, 
 def test_a_run_over_ssh_needs_no_certain_login_shell_profile_or_ssh_config(world):
     names = ["babble", "command", *(name for name in ("csh", "fish") if shutil.which(SHELLS[name]))]
     argv = ["netesto", "run", "--plain", "--ssh", ",".join(names), "--map", f"b1={names[-1]}"]
-    argv += ["--family", "6"]
+    argv += ["--no-pages", "--family", "6"]
     done = world.controller.run([*argv, "-o", "out", "my.nts"], timeout=PATIENCE_S, check=False)
     assert [line.split()[-1] for line in done.stdout.splitlines() if " reno " in line] == ["ok"] * 2
 

@@ -9,4 +9,4 @@ def two_flows(tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str) -> Ou
     """The paper's experiment, run once."""
     if lab_obstacle:
         pytest.skip(f"lab: {lab_obstacle}")
-    return run_script(tmp_path_factory.mktemp("two-flows"), TWO_FLOWS)
+    return run_script(tmp_path_factory.mktemp("two-flows"), TWO_FLOWS, pages=True)

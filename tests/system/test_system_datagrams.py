@@ -46,8 +46,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     kernel_or_reason("sim")
     folder = tmp_path_factory.mktemp("datagrams")
     (folder / "script.nts").write_text(SCRIPT + TROUBLE.partition("\n")[2])
-    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
-    done = netesto(folder, *words, timeout=400)
+    words = ("run", "--plain", "--no-pages", "--ground", "sim", "--seed", "1", "--out", "out")
+    done = netesto(folder, *words, "script.nts", timeout=400)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 

@@ -48,7 +48,7 @@ def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_ru
     outcome = run_script(tmp_path, SCRIPT)
     (tmp_path / "few.txt").write_text("exp:one\nexpName:one\n")
     again = netesto(tmp_path, "report", "out", "--fields", "few.txt")
-    more = netesto(tmp_path, "run", "--plain", "--out", "out", "script.nts")
+    more = netesto(tmp_path, "run", "--plain", "--no-pages", "--out", "out", "script.nts")
     kept = [list(row) for row in outcome.rows if row["exp"].endswith(".0")]
     assert (again.status, more.status, kept) == (
         0,
@@ -57,6 +57,14 @@ def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_ru
     )
     assert "columns of exp.csv: out/fields.txt\n" in more.stderr
     assert "had other rows" not in again.stderr
+
+
+def test_a_run_without_pages_names_its_table_and_report_draws_them(tmp_path: Path):
+    outcome = run_script(tmp_path, SCRIPT)
+    drawn = list(outcome.out.rglob("exp.html"))
+    again = netesto(tmp_path, "report", "out")
+    assert (outcome.stdout.splitlines()[-1], drawn, again.status) == ("results  out/exp.csv", [], 0)
+    assert sorted(path.parent.name for path in outcome.out.rglob("exp.html")) == ["1", "out"]
 
 
 def test_what_failed_is_shown_as_failed_also_without_a_column_for_it(tmp_path: Path):

@@ -79,7 +79,7 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repeated")
     (folder / "script.nts").write_text(REPEATED)
     for out, loss in (("clean", 0), ("lossy", 3)):
-        words = ("run", "--plain", "--ground", "sim", "--seed", "5", "--out", out)
+        words = ("run", "--plain", "--no-pages", "--ground", "sim", "--seed", "5", "--out", out)
         done = netesto(folder, *words, "-D", f"loss={loss}", "script.nts", timeout=TIMEOUT_S)
         assert done.status == 0, done.stderr
     return folder

@@ -61,14 +61,16 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
     folder = tmp_path_factory.mktemp("killed")
     (folder / "script.nts").write_text(SWEEP)
     netesto(folder, "plan", "--seed", "7", "-o", "plan.json", "script.nts")
-    words = ("run", "--plain", "--ground", "sim", "--out", "out", "--jobs", "1", "plan.json")
-    with process.background(command(*words), stdout=folder / "log", cwd=folder) as child:
+    words = ("run", "--plain", "--no-pages", "--ground", "sim", "--out", "out", "--jobs", "1")
+    with process.background(
+        command(*words, "plan.json"), stdout=folder / "log", cwd=folder
+    ) as child:
         assert process.wait_until((folder / "out" / "1").is_dir, timeout=TIMEOUT_S)
         theirs = psutil.Process(child.pid).children(recursive=True)
         child.kill()
         psutil.wait_procs(theirs, timeout=60)
     left = [each for each in theirs if each.is_running()]
-    return TakenUp(left, run_sweep(folder, *words, "--resume"))
+    return TakenUp(left, run_sweep(folder, *words, "--resume", "plan.json"))
 
 
 def test_every_cell_has_its_row(side_by_side: Outcome):
@@ -125,6 +127,10 @@ def test_what_a_killed_run_had_measured_is_there_for_the_next(taken_up: TakenUp)
     out = taken_up.outcome.out
     first, *others = [row["exp"] for row in taken_up.outcome.rows if row["group"] == "0"]
     assert (first, len(others), list((out / "runs").glob("*.parts"))) == ("1.0", 1, [])
+
+
+def test_a_run_without_pages_draws_none_of_parts_nor_of_what_a_killed_run_left(taken_up: TakenUp):
+    assert list(taken_up.outcome.out.rglob("exp.html")) == []
 
 
 def test_the_guests_of_a_killed_run_end(taken_up: TakenUp):

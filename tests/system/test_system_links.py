@@ -66,7 +66,7 @@ def run_in_simulated_time(folder: Path, text: str) -> Outcome:
     (folder / "script.nts").write_text(text)
     (folder / "allowed.toml").write_text(COMMANDS)
     words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--commands", "allowed.toml")
-    done = netesto(folder, *words, "--out", "out", "script.nts", timeout=TIMEOUT_S)
+    done = netesto(folder, *words, "--no-pages", "--out", "out", "script.nts", timeout=TIMEOUT_S)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 

@@ -52,8 +52,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     (folder / "script.nts").write_text(SCRIPT)
     checked = netesto(folder, "check", "script.nts")
     assert (checked.status, checked.stdout) == (0, "nothing found wrong\n"), checked.stderr
-    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--out", "out", "script.nts")
-    done = netesto(folder, *words, timeout=400)
+    words = ("run", "--plain", "--no-pages", "--ground", "sim", "--seed", "1", "--out", "out")
+    done = netesto(folder, *words, "script.nts", timeout=400)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 

@@ -50,7 +50,7 @@ def results_of(folder: Path, out: str, seed: int) -> bytes:
     """exp.csv of a run in `folder` with its results in `out`."""
     (folder / "script.nts").write_text(SCRIPT)
     words = ("run", "--plain", "--ground", "sim", "--seed", str(seed), "--out", out, "script.nts")
-    done = netesto(folder, *words, timeout=PATIENCE_S)
+    done = netesto(folder, *words, "--no-pages", timeout=PATIENCE_S)
     assert done.status == 0, done.stderr
     return (folder / out / "exp.csv").read_bytes()
 

@@ -19,7 +19,9 @@ DONE
 def test_a_sweep_fills_its_columns_and_is_not_run_twice(tmp_path: Path):
     first = run_script(tmp_path, SWEEP)
     cells = [(row["exp"], row["ca"], row["rep"]) for row in first.rows if row["group"] == "0"]
-    again = netesto(tmp_path, "run", "--plain", "--resume", "--out", "out", "script.nts")
+    again = netesto(
+        tmp_path, "run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts"
+    )
     assert (first.status, again.status, len(first.rows)) == (0, 0, 8)
     assert cells == [
         ("1.0", "reno", "1"),
@@ -42,7 +44,7 @@ DONE
 
 
 def test_a_claim_that_was_false_keeps_its_status_until_it_holds(tmp_path: Path):
-    words = ("run", "--plain", "--resume", "--out", "out", "script.nts")
+    words = ("run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts")
     first = run_script(tmp_path, CLAIMED)
     again = netesto(tmp_path, *words)
     (tmp_path / "script.nts").write_text(CLAIMED.replace("== reno", "!= bbr"))
@@ -74,7 +76,9 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
     )
     first = run_script(tmp_path, failing)
     (tmp_path / "script.nts").write_text(failing.replace("timeout=0.2", "timeout=9"))
-    again = netesto(tmp_path, "run", "--plain", "--resume", "--out", "out", "script.nts")
+    again = netesto(
+        tmp_path, "run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts"
+    )
     passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
     assert (first.status, again.status, passed) == (
         1,

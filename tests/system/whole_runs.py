@@ -55,11 +55,15 @@ def netesto(
     return process.run(command(*words), timeout=timeout, check=False, cwd=folder, env=env)
 
 
-def run_script(folder: Path, text: str, options: Sequence[str] = ()) -> Outcome:
-    """Run a script's text in a lab; its results are in `folder/out`."""
+def run_script(
+    folder: Path, text: str, options: Sequence[str] = (), *, pages: bool = False
+) -> Outcome:
+    """Run a script's text in a lab; its results are in `folder/out`, with `pages` for who looks at
+    them."""
     (folder / "script.nts").write_text(text)
     before = lab_namespaces()
-    done = netesto(folder, "run", "--plain", "--out", "out", *options, "script.nts")
+    words = ["run", "--plain", "--out", "out", *([] if pages else ["--no-pages"])]
+    done = netesto(folder, *words, *options, "script.nts")
     left = frozenset(lab_namespaces() - before)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out", left)
 
