@@ -50,7 +50,7 @@ _FORWARDING = (
 # small packets back until those before are acknowledged, which takes up to 40 ms (RFC 896). Who may
 # have none (nologin) has a slower tunnel; a command that is forced upon a user may say nothing.
 _STARTED = "session"
-_SESSION = f"echo; echo {_STARTED}; exec cat"
+_SESSION = f"echo; cat /dev/null && echo {_STARTED} && exec cat"
 _SESSION_S = 0.5
 
 _SOCKET, _LOG = "agent", "log"
