@@ -33,6 +33,10 @@ FEW_SEGMENTS = 10
 # A tool that waits for data in flight takes longer, by what the buffers of the path hold.
 LATE_END_S = 1.0
 
+# Data of a flow are there sooner after its start, on any path: a lost SYN is sent again after a
+# second (RFC 6298).
+LATE_BEGIN_S = 0.8
+
 # Ethernet, IPv6 and TCP with all of its options, for each segment.
 SEGMENT_OVERHEAD_BYTES = 118
 # Other traffic of the interface: the tool's control connection, neighbour discovery, pings; and
@@ -126,9 +130,32 @@ class _Flow:
         if self.result.datagrams is not None:
             yield from self._datagrams(self.result.datagrams)
         if flows.is_seen_whole(self.request.test):
+            yield from self._begin()
             yield from self._rate()
             yield from self._retransmissions()
             yield from self._packets()
+
+    def _begin(self) -> Iterator[str]:
+        """Data that came long after the start: what a tool counts is of a later time than that of
+        other flows, which sums over flows do not know."""
+        test, request = self.request.test, self.request
+        received = [
+            each.time_s
+            for each in (
+                *flows.receiver_samples(test, self.flow),
+                *flows.sender_samples(test, self.flow),
+            )
+            # A sender counts its SYN as acknowledged.
+            if (each.bytes_received or 0) > 0 or (each.bytes_acked or 0) > 1
+        ]
+        if self.flow.started_s is None or not received:
+            return
+        late_s = min(received) - self.flow.started_s - request.interval_s
+        if late_s > max(LATE_BEGIN_S, request.duration_s * TOLERANCE):
+            yield (
+                f"its first data arrived more than {late_s:.3g} s after its start: rates summed"
+                " over flows count it as if it had begun then"
+            )
 
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
         """What is not the path's doing: datagrams that were not sent, or not taken in."""

@@ -184,6 +184,25 @@ def test_a_flow_that_ended_early_is_told():
     assert doubts(early) == ["group 1: its flow took 2 s as netperf reports, requested were 4 s"]
 
 
+def later(by_s: float):
+    return tuple(replace(each, time_s=each.time_s + by_s) for each in ticks())
+
+
+def test_a_flow_whose_data_came_late_is_told():
+    late = flow(client=later(1.2), server=later(1.2), ended_s=START_S + 5.3)
+    assert doubts(late, interval_s=0.2) == [
+        (
+            "group 1, flow 1: its first data arrived more than 1.2 s after its start: rates summed "
+            "over flows count it as if it had begun then"
+        )
+    ]
+
+
+def test_data_that_came_after_a_long_round_trip_are_not_late():
+    far = flow(client=later(0.7), server=later(0.7), ended_s=START_S + 4.8)
+    assert doubts(far, interval_s=0.2) == []
+
+
 def test_waiting_for_what_a_buffer_holds_is_no_late_end():
     late = flow(
         told(elapsed_s=4.8, local_retransmits=120),
