@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import platform
@@ -11,7 +10,7 @@ import resource
 import secrets
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,14 +169,14 @@ async def _run(
         if links is not None:
             # Of a lab: its controller alone comes, and simulated time is for nothing else.
             doors, plain = [], [*doors, *plain]
-        ways = [functools.partial(Door, each, inner, group=group) for each in doors]
         await _serve(
             premises,
             plain,
-            ways,
+            doors,
             tls,
             clients,
             inner=inner,
+            group=group,
             machine_hosts=machine_hosts,
             ready_fd=ready_fd,
         )
@@ -231,11 +230,12 @@ def _life(journal: Journal) -> Iterator[None]:
 async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress | TcpAddress],
-    ways: Sequence[Callable[[], Door]],
+    behind_doors: Sequence[UnixAddress],
     tls: Sequence[TlsServer],
     clients: ClientsFile,
     *,
     inner: UnixAddress,
+    group: int | None,
     machine_hosts: int,
     ready_fd: int | None,
 ) -> None:
@@ -263,7 +263,7 @@ async def _serve(
     finding_out: asyncio.Task[None] | None = None
     doors: list[Door] = []
     try:
-        doors += [way() for way in ways]
+        doors.extend(Door(address, inner, group=group) for address in behind_doors)
         addresses = [*(each.address for each in doors), *map(server.listen, listen)]
         if doors or tls:
             addresses.append(server.listen(inner))

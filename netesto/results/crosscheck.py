@@ -138,20 +138,18 @@ class _Flow:
     def _begin(self) -> Iterator[str]:
         """Data that came long after the start: what a tool counts is of a later time than that of
         other flows, which sums over flows do not know."""
-        test, request = self.request.test, self.request
-        received = [
+        test = self.request.test
+        samples = flows.receiver_samples(test, self.flow) + flows.sender_samples(test, self.flow)
+        with_data_s = [
             each.time_s
-            for each in (
-                *flows.receiver_samples(test, self.flow),
-                *flows.sender_samples(test, self.flow),
-            )
+            for each in samples
             # A sender counts its SYN as acknowledged.
             if (each.bytes_received or 0) > 0 or (each.bytes_acked or 0) > 1
         ]
-        if self.flow.started_s is None or not received:
+        if self.flow.started_s is None or not with_data_s:
             return
-        late_s = min(received) - self.flow.started_s - request.interval_s
-        if late_s > max(LATE_BEGIN_S, request.duration_s * TOLERANCE):
+        late_s = min(with_data_s) - self.flow.started_s - self.request.interval_s
+        if late_s > max(LATE_BEGIN_S, self.request.duration_s * TOLERANCE):
             yield (
                 f"its first data arrived more than {late_s:.3g} s after its start: rates summed"
                 " over flows count it as if it had begun then"
