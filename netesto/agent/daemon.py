@@ -9,8 +9,7 @@ import platform
 import resource
 import secrets
 import sys
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,10 +132,11 @@ async def _run(
     clients = ClientsFile(settings.clients)
     # gRPC's own: whoever comes in gets there by a door, or by TLS.
     inner = UnixAddress(settings.state / "rpc.sock")
+    callers: dict[str, str] = {}
     if links is None:
         socket_path(str(inner.path))  # raises if it is too long
     tls = [
-        _tls_server(address, settings, clients, inner)
+        _tls_server(address, settings, clients, inner, callers)
         for address in listen
         if isinstance(address, TlsAddress)
     ]
@@ -176,6 +176,7 @@ async def _run(
             tls,
             clients,
             inner=inner,
+            callers=callers,
             group=group,
             machine_hosts=machine_hosts,
             ready_fd=ready_fd,
@@ -183,7 +184,11 @@ async def _run(
 
 
 def _tls_server(
-    address: TlsAddress, settings: Config, clients: ClientsFile, inner: UnixAddress
+    address: TlsAddress,
+    settings: Config,
+    clients: ClientsFile,
+    inner: UnixAddress,
+    callers: MutableMapping[str, str],
 ) -> TlsServer:
     """What lets controllers in at `address`, to gRPC's own socket."""
     if settings.tls is None:
@@ -201,6 +206,7 @@ def _tls_server(
         address,
         settings.tls,
         inner,
+        callers,
         admits=lambda peer: clients.now().admits_to_tls(peer),
         names=lambda: clients.now().names,
     )
@@ -235,6 +241,7 @@ async def _serve(
     clients: ClientsFile,
     *,
     inner: UnixAddress,
+    callers: MutableMapping[str, str],
     group: int | None,
     machine_hosts: int,
     ready_fd: int | None,
@@ -252,7 +259,6 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
-    callers = ChainMap(*(front.callers for front in tls))
     server = AgentServer(
         gate,
         admits=lambda peer: clients.now().admits(peer),
@@ -263,7 +269,7 @@ async def _serve(
     finding_out: asyncio.Task[None] | None = None
     doors: list[Door] = []
     try:
-        doors.extend(Door(address, inner, group=group) for address in behind_doors)
+        doors.extend(Door(address, inner, callers, group=group) for address in behind_doors)
         addresses = [*(each.address for each in doors), *map(server.listen, listen)]
         if doors or tls:
             addresses.append(server.listen(inner))

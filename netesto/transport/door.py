@@ -1,37 +1,30 @@
 """The way into an agent by a Unix socket: who comes in is known to the server.
 
-gRPC does not tell by which of its connections a call came, but for the name of the socket at the
-other end, and whoever connects has none. Here each connection is accepted, and joined to gRPC's own
-socket by one of ours, whose name is the user and the process that the kernel vouches for
-(`caller`). A thread of its own does that: pings get through however busy the agent is.
+Each connection is accepted, and joined to gRPC's own socket with the user and the process that the
+kernel vouches for (peers.join_as). A thread of its own does that: pings get through however busy
+the agent is.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
-import re
-import secrets
 import socket
 import stat
 import struct
 import threading
+from collections.abc import Iterator, MutableMapping
 from concurrent.futures import Future
 from pathlib import Path
-from urllib.parse import unquote
 
 from netesto.errors import AgentError, UsageError
+from netesto.transport import peers
 from netesto.transport.addresses import UnixAddress
-from netesto.transport.passage import join
 
 log = logging.getLogger(__name__)
 
 # struct ucred of <sys/socket.h>: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
-
-# Abstract, so that it takes no file and no room in a path. Nobody else can connect to gRPC's own
-# socket; the number keeps others from taking the name first.
-_NAME = "\0netesto {number} uid {user} pid {process}"
-_CALLER = re.compile(r"unix-abstract:.*?netesto [0-9a-f]+ (uid \d+ pid \d+)")
 
 _BACKLOG = 1024
 
@@ -42,21 +35,21 @@ _PAUSE_S = 0.5
 _LAST_WORDS_S = 1.0
 
 
-def caller(peer: str) -> str:
-    """Who is at the other end of a door, by gRPC's name of it; "" if it has come another way."""
-    found = _CALLER.fullmatch(unquote(peer))
-    return found[1] if found is not None else ""
-
-
 class Door:
-    """Lets our user, and `group`, in at `address`, to gRPC's socket at `inner`. UsageError if the
-    address cannot be used."""
+    """Lets our user, and `group`, in at `address`, to gRPC's socket at `inner`, and enters them in
+    `callers`. UsageError if the address cannot be used."""
 
     def __init__(
-        self, address: UnixAddress, inner: UnixAddress, *, group: int | None = None
+        self,
+        address: UnixAddress,
+        inner: UnixAddress,
+        callers: MutableMapping[str, str],
+        *,
+        group: int | None = None,
     ) -> None:
         self.address = address
-        self._inner = str(inner.path)
+        self._inner = inner
+        self._callers = callers
         self._socket = _listening(address, group)
         self._thread = threading.Thread(target=self._run, name=str(address), daemon=True)
         self._connections: set[asyncio.Task[None]] = set()
@@ -120,42 +113,42 @@ class Door:
         reader, writer = await asyncio.open_unix_connection(sock=came)
         raw = came.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         process, user, _ = _CREDENTIALS.unpack(raw)
-        name = _NAME.format(number=secrets.token_hex(8), user=user, process=process)
-        try:
-            with socket.socket(socket.AF_UNIX) as ours:
-                ours.setblocking(False)
-                ours.bind(name)
-                await asyncio.get_running_loop().sock_connect(ours, self._inner)
-                await join((reader, writer), await asyncio.open_unix_connection(sock=ours))
-        except OSError:
-            # Either end is gone.
-            return
-        finally:
-            writer.close()
+        # Suppressed: either end is gone.
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            caller = f"uid {user} pid {process}"
+            await peers.join_as(caller, (reader, writer), self._inner, self._callers)
 
 
 def _listening(address: UnixAddress, group: int | None) -> socket.socket:
-    remove_dead_socket(address.path)
     listener = socket.socket(socket.AF_UNIX)
-    # The socket is nobody else's from the start, not only after chmod.
-    mask = os.umask(0o177)
     try:
-        listener.bind(str(address.path))
-        if group is not None:
-            os.chown(address.path, -1, group)
-        address.path.chmod(0o600 if group is None else 0o660)
+        with made_for(address.path, 0o600 if group is None else 0o660):
+            listener.bind(str(address.path))
+            if group is not None:
+                os.chown(address.path, -1, group)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise UsageError(f"cannot listen on {address}: {error.strerror}") from None
-    finally:
-        os.umask(mask)
     return listener
 
 
-def remove_dead_socket(path: Path) -> None:
-    """Remove the socket of an agent that is gone. UsageError if it is in use, or no socket."""
+@contextlib.contextmanager
+def made_for(path: Path, mode: int = 0o600) -> Iterator[None]:
+    """The body makes a socket at `path`, where an agent that is gone may have left one. UsageError
+    if it is in use, or no socket."""
+    _remove_dead_socket(path)
+    # The socket is nobody else's from the start, not only after chmod.
+    mask = os.umask(0o177)
+    try:
+        yield
+        path.chmod(mode)
+    finally:
+        os.umask(mask)
+
+
+def _remove_dead_socket(path: Path) -> None:
     if not path.exists():
         return
     if not stat.S_ISSOCK(path.stat().st_mode):

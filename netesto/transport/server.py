@@ -3,7 +3,6 @@
 
 import contextlib
 import logging
-import os
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +20,7 @@ from netesto.proto import agent_pb2 as pb
 from netesto.transport import channel, codec, faults, grpcserver, methods, peers
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp
-from netesto.transport.door import remove_dead_socket
+from netesto.transport.door import made_for
 from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -56,7 +55,8 @@ class AgentServer:
 
     The caller has checked that an agent may listen there (agent.access). `admits` says whether a
     peer at an address may call; one at a Unix socket has passed its file mode. `callers`: who
-    comes by TLS (peers.who). `machine_hosts` share one machine (channel.server_options).
+    comes by a connection of ours (peers.join_as). `machine_hosts` share one machine
+    (channel.server_options).
     """
 
     def __init__(
@@ -75,21 +75,17 @@ class AgentServer:
     def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
         """Add an address before `start`; TCP port 0 is replaced by a free one. A Unix socket is for
         our user alone. UsageError if the address cannot be used."""
-        if isinstance(address, UnixAddress):
-            remove_dead_socket(address.path)
-        # The socket is nobody else's from the start, not only after chmod.
-        mask = os.umask(0o177)
         try:
-            port = self._server.add_insecure_port(str(address))
+            with contextlib.ExitStack() as stack:
+                if isinstance(address, UnixAddress):
+                    stack.enter_context(made_for(address.path))
+                port = self._server.add_insecure_port(str(address))
         except RuntimeError:
             raise UsageError(f"cannot listen on {address}: {_why_not(address)}") from None
-        finally:
-            os.umask(mask)
-        if isinstance(address, UnixAddress):
-            address.path.chmod(0o600)
-            self._sockets.append(address.path)
-            return address
-        return TcpAddress(address.host, port)
+        if isinstance(address, TcpAddress):
+            return TcpAddress(address.host, port)
+        self._sockets.append(address.path)
+        return address
 
     async def start(self) -> None:
         await self._server.start()

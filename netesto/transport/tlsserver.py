@@ -7,19 +7,16 @@ that were replaced are read for the next connection.
 import asyncio
 import contextlib
 import logging
-import secrets
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, MutableMapping
 from ipaddress import IPv6Address, ip_address
-from pathlib import Path
 from typing import cast
 
 from netesto.errors import UsageError
 from netesto.model import Address, TlsFiles
-from netesto.transport import tls
+from netesto.transport import peers, tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
-from netesto.transport.passage import join
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +33,8 @@ _RECORD_BYTES = 64 * 1024
 
 class TlsServer:
     """Listens on `address` for controllers at addresses that `admits` lets in, with one of the
-    `names` of that moment in their certificates, and joins them to `local`. `callers` is who they
-    are, for peers.who.
+    `names` of that moment in their certificates, joins them to gRPC's socket at `inner`, and enters
+    them in `callers`.
 
     UsageError if the files or the address cannot be used.
     """
@@ -46,16 +43,17 @@ class TlsServer:
         self,
         address: TlsAddress,
         files: TlsFiles,
-        local: UnixAddress,
+        inner: UnixAddress,
+        callers: MutableMapping[str, str],
         *,
         admits: Callable[[Address], bool],
         names: Callable[[], frozenset[str]],
     ) -> None:
         self._files = files
-        self.local = local
+        self._inner = inner
+        self._callers = callers
         self._admits = admits
         self._names = names
-        self.callers: dict[str, str] = {}
         self._context = tls.server_context(files)
         self._signature = tls.signature(files)
         self._socket = _listening(address)
@@ -109,25 +107,7 @@ class TlsServer:
             end = _TlsEnd(reader, writer, self._current())
             if caller := await self._welcomed(end, address):
                 self._strangers.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-                with self._named(caller) as (ours, name):
-                    await asyncio.get_running_loop().sock_connect(ours, str(self.local.path))
-                    # The connection keeps its name.
-                    name.unlink()
-                    await join((end, end), await asyncio.open_unix_connection(sock=ours))
-
-    @contextlib.contextmanager
-    def _named(self, caller: str) -> Iterator[tuple[socket.socket, Path]]:
-        """A Unix socket with a name of its own, by which gRPC knows whose calls come through it."""
-        path = self.local.path.with_name(f"t{secrets.token_hex(4)}")
-        with socket.socket(socket.AF_UNIX) as ours:
-            ours.setblocking(False)
-            ours.bind(str(path))
-            self.callers[str(path)] = caller
-            try:
-                yield ours, path
-            finally:
-                del self.callers[str(path)]
-                path.unlink(missing_ok=True)
+                await peers.join_as(caller, (end, end), self._inner, self._callers)
 
     async def _welcomed(self, end: "_TlsEnd", address: Address) -> str:
         """Who has come, in words; "" if nobody may."""

@@ -55,7 +55,7 @@ async def serving(folder: Path, files: TlsFiles, **changes: object) -> AsyncIter
     server.listen(local)
     await server.start()
     settings = {"admits": lambda _: True, "names": lambda: frozenset({CONTROLLER})} | changes
-    front = TlsServer(TlsAddress("127.0.0.1", 0), files, local, **settings)  # type: ignore[arg-type]
+    front = TlsServer(TlsAddress("127.0.0.1", 0), files, local, {}, **settings)  # type: ignore[arg-type]
     await front.start()
     try:
         yield front.address
