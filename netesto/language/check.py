@@ -19,7 +19,7 @@ from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Head, Warned
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
-from netesto.language.scope import ColumnError, MisuseError, UndefinedError
+from netesto.language.scope import ColumnError, MisuseError, NoExperimentError, UndefinedError
 from netesto.language.survey import Survey
 from netesto.language.usage import Usage
 from netesto.language.values import values_of
@@ -49,7 +49,7 @@ def check(
     max_iterations: int = MAX_ITERATIONS,
     read: Callable[[Path], str] = read_script,
 ) -> list[Finding]:
-    """All findings in scripts and what they SOURCE, in the order of their places.
+    """All findings in each script, then in what it SOURCEs, in the order of their places.
 
     `hosts` are the names of an inventory: hosts of commands must be among them.
     `lab_hosts` returns the hosts of a LAB; without an inventory, commands must name those.
@@ -224,7 +224,7 @@ class _Checker:
 def _may_follow(error: ScriptError, place: Place, may_lack_macros: bool) -> bool:
     """Whether an error may follow from another one; an invalid value does not."""
     match error:
-        case UndefinedError():
+        case UndefinedError() | NoExperimentError():
             return True
         case NoMacroError():
             return may_lack_macros

@@ -261,8 +261,11 @@ class Draft:
         """Pre-flight conditions."""
         self._requirements.update(dict.fromkeys(requirements))
 
-    def need_column(self, name: str, place: Place) -> None:
+    def need_column(self, name: str, place: Place, *, is_factor: bool = False) -> None:
         """OTHER, or a factor of SWEEP, says what is in a column of the experiments to come.
+
+        A factor without a column is no reason for a warning, unless its name is like that of another
+        one: where the body uses another name, the variable is undefined.
 
         ScriptError if that is not for scripts to say.
         """
@@ -276,8 +279,8 @@ class Draft:
             column.place = place
             raise column from None
         self._named.add(name)
-        if not there:
-            near = table.nearest(name)
+        near = table.nearest(name)
+        if not there and (near or not is_factor):
             meant = f"; is {near} meant?" if near else ""
             self.warn(
                 f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place

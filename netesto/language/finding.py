@@ -42,13 +42,13 @@ class Findings:
         self._findings: dict[Finding, None] = {}
 
     def __iter__(self) -> Iterator[Finding]:
-        """In the order of their places."""
-        return iter(
-            sorted(
-                self._findings,
-                key=lambda each: (each.place.file, each.place.line, each.place.column),
-            )
-        )
+        """In the order of their places; those in the script before those in its libraries."""
+
+        def order(found: Finding) -> tuple[bool, str, int, int]:
+            place = found.place
+            return place.file != self._main, place.file, place.line, place.column
+
+        return iter(sorted(self._findings, key=order))
 
     def add(self, finding: Finding) -> None:
         """Add one. EnoughError if there are too many."""

@@ -14,7 +14,7 @@ from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.requirements import requirement
-from netesto.language.scope import Frame, MisuseError, check_name, needed, plain
+from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_name, needed, plain
 from netesto.language.steps import REPETITION
 from netesto.language.values import Count, values_of
 
@@ -139,9 +139,7 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
     given = read(LOCAL_KEYED["PROCESS_EXP"], words)
     exp = machine.remote.resolve_exp(given.values.get("exp"), takes_number=False)
     if not exp:
-        raise MisuseError(
-            "PROCESS_EXP before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
-        )
+        raise NoExperimentError("PROCESS_EXP")
     machine.check_factors()
     notes = machine.notes.of_experiment(machine.remote.finish(exp))
     machine.process(exp, notes, row.place())

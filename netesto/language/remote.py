@@ -11,7 +11,7 @@ from netesto.language import permitted, steps
 from netesto.language.arguments import Given, Value, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
-from netesto.language.scope import MisuseError
+from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.model import (
     COMPLETION_TESTS,
     UDP_TESTS,
@@ -228,9 +228,7 @@ class Remote:
     def wait_flows(self, timeout_s: float | None) -> None:
         """WAIT_FLOWS. MisuseError before any experiment."""
         if not self.exp:
-            raise MisuseError(
-                "WAIT_FLOWS before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
-            )
+            raise NoExperimentError("WAIT_FLOWS")
         self._draft.do(steps.WaitFlows(exp=self.exp, timeout_s=timeout_s))
         if self.exp in self._begun:
             self._begun[self.exp].has_waited = True
@@ -371,9 +369,7 @@ class Remote:
 
     def _get_data(self, common: Common) -> steps.GetData | None:
         if not common["exp"]:
-            raise MisuseError(
-                "GET_DATA before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
-            )
+            raise NoExperimentError("GET_DATA")
         key = (common["host"], common["exp"])
         if key in self._fetched:
             return None

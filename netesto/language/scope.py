@@ -51,6 +51,15 @@ class ColumnError(MisuseError):
     """A column is named that is not there, holds something else, or is not for scripts to fill."""
 
 
+class NoExperimentError(MisuseError):
+    """A command is about an experiment, and none has begun."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(
+            f"{command} before any experiment", remedy="Begin one with DO_SERVER or DO_CLIENT."
+        )
+
+
 class UndefinedError(MisuseError):
     """A command needs the value of the undefined variable `name`."""
 

@@ -3,6 +3,7 @@
 A body becomes steps when it first runs; after that, each run only substitutes variables.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn, TypeAlias
@@ -188,7 +189,7 @@ class Walk:
                 row, "SWEEP with reps=0 has no cell: nothing of it is run", row, "reps="
             )
         for name in cells.factors if cells.order else ():
-            machine.draft.need_column(name, row.place(name))
+            machine.draft.need_column(name, row.place(name), is_factor=True)
         for cell in cells:
             machine.notes.cells.append(cell)
             machine.stack.append(Level(row, "SWEEP", "", cell))
@@ -459,9 +460,16 @@ def unknown_command(name: str, words: Sequence[str]) -> MisuseError:
         return MisuseError(
             f"unknown command {name} {words[0]}", near=(name,), remedy=f"Did you mean {joined}?"
         )
-    found = nearest(name, ALL_NAMES)
     return MisuseError(
         f"unknown command {name}",
         near=(name,),
-        remedy=f"Did you mean {found}?" if found else "Commands are written in capital letters.",
+        remedy=_remedy_of_command(name),
     )
+
+
+def _remedy_of_command(name: str) -> str:
+    if found := nearest(name, ALL_NAMES):
+        return f"Did you mean {found}?"
+    if re.fullmatch(r"(?i)fi|od|end_?(if|for|sweep)", name):
+        return "A block ends with DONE."
+    return "docs/language.md lists the commands; all are written in capital letters."

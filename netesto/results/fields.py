@@ -53,7 +53,7 @@ class Fields:
         ScriptError, without a place, if the script cannot set it.
         """
         known = column(name)
-        if known.is_measured or known.by == "netesto":
+        if not _is_for_scripts(name):
             what = "measured" if known.is_measured else "a number that netesto gives"
             raise ScriptError(
                 f"column {name} is {what}; OTHER or SWEEP cannot set it",
@@ -62,8 +62,8 @@ class Fields:
         return canonical(name) in {canonical(field.name) for field in self.columns}
 
     def nearest(self, name: str) -> str:
-        """The column that `name` may have been meant for; empty if none is like it."""
-        return nearest(name, self.names) or ""
+        """The column that OTHER or a SWEEP may have meant by `name`; empty if none is like it."""
+        return nearest(name, filter(_is_for_scripts, self.names)) or ""
 
     def kinds(self) -> dict[str, Kind]:
         """What each column holds."""
@@ -90,6 +90,11 @@ class Fields:
             return self.text
         lines = [f"{field.name}:{field.operation}" for field in self.added]
         return "\n".join([self.text.rstrip("\n"), "", ADDED, *lines, ""])
+
+
+def _is_for_scripts(name: str) -> bool:
+    known = column(name)
+    return not known.is_measured and known.by != "netesto"
 
 
 def difference(old: Fields, new: Fields) -> str:

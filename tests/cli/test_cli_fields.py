@@ -100,13 +100,25 @@ def test_check_warns_of_a_key_of_other_without_a_column_with_its_place(folder, c
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
-def test_factor_without_a_column_is_told_before_anything_runs(folder, capsys, command):
+@pytest.mark.parametrize(
+    ("factor", "warned"),
+    [
+        ("cable", False),
+        ("mtus", "; is mtu meant?"),
+        # Like `lost`, which is measured: no factor can be meant for it.
+        ("loss", False),
+    ],
+)
+def test_factor_without_a_column_is_told_if_it_is_like_one_that_a_script_may_fill(
+    folder, capsys, command, factor, warned
+):
     (folder / "a.nts").write_text(
-        "SWEEP cable=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
+        f"SWEEP {factor}=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
     )
     status = cli.main([*command, "a.nts"])
-    told = capsys.readouterr().err
-    assert (status, "has no column cable: exp.csv has it as the last" in told) == (0, True)
+    said = f"has no column {factor}: exp.csv has it as the last"
+    told = [line.partition(said)[2] for line in capsys.readouterr().err.splitlines() if said in line]
+    assert (status, told) == (0, [warned] if warned else [])
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])

@@ -80,7 +80,7 @@ class Asked:
     def require(self, requirements: Sequence[steps.Requirement]) -> None:
         self.required += [(each.what, each.operator, each.value) for each in requirements]
 
-    def need_column(self, name: str, place: Place) -> None:
+    def need_column(self, name: str, place: Place, *, is_factor: bool = False) -> None:
         self.named.append(f"{place.line}:{place.column} {name}")
 
     def column_kinds(self) -> None:
