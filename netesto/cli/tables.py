@@ -1,39 +1,76 @@
 """Rows of exp.csv as a table for the terminal."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
+from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
 from netesto.results import numbers
-from netesto.results.columns import column
+from netesto.results.columns import column, distinguishes
+
+Row = Mapping[str, str]
 
 # The headings of the columns that answer the first questions and fit beside each other in 100
 # characters; `exp.csv` and the page have the rest.
 SHOWN: Mapping[str, str] = {
     "exp": "exp", "expName": "name", "host": "host", "server": "server", "ca": "ca",
     "dur": "dur s", "delay": "delay s", "rate": "rate Mbit/s", "rtt": "rtt ms", "cwnd": "cwnd",
-    "retransSegs%": "retrans %", "status": "status",
+    "p50Latency": "p50 ms", "p99Latency": "p99 ms", "retransSegs%": "retrans %",
+    "status": "status",
 }  # fmt: skip
+# They make room for factors where they are the same in all rows.
+_ROOM = ("expName", "host", "server", "dur", "delay")
+_LATENCIES = ("p50Latency", "p99Latency")
 
 
-def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print the rows to standard output; aggregates (N.0) bold, what is not ok red."""
-    shown = [name for name in SHOWN if any(row.get(name, "").strip() for row in rows)]
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print the rows to standard output; aggregates (N.0) bold, what is not ok red. The only group
+    of an experiment has no row: it would repeat the aggregate."""
+    groups = Counter(_number(row) for row in rows if not _is_aggregate(row))
+    shown_rows = [row for row in rows if _is_aggregate(row) or groups[_number(row)] > 1] or rows
+    whole = [row for row in rows if _is_aggregate(row)]
+    names = {name: None for row in rows for name in row}
+    factors = [name for name in names if name not in SHOWN and distinguishes(name, whole)]
+    shown = [
+        name
+        for name in SHOWN
+        if any(_text(row, name) for row in shown_rows)
+        and not (factors and name == "cwnd")
+        and not (factors and name in _ROOM and len({row.get(name) for row in rows}) == 1)
+    ]
+    shown[1:1] = factors
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in shown:
         is_number = column(name).unit or column(name).holds == "number"
-        table.add_column(SHOWN[name], justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        style = "bold" if row.get("exp", "").endswith(".0") else ""
+        heading = SHOWN.get(name, name)
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
+    for row in shown_rows:
+        style = "bold" if _is_aggregate(row) and len(whole) < len(shown_rows) else ""
         table.add_row(*(_cell(row, name) for name in shown), style=style)
     console.to_stdout().print(table)
 
 
-def _cell(row: Mapping[str, str], name: str) -> Text:
-    value = row.get(name, "").strip()
-    if column(name).in_ms and (value_us := numbers.parse(value)) is not None:
-        value = f"{value_us / 1000:.2f}"
+def _is_aggregate(row: Row) -> bool:
+    return row.get("exp", "").endswith(".0")
+
+
+def _number(row: Row) -> str:
+    return row.get("exp", "").split(".", 1)[0]
+
+
+def _text(row: Row, name: str) -> str:
+    # Those of a stream are the durations of calls of send().
+    if name in _LATENCIES and row.get("test") not in REQUEST_TESTS | COMPLETION_TESTS:
+        return ""
+    return row.get(name, "").strip()
+
+
+def _cell(row: Row, name: str) -> Text:
+    value = _text(row, name)
+    if (column(name).in_ms or name in _LATENCIES) and (us := numbers.parse(value)) is not None:
+        value = f"{us / 1000:.2f}"
     wrong = name == "status" and value not in {"", "ok"}
     return Text(value, style="red" if wrong else "")

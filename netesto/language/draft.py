@@ -264,8 +264,8 @@ class Draft:
     def need_column(self, name: str, place: Place, *, is_factor: bool = False) -> None:
         """OTHER, or a factor of SWEEP, says what is in a column of the experiments to come.
 
-        A factor without a column is no reason for a warning, unless its name is like that of another
-        one: where the body uses another name, the variable is undefined.
+        A factor without a column is no reason for a warning, unless its name is like that of one:
+        where the body uses another name, the variable is undefined.
 
         ScriptError if that is not for scripts to say.
         """

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
 from netesto.results import csvfile, durable, imported, numbers, runs, store
-from netesto.results.columns import column
+from netesto.results.columns import column, distinguishes
 from netesto.results.evidence import OK
 
 # Shown at first, with all that differs between experiments; a button shows the others.
@@ -24,9 +24,6 @@ MAIN_COLUMNS: tuple[str, ...] = (
 _WIDE = frozenset(
     {"expName", "test", "instances", "dur", "rateMin", "rateMax", "fairness", "pingRtt"}
 )  # fmt: skip
-
-# Requested, and different from group to group as a rule: not a factor of a study.
-_NO_FACTOR = "delay"
 
 Row = Mapping[str, str]
 
@@ -103,7 +100,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
     whole = [row for row in rows if _is_aggregate(row) and _has_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
-    factors = {name for name in filled if _is_factor(name, whole)}
+    factors = {name for name in filled if distinguishes(name, whole)}
     # After all the measurements nobody would see them.
     own = [name for name in filled if name in factors and name not in MAIN_COLUMNS]
     first = [*(name for name in ("exp", "status") if name in filled), *own]
@@ -121,14 +118,6 @@ def _has_flows(row: Row) -> bool:
     """False for an experiment that was interrupted before its first flow, or whose manifest is
     damaged: its requested values are missing, and so differ from all others."""
     return row.get("test") != "" and not store.is_damaged_row(row)
-
-
-def _is_factor(name: str, whole: Sequence[Row]) -> bool:
-    """True for what the script sets, with different values between experiments."""
-    known = column(name)
-    if known.is_measured or not known.is_factor or name == _NO_FACTOR:
-        return False
-    return len({row[name] for row in whole}) > 1
 
 
 def _looks_like_number(text: str) -> bool:

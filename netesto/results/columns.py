@@ -87,6 +87,15 @@ def column(name: str) -> Column:
     return COLUMNS.get(canonical(name)) or Column(name)
 
 
+def distinguishes(name: str, whole: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the script sets a column, and differently in these rows of experiments."""
+    known = column(name)
+    # A delay differs from group to group as a rule.
+    if known.is_measured or not known.is_factor or name == "delay":
+        return False
+    return len({row.get(name) for row in whole}) > 1
+
+
 _SOCKETS: tuple[Source, ...] = ("client sockets", "server sockets")
 _PACKETS: tuple[Source, ...] = (*_SOCKETS, "counters")
 

@@ -117,7 +117,9 @@ def test_factor_without_a_column_is_told_if_it_is_like_one_that_a_script_may_fil
     )
     status = cli.main([*command, "a.nts"])
     said = f"has no column {factor}: exp.csv has it as the last"
-    told = [line.partition(said)[2] for line in capsys.readouterr().err.splitlines() if said in line]
+    told = [
+        line.partition(said)[2] for line in capsys.readouterr().err.splitlines() if said in line
+    ]
     assert (status, told) == (0, [warned] if warned else [])
 
 

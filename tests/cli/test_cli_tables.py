@@ -1,0 +1,48 @@
+"""The table of rows in the terminal."""
+
+import csv
+import io
+
+import pytest
+
+from netesto.cli import tables
+
+FLOWS = """\
+exp,expName,host,server,test,ca,dur,rate,rtt,cwnd,p50Latency,p99Latency,status,loss
+1.0,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0
+1.1,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0
+2.0,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5
+2.1,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5
+"""
+MIXED = """\
+exp,expName,host,server,test,ca,dur,rate,rtt,p50Latency,p99Latency,status
+1.0,mix,a,b,TCP_STREAM+...,cubic,5,47.5,47151,20000,90,ok
+1.1,mix,a,b,TCP_STREAM,cubic,5,47.4,47151,2,90,ok
+1.2,mix,a,b,TCP_RR,cubic,5,0.1,20200,20510,23000,ok
+"""
+
+
+def shown(text: str, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    tables.print_rows(list(csv.DictReader(io.StringIO(text))))
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_table_of_a_sweep_has_its_factors_in_place_of_what_is_always_the_same(capsys):
+    assert shown(FLOWS, capsys) == [
+        ["exp", "loss", "ca", "rate", "Mbit/s", "rtt", "ms", "status"],
+        ["1.0", "0", "cubic", "47.5", "47.15", "ok"],
+        ["2.0", "0.5", "cubic", "38.7", "14.53", "ok"],
+    ]
+
+
+def test_latencies_are_those_of_requests_alone(capsys):
+    assert [row[-3:] for row in shown(MIXED, capsys)[1:]] == [
+        ["47.5", "47.15", "ok"],
+        ["47.4", "47.15", "ok"],
+        ["20.51", "23.00", "ok"],
+    ]
+
+
+def test_rows_of_groups_alone_are_shown(capsys):
+    rows = FLOWS.splitlines(keepends=True)
+    assert [row[0] for row in shown(rows[0] + rows[2], capsys)] == ["exp", "1.1"]
