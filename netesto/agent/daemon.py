@@ -24,7 +24,7 @@ from netesto.agent.limits import OF_LAB
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
-from netesto.agent.tools import Tools
+from netesto.agent.tools import Abilities, Tools
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler
 from netesto.errors import NetestoError, UsageError
@@ -56,20 +56,26 @@ EXIT_WORLD = 3
 _EPILOG = "example: netesto-agent --device eth0 --group netesto"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end."""
+def prepare() -> None:
+    """Have this process find the programs that agents use, and those print what our parsers
+    know."""
+    process.reach_system_programs()
+    os.environ["LC_ALL"] = "C"
+
+
+def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -> int:
+    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: what
+    its machine can do, if that is known."""
     arguments = _parser().parse_args(argv)
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
     # What an agent writes, its sockets included, is for its user only.
     os.umask(0o077)
-    process.reach_system_programs()
+    prepare()
     _allow_many_flows()
     proc.take_memory_from_one_arena()
     if sys.version_info < (3, 12):
         # Later versions do so by themselves; this one starts a thread for each command.
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
-    # The output that our parsers know.
-    os.environ["LC_ALL"] = "C"
     try:
         settings = _config(arguments)
         if arguments.recover:
@@ -87,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         settings,
                         journal,
                         sampler,
+                        Tools(TOOLS, found),
                         links=arguments.links,
                         nodes=dict(pair.split("=") for pair in arguments.nodes),
                         machine_hosts=arguments.machine_hosts,
@@ -115,6 +122,7 @@ async def _run(
     settings: Config,
     journal: Journal,
     sampler: Sampler,
+    tools: Tools,
     *,
     links: str | None,
     nodes: Mapping[str, str],
@@ -159,7 +167,7 @@ async def _run(
             journal=journal,
             clock=Clock(),
             sampler=sampler,
-            tools=Tools(TOOLS),
+            tools=tools,
             ports=_fresh_ports(),
         )
         doors = [address for address in listen if isinstance(address, UnixAddress)]
@@ -266,7 +274,7 @@ async def _serve(
         machine_hosts=machine_hosts,
     )
     manager = Manager.of_environment()
-    finding_out: asyncio.Task[None] | None = None
+    finding_out: asyncio.Task[Abilities] | None = None
     doors: list[Door] = []
     try:
         doors.extend(Door(address, inner, callers, group=group) for address in behind_doors)
@@ -284,7 +292,8 @@ async def _serve(
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         async with manager.watching(addresses[0]):
-            finding_out = asyncio.create_task(service.find_out())
+            # Before a controller asks.
+            finding_out = asyncio.create_task(premises.tools.found())
             alive = [server.ended(), *(each.ended() for each in doors)]
             ends = [asyncio.create_task(each) for each in (stop.wait(), *alive)]
             done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -301,7 +310,6 @@ async def _serve(
         for each in doors:
             await each.stop()
         if finding_out is not None:
-            # What asyncio starts does not end if it is cancelled before its pipes are there.
             await asyncio.wait({finding_out})
         log.info("ended")
 

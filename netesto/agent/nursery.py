@@ -23,7 +23,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto import process
-from netesto.agent import daemon
+from netesto.agent import daemon, tools
+from netesto.agent.tools import Abilities
+from netesto.traffic import TOOLS
 
 # From <sched.h> and <sys/mount.h>.
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
@@ -90,6 +92,11 @@ def _be_the_nursery(orders: socket.socket) -> None:
 
 
 def _serve(orders: socket.socket) -> None:
+    # With the first order: what this process does while the lab is built would bring chance into
+    # simulated time.
+    orders.recv(1, socket.MSG_PEEK)
+    daemon.prepare()
+    found = tools.abilities(TOOLS)
     # Reaped by us and not by the kernel, agents count in the processor time of whoever runs a lab.
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
     # Garbage collection in agents then leaves present objects alone, and their pages shared.
@@ -98,7 +105,7 @@ def _serve(orders: socket.socket) -> None:
         order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 1)
         if not order:
             break
-        pid = _start(json.loads(order), descriptors[0], orders)
+        pid = _start(json.loads(order), descriptors[0], orders, found)
         os.close(descriptors[0])
         orders.send(str(pid).encode())
     orders.close()
@@ -112,7 +119,7 @@ def _reap(options: int = 0) -> None:
             pass
 
 
-def _start(order: dict[str, object], ready: int, orders: socket.socket) -> int:
+def _start(order: dict[str, object], ready: int, orders: socket.socket, found: Abilities) -> int:
     """Fork an agent; its process id."""
     pid = os.fork()
     if pid:
@@ -127,7 +134,7 @@ def _start(order: dict[str, object], ready: int, orders: socket.socket) -> int:
         _enter(Path(str(order["namespace"])))
         argv = order["argv"]
         assert isinstance(argv, list), "orders come from netesto.lab.nursery"
-        status = daemon.main([*map(str, argv), "--ready-fd", str(ready)])
+        status = daemon.main([*map(str, argv), "--ready-fd", str(ready)], found=found)
     except BaseException:  # noqa: BLE001 - the top of a process; its log has the traceback
         traceback.print_exc()
     finally:

@@ -7,7 +7,6 @@ needs a hold finds one here, unless it is just ending.
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import platform
 import uuid
@@ -20,8 +19,7 @@ import netesto
 from netesto.agent import congestion, examination, spool
 from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
-from netesto.collectors import capabilities, timesync
-from netesto.collectors.capabilities import Capabilities
+from netesto.collectors import timesync
 from netesto.errors import AgentError
 from netesto.model import (
     Address,
@@ -39,9 +37,6 @@ from netesto.model import (
     Setting,
 )
 
-log = logging.getLogger(__name__)
-
-
 # What ails a disk or the machine, and is no fault of the agent.
 _OF_THE_MACHINE = frozenset({
     errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -57,11 +52,10 @@ class Service:
         self._session: Session | None = None
         self._reason = ""
         self._identity = uuid.uuid4().hex
-        self._capabilities: asyncio.Task[Capabilities] | None = None
 
     async def info(self) -> HostInfo:
-        able = await self._able()
         premises = self._premises
+        able = await premises.tools.found()
         processors = os.sched_getaffinity(0)
         return HostInfo(
             host=premises.host,
@@ -71,14 +65,16 @@ class Service:
             memory_bytes=psutil.virtual_memory().total,
             device=premises.device,
             addresses=addresses(premises.device),
-            tools=await premises.tools.versions(),
-            congestion_controls=able.congestion_controls,
-            qdiscs=able.qdiscs or (),
+            tools={name: each.version for name, each in able.tools.items()},
+            congestion_controls=able.kernel.congestion_controls,
+            qdiscs=able.kernel.qdiscs or (),
             holder=self._session.controller if self._session else "",
             processors=tuple(sorted(processors)),
             identity=self._identity,
             allowed_congestion_controls=congestion.allowed(),
-            tool_options=await premises.tools.extras(),
+            tool_options=tuple(
+                f"{name} {extra}" for name, each in able.tools.items() for extra in each.extras
+            ),
             commands=tuple(premises.commands),
         )
 
@@ -174,17 +170,6 @@ class Service:
 
     async def shut_down(self) -> None:
         self._on_shut_down()
-
-    async def find_out(self) -> None:
-        """Probe what this host can do before a controller asks."""
-        able, _ = await asyncio.gather(self._able(), self._premises.tools.versions())
-        if able.unknown:
-            log.warning("qdiscs unknown", extra={"reason": able.unknown})
-
-    async def _able(self) -> Capabilities:
-        if self._capabilities is None:
-            self._capabilities = asyncio.create_task(asyncio.to_thread(capabilities.probe))
-        return await asyncio.shield(self._capabilities)
 
     def end(self, reason: str) -> None:
         """End the hold, if there is one, and undo it; its stream ends with the reason as an error,

@@ -1,43 +1,67 @@
-"""The traffic tools of this host, found by asking each for its version once."""
+"""What this machine can do: its traffic tools, each asked for its version once, and its kernel."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto import process
+from netesto.collectors import capabilities
+from netesto.collectors.capabilities import Capabilities
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.traffic.base import Tool
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Installed:
-    """A tool that was found; without a version it was not."""
+class Installed:
+    """A tool of this machine. `extras`: what this version can do and not all versions can."""
 
     version: str
     extras: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """The installed tools by name, and what the kernel can do."""
+
+    tools: Mapping[str, Installed]
+    kernel: Capabilities
+
+
+def abilities(known: Mapping[str, Tool]) -> Abilities:
+    """What this machine can do with those of the `known` tools that are installed."""
+    kernel = capabilities.probe()
+    if kernel.unknown:
+        log.warning("qdiscs unknown", extra={"reason": kernel.unknown})
+    found = {name: _installed(tool) for name, tool in known.items()}
+    return Abilities({name: each for name, each in found.items() if each is not None}, kernel)
+
+
 class Tools:
-    """The installed ones of `known`. The first call asks all of them at the same time."""
+    """The installed ones of `known`, and the kernel they use. If what they can do is not `found`
+    yet, the first call finds it out, for all others."""
 
-    def __init__(self, known: Mapping[str, Tool]) -> None:
+    def __init__(self, known: Mapping[str, Tool], found: Abilities | None = None) -> None:
         self._known = known
-        self._asked: asyncio.Task[dict[str, _Installed]] | None = None
+        self._found = found
+        self._asked: asyncio.Task[Abilities] | None = None
 
-    async def versions(self) -> dict[str, str]:
-        """The versions of the installed tools, by name."""
-        return {name: found.version for name, found in (await self._installed()).items()}
-
-    async def extras(self) -> tuple[str, ...]:
-        """What the installed versions can do and not all versions can: `TOOL OPTION`."""
-        installed = await self._installed()
-        return tuple(f"{name} {each}" for name, found in installed.items() for each in found.extras)
+    async def found(self) -> Abilities:
+        """What this machine can do."""
+        if self._found is None:
+            if self._asked is None:
+                self._asked = asyncio.create_task(asyncio.to_thread(abilities, self._known))
+            self._found = await asyncio.shield(self._asked)
+        return self._found
 
     async def version(self, name: str) -> str:
         """The version of a tool, "" if it is not installed."""
-        return (await self.versions()).get(name, "")
+        installed = (await self.found()).tools.get(name)
+        return installed.version if installed else ""
 
     async def get(self, name: str) -> Tool:
         """The tool as its installed version needs it. MissingError if the tool is unknown; one that
@@ -48,25 +72,16 @@ class Tools:
         version = await self.version(name)
         return tool.for_version(version) if version else tool
 
-    async def _installed(self) -> dict[str, _Installed]:
-        if self._asked is None:
-            self._asked = asyncio.create_task(self._ask())
-        return await asyncio.shield(self._asked)
 
-    async def _ask(self) -> dict[str, _Installed]:
-        found = await asyncio.gather(*map(_look, self._known.values()))
-        return {name: each for name, each in zip(self._known, found, strict=True) if each.version}
-
-
-async def _look(tool: Tool) -> _Installed:
+def _installed(tool: Tool) -> Installed | None:
     try:
-        version = tool.parse_version(await _printed(tool.version_command()))
-        text = await _printed(tool.help_command()) if tool.extras else ""
+        version = tool.parse_version(_printed(tool.version_command()))
+        text = _printed(tool.help_command()) if tool.extras else ""
     except (ProcessError, OutputError):
-        return _Installed("")
-    return _Installed(version, tuple(key for key in tool.extras if tool.extras[key].search(text)))
+        return None
+    return Installed(version, tuple(key for key in tool.extras if tool.extras[key].search(text)))
 
 
-async def _printed(argv: Sequence[str]) -> str:
-    finished = await process.run_async(argv, timeout=_TIMEOUT_S, check=False)
+def _printed(argv: Sequence[str]) -> str:
+    finished = process.run(argv, timeout=_TIMEOUT_S, check=False)
     return finished.stdout + finished.stderr

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import grpc
+
+# gRPC imports it with the first handler: too late for the agents of a lab to share it.
+import grpc._utilities  # noqa: F401 - see above
 from google.protobuf.message_factory import GetMessageClass
 
 from netesto.proto import agent_pb2 as pb

@@ -18,7 +18,8 @@ from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
-from netesto.agent.tools import Tools
+from netesto.agent.tools import Abilities, Installed, Tools
+from netesto.collectors.capabilities import Capabilities
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
@@ -76,6 +77,12 @@ async def told_until_complete(events) -> list[tuple[str, int, str]]:
             if event.kind == "complete":
                 break
     return told
+
+
+async def test_a_tool_whose_version_is_known_is_not_asked_for_it():
+    kernel = Capabilities(kernel="6.1", congestion_controls=("reno",), qdiscs=())
+    found = Abilities({"shelltool": Installed("7")}, kernel)
+    assert await Tools({"shelltool": ShellTool()}, found).version("shelltool") == "7"
 
 
 async def test_one_instance_may_fail_and_others_end_well(service_in: ServiceIn, tmp_path: Path):
