@@ -44,7 +44,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
     """A results folder, created if missing, and locked against other runs until it is closed.
 
     The lock is the kernel's: it ends with the process, however that ends. Every method raises
-    ResultsError, with a remedy if there is one, if the disk refuses.
+    ResultsError, with a remedy if there is one, if the disk refuses. A folder into which an error
+    let nothing come is removed again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,12 +55,25 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 f"{folder}: this is the folder of an experiment",
                 remedy=f"Its results folder is {folder.parent}.",
             )
+        self._is_new = not folder.exists()
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._faults: dict[int, str] = {}
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._is_new:
+            self._remove_empty()
         self.close()
+
+    def _remove_empty(self) -> None:
+        """Remove the folder if it holds nothing but what it was begun with."""
+        begun = {self.folder / _LOCK, self.folder / FIELDS}
+        # What was written matters more than what is left.
+        with contextlib.suppress(OSError):
+            if begun.issuperset(self.folder.iterdir()):
+                for path in begun:
+                    path.unlink(missing_ok=True)
+                self.folder.rmdir()
 
     def close(self) -> None:
         """Release the lock."""

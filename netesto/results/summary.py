@@ -160,7 +160,9 @@ class Cell:
 
     @cached_property
     def mean(self) -> float:
-        return statistics.fmean(self.gbit_per_s)
+        # Exact: means that lie between two decimals are common where outputs are text, and the
+        # order in which they were added up would decide.
+        return statistics.mean(self.gbit_per_s)
 
     @cached_property
     def deviation(self) -> float:

@@ -11,7 +11,7 @@ from imports_trees import Tree, document, failed, output
 from netesto import cli
 from netesto.collectors import cpu
 from netesto.controller import watched
-from netesto.results import manifest, store
+from netesto.results import manifest, store, summary
 
 MEASURED = Path(__file__).parents[1] / "cli" / "fixtures" / "measured"
 
@@ -171,3 +171,15 @@ def test_steady_throughput_of_imported_runs_is_that_of_the_sender_s_intervals(tm
     assert done.out == "case,throughput_bps\none,1500000000\n"
     assert "one: flow 3.1.1 is not in the mean: refused" in done.err
     assert cli.main(words) == 2
+
+
+def test_a_mean_between_two_decimals_is_rounded_as_the_harness_rounds_it():
+    # Their decimal mean is 63.95, that of the numbers that computers make of them less; added up
+    # one by one they give more.
+    rates = (63.0, 63.3, 64.0, 64.1, 63.4, 63.3, 63.8, 65.8, 65.4, 63.4)
+    runs = [
+        summary.Run(test="a", host="h", file="", reason="", bps=rate * 1e9, retransmits=0)
+        for rate in rates
+    ]
+    (row,) = summary.harness_rows([summary.Cell("a", "h", runs, ())])
+    assert row["mean"] == "63.9"

@@ -55,6 +55,27 @@ def test_second_run_is_refused_while_the_first_holds_the_folder(store, folder):
         Store(folder)
 
 
+def test_folder_into_which_an_error_let_nothing_come_is_removed(folder):
+    with pytest.raises(RuntimeError), Store(folder) as opened:
+        opened.take_fields(OWN)
+        raise RuntimeError
+    assert not folder.exists()
+
+
+def test_folder_that_holds_anything_stays_after_an_error(folder):
+    with pytest.raises(RuntimeError), Store(folder) as opened:
+        opened.take(1)
+        raise RuntimeError
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "counter"]
+
+
+def test_folder_that_was_there_stays_after_an_error(folder):
+    folder.mkdir(parents=True)
+    with pytest.raises(RuntimeError), Store(folder):
+        raise RuntimeError
+    assert folder.exists()
+
+
 def test_folder_is_free_when_the_first_run_has_closed_it(folder):
     Store(folder).close()
     with Store(folder) as again:
