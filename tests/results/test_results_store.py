@@ -55,24 +55,29 @@ def test_second_run_is_refused_while_the_first_holds_the_folder(store, folder):
         Store(folder)
 
 
-def test_folder_into_which_an_error_let_nothing_come_is_removed(folder):
-    with pytest.raises(RuntimeError), Store(folder) as opened:
-        opened.take_fields(OWN)
+def fail(folder, write):
+    """Write into a results folder, and have an error end that."""
+    with Store(folder) as opened:
+        write(opened)
         raise RuntimeError
+
+
+def test_folder_into_which_an_error_let_nothing_come_is_removed(folder):
+    with pytest.raises(RuntimeError):
+        fail(folder, lambda opened: opened.take_fields(OWN))
     assert not folder.exists()
 
 
 def test_folder_that_holds_anything_stays_after_an_error(folder):
-    with pytest.raises(RuntimeError), Store(folder) as opened:
-        opened.take(1)
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail(folder, lambda opened: opened.take(1))
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "counter"]
 
 
 def test_folder_that_was_there_stays_after_an_error(folder):
     folder.mkdir(parents=True)
-    with pytest.raises(RuntimeError), Store(folder):
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail(folder, lambda opened: opened.take_fields(OWN))
     assert folder.exists()
 
 
