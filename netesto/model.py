@@ -121,10 +121,15 @@ class FlowSpec:
         )
 
     @property
+    def is_reverse(self) -> bool:
+        """Whether the server sends the data."""
+        return self.test == "TCP_MAERTS"
+
+    @property
     def congestion_controls(self) -> tuple[str, str]:
         """The client's and the server's. The one under test is that of the sender of the data."""
         sender, receiver = self.congestion_control, self.reverse_congestion_control
-        return (receiver, sender) if self.test == "TCP_MAERTS" else (sender, receiver)
+        return (receiver, sender) if self.is_reverse else (sender, receiver)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

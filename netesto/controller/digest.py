@@ -32,7 +32,7 @@ from netesto.model import (
     TransferResult,
 )
 from netesto.packets.found import Capture, Flow
-from netesto.results import flows, queues
+from netesto.results import queues
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -279,7 +279,7 @@ def _on_path(
     known: Sequence[Queue],
 ) -> tuple[Queue, ...]:
     """The queues that the data of a group pass: that of their sender, and those of a lab."""
-    is_reverse = flows.is_reverse(request.test)
+    is_reverse = request.is_reverse
     sender = request.server if is_reverse else request.client
     device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
     places = {f"{sender}/{device}"}
@@ -393,7 +393,7 @@ def _instance(
             and (end is None or sample.time_s <= end + WINDOW_SLACK_S)
         )
 
-    is_reverse = flows.is_reverse(request.test)
+    is_reverse = request.is_reverse
     return InstanceEvidence(
         instance=record.instance,
         status=status,

@@ -114,7 +114,7 @@ def missing(
     if not isinstance(command, steps.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
-    is_reverse = flow.test == "TCP_MAERTS"
+    is_reverse = flow.is_reverse
     for host, control, is_sender in (
         (info, flow.congestion_controls[0], not is_reverse),
         (server, flow.congestion_controls[1], is_reverse),

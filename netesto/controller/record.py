@@ -163,7 +163,7 @@ def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
 
 
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
-    sender = flows.sender_samples(record.request.test, seen)
+    sender = flows.sender_samples(record.request, seen)
     controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
     gaps = flows.gaps(sender)
     return replace(
@@ -208,7 +208,7 @@ def _interval_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for group in evidence.groups:
         requested_ms = group.request.interval_s * 1000
         for each in group.instances:
-            gaps = flows.gaps(flows.sender_samples(group.request.test, each))
+            gaps = flows.gaps(flows.sender_samples(group.request, each))
             if gaps is not None and gaps.misses(requested_ms):
                 yield (
                     f"group {group.request.group}, flow {each.instance}: sampled {gaps}; "

@@ -87,7 +87,7 @@ def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
     """The congestion control of the receiver of the data. Where no script has chosen it, it has to
     be one that the agent there may use."""
     wanted = flow.reverse_congestion_control
-    receiver = client if flow.test == "TCP_MAERTS" else server
+    receiver = client if flow.is_reverse else server
     is_free = wanted == RECEIVERS and wanted not in receiver.usable_congestion_controls
     return ALWAYS_THERE if is_free else wanted
 

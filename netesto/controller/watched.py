@@ -8,7 +8,7 @@ from pathlib import Path
 from netesto.collectors import cpu
 from netesto.errors import OutputError, ResultsError
 from netesto.model import CpuSample
-from netesto.results import flows, manifest
+from netesto.results import manifest
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, CpuFile
 from netesto.results.manifest import GroupRecord, Manifest
 
@@ -40,7 +40,7 @@ def _ends(
 ) -> list[CpuFile]:
     request = group.request
     ends = [(request.client, request.client_cores), (request.server, request.server_cores)]
-    sender, receiver = reversed(ends) if flows.is_reverse(request.test) else ends
+    sender, receiver = reversed(ends) if request.is_reverse else ends
     starts = [flow.started_s for flow in group.instances if flow.started_s is not None]
     stops = [flow.ended_s for flow in group.instances if flow.ended_s is not None]
     if not starts or not stops:

@@ -81,7 +81,7 @@ def build(
     if flow.status == OK and output is not None and output.sent is not None:
         samples = tuple(_samples(output.document or {}, started_s))
         result = _result(output, request, started_s)
-    is_reverse = request.test == "TCP_MAERTS"
+    is_reverse = request.is_reverse
     sources: tuple[Source, ...] = ("tool", "client sockets", "server sockets")
     group = GroupEvidence(
         request=request,
@@ -120,7 +120,7 @@ def _result(output: ClientOutput, request: GroupRequest, started_s: float) -> Tr
     sent = output.sent
     if sent is None:
         raise AssertionError("a run without a result has no evidence of one")
-    is_reverse = request.test == "TCP_MAERTS"
+    is_reverse = request.is_reverse
     return TransferResult(
         rate_bps=sent.bps if output.received_bps is None else output.received_bps,
         elapsed_s=output.duration_s or request.duration_s,

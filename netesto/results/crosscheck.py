@@ -138,8 +138,8 @@ class _Flow:
     def _begin(self) -> Iterator[str]:
         """Data that came long after the start: what a tool counts is of a later time than that of
         other flows, which sums over flows do not know."""
-        test = self.request.test
-        samples = flows.receiver_samples(test, self.flow) + flows.sender_samples(test, self.flow)
+        asked = self.request
+        samples = flows.receiver_samples(asked, self.flow) + flows.sender_samples(asked, self.flow)
         with_data_s = [
             each.time_s
             for each in samples
@@ -174,12 +174,12 @@ class _Flow:
         """Bytes that the tool counted, compared with those that arrived in order at the receiver's
         socket, else with those acknowledged at the sender's."""
         test, elapsed_s, rate_bps = self.request.test, self.result.elapsed_s, self.result.rate_bps
-        received = flows.receiver_samples(test, self.flow)
+        received = flows.receiver_samples(self.request, self.flow)
         where = "bytes_received of the receiver's socket"
         found = self._counted(received, lambda sample: sample.bytes_received)
         if found is None:
             where = "bytes_acked of the sender's socket"
-            sent = flows.sender_samples(test, self.flow)
+            sent = flows.sender_samples(self.request, self.flow)
             found = self._counted(sent, lambda sample: sample.bytes_acked)
         # Only sockets count a request that is in flight.
         slack = self.request.request_bytes if test in REQUEST_TESTS else 0
@@ -194,10 +194,10 @@ class _Flow:
             )
 
     def _retransmissions(self) -> Iterator[str]:
-        is_reverse = flows.is_reverse(self.request.test)
+        is_reverse = self.request.is_reverse
         result = self.result
         again = result.remote_retransmits if is_reverse else result.local_retransmits
-        samples = flows.sender_samples(self.request.test, self.flow)
+        samples = flows.sender_samples(self.request, self.flow)
         # A tool reads it when it stops sending, or when all data have arrived.
         lasting_s = self.request.duration_s
         found = self._counted(samples, lambda sample: sample.total_retransmits, lasting_s=lasting_s)
@@ -209,7 +209,7 @@ class _Flow:
 
     def _packets(self) -> Iterator[str]:
         """Segments retransmitted by captured packets, compared with the sender's socket."""
-        samples = flows.sender_samples(self.request.test, self.flow)
+        samples = flows.sender_samples(self.request, self.flow)
         again = numbers.total(each.segments_again for each in self.flow.captured)
 
         def count(sample: SocketSample) -> int | None:
@@ -294,7 +294,7 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
     they are hardly more than what the sockets sent; else something other than flows used it.
     """
     request, results = group.request, group.results
-    way = "rx" if flows.is_reverse(request.test) else "tx"
+    way = "rx" if request.is_reverse else "tx"
     carried = group.counter(f"{way}_bytes")
     if carried is None or not results or len(results) < len(group.good):
         return
@@ -312,7 +312,7 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
         return
     for flow in group.good:
         lasted_s = flow.result.elapsed_s if flow.result is not None else 0.0
-        samples = flows.sender_samples(request.test, flow)
+        samples = flows.sender_samples(request, flow)
         if _break_off(samples, (flow.started_s or 0.0) + lasted_s):
             return
     life = _life(group.evidence)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from netesto.model import MANY_CONNECTIONS, UDP_TESTS, SocketSample
+from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 
@@ -29,28 +29,22 @@ def connected(samples: Iterable[SocketSample]) -> tuple[SocketSample, ...]:
     return tuple(sample for sample in samples if sample.state not in _UNCONNECTED)
 
 
-def is_reverse(test: str) -> bool:
-    """True where the server sends the data."""
-    return test == "TCP_MAERTS"
-
-
-def sender_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
+def sender_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
     """Samples at the end that sends the data; only there are cwnd, RTT and losses meaningful."""
-    return flow.server_samples if is_reverse(test) else flow.client_samples
+    return flow.server_samples if asked.is_reverse else flow.client_samples
 
 
-def receiver_samples(test: str, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
+def receiver_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
     """Samples at the end that receives the data."""
-    return flow.client_samples if is_reverse(test) else flow.server_samples
+    return flow.client_samples if asked.is_reverse else flow.server_samples
 
 
-def steady_samples(test: str, flow: InstanceEvidence, *, omit_s: float) -> tuple[SocketSample, ...]:
-    """The sender's samples while it was connected, without the first `omit_s` seconds, which the
-    script excludes."""
-    samples = connected(sender_samples(test, flow))
-    if flow.started_s is None or omit_s <= 0:
+def steady_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
+    """The sender's samples while it was connected, without the first `omit_s` seconds."""
+    samples = connected(sender_samples(asked, flow))
+    if flow.started_s is None or asked.omit_s <= 0:
         return samples
-    return tuple(sample for sample in samples if sample.time_s >= flow.started_s + omit_s)
+    return tuple(sample for sample in samples if sample.time_s >= flow.started_s + asked.omit_s)
 
 
 def connections(samples: Iterable[SocketSample]) -> list[list[SocketSample]]:

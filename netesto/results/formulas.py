@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from netesto.model import CpuSample, Datagrams, GroupRequest, SocketSample, TransferResult
+from netesto.model import CpuSample, Datagrams, FlowSpec, GroupRequest, SocketSample, TransferResult
 from netesto.packets.found import Flow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
@@ -82,12 +82,11 @@ class Group:
     @cached_property
     def samples(self) -> list[tuple[SocketSample, ...]]:
         """Each flow's samples at the end that sends the data."""
-        return [flows.sender_samples(self.request.test, flow) for flow in self.good]
+        return [flows.sender_samples(self.request, flow) for flow in self.good]
 
     @cached_property
     def _steady(self) -> list[tuple[SocketSample, ...]]:
-        test, omit_s = self.request.test, self.request.omit_s
-        return [flows.steady_samples(test, flow, omit_s=omit_s) for flow in self.good]
+        return [flows.steady_samples(self.request, flow) for flow in self.good]
 
     @cached_property
     def captured(self) -> list[Flow]:
@@ -114,7 +113,7 @@ class Group:
         """The damaged sources that values depend on: not the sockets of the end that receives, nor
         the samples of a CPU whose load the tool reports."""
         local, remote = self._cpu_of_tool
-        is_reverse = flows.is_reverse(self.request.test)
+        is_reverse = self.request.is_reverse
         unused: list[Source] = ["client sockets" if is_reverse else "server sockets"]
         unused += ["client cpu"] if local is not None else []
         unused += ["server cpu"] if remote is not None else []
@@ -168,7 +167,7 @@ class Group:
         seen = flows.total(samples, lambda sample: sample.total_retransmits)
         if seen is None or flow.result is None or flows.are_ends_known(samples):
             return seen
-        is_reverse = flows.is_reverse(self.request.test)
+        is_reverse = self.request.is_reverse
         result = flow.result
         told = result.remote_retransmits if is_reverse else result.local_retransmits
         return max(seen, told or 0)
@@ -312,7 +311,7 @@ class Group:
     @property
     def packets(self) -> int | None:
         """Packets of the client's interface in the direction of the data."""
-        return self.counter("rx_packets" if flows.is_reverse(self.request.test) else "tx_packets")
+        return self.counter("rx_packets" if self.request.is_reverse else "tx_packets")
 
     @cached_property
     def packets_fault(self) -> str | None:
@@ -416,7 +415,7 @@ def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
     retransPkts% is known; "" if the packets of a group are not its own."""
     pairs = []
     for values in groups:
-        is_reverse = flows.is_reverse(values.get("test", ""))
+        is_reverse = FlowSpec(test=values.get("test", "")).is_reverse
         sent = _number(values, "client-rx-packets" if is_reverse else "client-tx-packets")
         again = _number(values, "retrans-total")
         if again is not None and sent is not None and not values.get("retransPkts%"):

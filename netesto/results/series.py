@@ -13,7 +13,7 @@ from pathlib import Path
 import cattrs
 
 from netesto.errors import ResultsError
-from netesto.model import STREAM_TESTS, Address, Counted, CpuSample, SocketSample
+from netesto.model import STREAM_TESTS, Address, Counted, CpuSample, FlowSpec, SocketSample
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
@@ -207,7 +207,7 @@ def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
 
 def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSeries:
     request = group.request
-    samples = flows.connected(flows.sender_samples(request.test, flow))
+    samples = flows.connected(flows.sender_samples(request, flow))
     used = dict.fromkeys(s.congestion_control for s in samples if s.congestion_control)
     sockets = tuple(_sockets(samples, zero_s))
     return FlowSeries(
@@ -221,7 +221,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         status=" ".join(flow.status.split()),
         start_s=_since(flow.started_s, zero_s),
         end_s=_since(flow.ended_s, zero_s),
-        goodput=_goodput(request.test, flow, sockets, zero_s),
+        goodput=_goodput(request, flow, sockets, zero_s),
         sockets=sockets,
         datagrams=_datagrams(flow, zero_s),
     )
@@ -248,12 +248,12 @@ def _since(time_s: float | None, zero_s: float) -> float | None:
 
 
 def _goodput(
-    test: str, flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float
+    asked: FlowSpec, flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float
 ) -> RateSeries:
     """What the receiver got, if its socket was sampled; a tool at the sender counts what it handed
     to TCP, which is ahead by the socket's buffer. Only the tool counts requests."""
-    if test in STREAM_TESTS:
-        received = flows.connections(flows.connected(flows.receiver_samples(test, flow)))
+    if asked.test in STREAM_TESTS:
+        received = flows.connections(flows.connected(flows.receiver_samples(asked, flow)))
         if len(received) == 1:
             rates = _rates(received[0], lambda sample: sample.bytes_received)
             times = [sample.time_s - zero_s for sample in received[0]]

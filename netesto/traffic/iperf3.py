@@ -138,7 +138,7 @@ class Iperf3:
         document = _document(output)
         if error := document.text("error"):
             raise OutputError(f"iperf3: {error}")
-        is_reverse = request.test == "TCP_MAERTS"
+        is_reverse = request.is_reverse
         received = document.node("end.sum_received")
         sender_retransmits = _sender_retransmits(document)
         sender_control = document.text("end.sender_tcp_congestion")
@@ -212,7 +212,7 @@ def _test_options(request: GroupRequest) -> list[str]:
     options = ["-C", request.congestion_control]
     if request.bitrate_bps is not None:
         options += ["-b", _stream_rate(request)]
-    return [*options, "-R" if request.test == "TCP_MAERTS" else "--get-server-output"]
+    return [*options, "-R" if request.is_reverse else "--get-server-output"]
 
 
 def _stream_rate(request: GroupRequest) -> str:

@@ -261,7 +261,7 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
     if request.test in REQUEST_TESTS:
         return values.number("TRANSACTION_RATE") * request.request_bytes * 8
     # What the receiver got, divided by the time that took.
-    is_reverse = request.test == "TCP_MAERTS"
+    is_reverse = request.is_reverse
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
 
 

@@ -281,7 +281,7 @@ def _measured(count: int, request: GroupRequest) -> list[tuple[int, float, float
 def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
     """The rate is that of the direction under test, in TCP_BIDI from the client to the server."""
     reverse_bytes = result.known("client_received_bytes") if request.test == "TCP_BIDI" else None
-    receiver = "client" if request.test == "TCP_MAERTS" else "server"
+    receiver = "client" if request.is_reverse else "server"
     received_bytes = result.number(f"{receiver}_received_bytes")
     # The receiver's window begins when the first byte arrives. Clocks of two hosts differ, but it
     # arrives at the server half a round trip behind its sending.
