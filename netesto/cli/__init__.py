@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from netesto import interrupts, process
 from netesto.cli import options, printing
@@ -24,30 +24,6 @@ _ALONE = {
     "--dry-run": "--dry-run=plain",
     "-n=json": "--dry-run=json",
     "--wait": "--wait=inf",
-}
-
-
-# The module of each command, or of an action of it, and the function that runs it.
-_COMMANDS: Mapping[str, str] = {
-    "run": "run.run",
-    "plan": "run.plan",
-    "check": "scripts.check",
-    "fmt": "scripts.format_scripts",
-    "report": "folders.report",
-    "show": "folders.show",
-    "exp": "reports.exp",
-    "compare": "reports.compare",
-    "import results": "imports.results",
-    "import jobs": "imports.jobs",
-    "summary": "imports.summary",
-    "packets": "packets.packets",
-    "kernel": "guests.kernel",
-    "hosts": "hosts.hosts",
-    "hosts install": "installing.install",
-    "hosts remove": "installing.remove",
-    "hosts bundle": "installing.bundle",
-    "lab": "labs.lab",
-    "clean": "labs.clean",
 }
 
 
@@ -152,13 +128,12 @@ def _dispatch(words: list[str]) -> int:
 
         return daemon.main(words[1:])
     chosen = options.parser().parse_args([_ALONE.get(word, word) for word in words])
-    # A guest runs the same words again.
+    # An import records them.
     chosen.words = words
     if chosen.command is None:
         options.parser().print_help()
         return status.WRONG
-    action = f"{chosen.command} {getattr(chosen, 'action', '')}"
-    module, name = (_COMMANDS.get(action) or _COMMANDS[chosen.command]).split(".")
+    module, name = chosen.function.split(".")
     command: Callable[[argparse.Namespace], int] = getattr(
         importlib.import_module(f"netesto.cli.{module}"), name
     )

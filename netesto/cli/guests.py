@@ -9,18 +9,15 @@ from netesto.lab.kernels import Kernel, Kind
 from netesto.run import status
 
 
-def kernel(options: argparse.Namespace) -> int:
-    """`netesto kernel …`."""
-    return _build(options) if options.action == "build" else _list()
-
-
-def _build(options: argparse.Namespace) -> int:
+def build(options: argparse.Namespace) -> int:
+    """Build the kernel for simulated time."""
     made = kernelbuild.build(options.source, progress=printing.err)
     printing.out(f"{made.name}  {made.path}")
     return status.OK
 
 
-def _list() -> int:
+def show_list(_: argparse.Namespace) -> int:
+    """The kernels that are there."""
     there = kernels.installed()
     usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
     for found in there:

@@ -30,25 +30,18 @@ _MARKS = {
 }
 
 
-def hosts(options: argparse.Namespace) -> int:
-    """`netesto hosts …`."""
-    if options.action == "list":
-        _print_list(load(options.hosts, insecure=True))
-        return status.OK
-    aliases = parse_map(options.map) if options.action == "check" else {}
-    inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
-    match options.action:
-        case "verify":
-            return verifying.verify(inventory, family=options.family)
-        case "status":
-            return _status(inventory, options)
-        case "fetch":
-            return _fetch(inventory, options)
-    return _check(inventory, options)
+def _inventory(options: argparse.Namespace) -> Inventory:
+    return load(options.hosts, insecure=options.insecure)
 
 
-def _status(inventory: Inventory, options: argparse.Namespace) -> int:
+def verify(options: argparse.Namespace) -> int:
+    """What each host has, one thing a line."""
+    return verifying.verify(_inventory(options), family=options.family)
+
+
+def status_of(options: argparse.Namespace) -> int:
     """Show who holds each agent, and what runs have left with it."""
+    inventory = _inventory(options)
     asked = asyncio.run(unfetched.ask(inventory, connect=agents.connect))
     if options.format == "json":
         document = [
@@ -88,8 +81,9 @@ def _lines_of(asked: Asked) -> Iterator[str]:
         yield f"    not put back: {text}"
 
 
-def _fetch(inventory: Inventory, options: argparse.Namespace) -> int:
+def fetch(options: argparse.Namespace) -> int:
     """Bring what was measured and not fetched."""
+    inventory = _inventory(options)
     fetched = asyncio.run(unfetched.fetch(inventory, options.out, connect=agents.connect))
     for host in fetched:
         for each, folder in host.experiments:
@@ -110,16 +104,21 @@ def _judged(errors: Sequence[NetestoError | None]) -> int:
     return status.NOT_READY if found else status.OK
 
 
-def _print_list(inventory: Inventory) -> None:
+def show_list(options: argparse.Namespace) -> int:
+    """The hosts of a file, without asking them."""
+    inventory = load(options.hosts, insecure=True)
     table = Table("host", "agent", "addresses of the traffic", box=None, pad_edge=False)
     for endpoint in inventory.endpoints.values():
         addresses = " ".join(map(str, endpoint.addresses.values()))
         table.add_row(endpoint.host, endpoint.agent, addresses or "-")
     console.to_stdout().print(table)
+    return status.OK
 
 
-def _check(inventory: Inventory, options: argparse.Namespace) -> int:
+def check(options: argparse.Namespace) -> int:
     """Ask every agent what its host is and can do; show it, and everything that is wrong."""
+    aliases = parse_map(options.map)
+    inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
     script = _head(options) if options.script is not None else None
     commands = script.commands if script else ()
     requirements = script.requirements if script else ()

@@ -18,26 +18,8 @@ from netesto.run import labs, status
 SAMPLE_FLOWS = 256
 
 
-def lab(options: argparse.Namespace) -> int:
-    """`netesto lab …`."""
-    match options.action:
-        case "up":
-            return _bring_up(options)
-        case "status":
-            return _status()
-        case "exec":
-            return _exec(options)
-        case "path":
-            return _path(options)
-        case "verify":
-            return _verify(options)
-        case "watch":
-            return watching.watch(_the_lab(options.name), options.host, plain=options.plain)
-        case _:
-            return _down(options)
-
-
-def _bring_up(options: argparse.Namespace) -> int:
+def bring_up(options: argparse.Namespace) -> int:
+    """Build a lab and leave it up."""
     network = labs.network(labs.parse_spec(options.spec))
     built = netns.bring_up(labs.plan_of(network))
     printing.out(f"lab {built.id} is up")
@@ -52,7 +34,8 @@ def _print_hosts(built: Lab) -> None:
         printing.out(f"  {name:12} {addresses}")
 
 
-def _status() -> int:
+def show_status(_: argparse.Namespace) -> int:
+    """What is up."""
     state_folder = records.STATE_FOLDER
     found = records.read_all(state_folder)
     if not found:
@@ -92,14 +75,15 @@ def _the_lab(name: str | None) -> Lab:
     return Lab(standing[0], state_folder)
 
 
-def _exec(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> int:
+    """Become a command on a host of the lab."""
     if not options.argv:
         raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
     words = options.argv[1:] if options.argv[0] == "--" else options.argv
     process.become(_the_lab(options.name).shell(options.host, words))
 
 
-def _verify(options: argparse.Namespace) -> int:
+def verify(options: argparse.Namespace) -> int:
     """Of a lab of this kind, which is built for it, or of the one that is up."""
     with contextlib.ExitStack() as stack:
         if options.spec is None:
@@ -111,7 +95,13 @@ def _verify(options: argparse.Namespace) -> int:
         return verifying.verify(inventory, family=options.family, is_lab=True)
 
 
-def _path(options: argparse.Namespace) -> int:
+def watch(options: argparse.Namespace) -> int:
+    """What TCP does in the lab, every second."""
+    return watching.watch(_the_lab(options.name), options.host, plain=options.plain)
+
+
+def path(options: argparse.Namespace) -> int:
+    """The way of a flow, or the shares of the ways of many."""
     built = _the_lab(options.name)
     source, destination = (_address(built, host) for host in (options.source, options.destination))
     if source == destination:
@@ -141,7 +131,8 @@ def _address(built: Lab, host: str) -> Address:
     return built.endpoints[host].addresses[4]
 
 
-def _down(options: argparse.Namespace) -> int:
+def take_down(options: argparse.Namespace) -> int:
+    """Take the lab down."""
     taken = _the_lab(options.name)
     netns.take_down(taken)
     printing.out(f"lab {taken.id} is gone")

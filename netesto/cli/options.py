@@ -116,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
         "clean",
         "remove what a killed run left on this machine: exactly what it had recorded as its own",
         "netesto clean",
+        "labs.clean",
     )
     agent = _add(
         commands,
@@ -192,7 +193,10 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
+def _add(
+    commands: _Commands, name: str, what: str, example: str, function: str = ""
+) -> argparse.ArgumentParser:
+    """A command. `function` runs it, of a module here; each action of a command has its own."""
     command = commands.add_parser(
         name,
         help=what,
@@ -204,7 +208,14 @@ def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.Ar
     command.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
+    command.set_defaults(function=function)
     return command
+
+
+def _action(actions: _Actions, name: str, what: str, function: str) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=what)
+    action.set_defaults(function=function)
+    return action
 
 
 # An option is a paragraph here: formatted, each of its arguments would have a line of its own.
@@ -212,7 +223,7 @@ def _add(commands: _Commands, name: str, what: str, example: str) -> argparse.Ar
 def _run(commands: _Commands) -> None:
     run = _add(commands, "run",
         "run an experiment script",
-        "netesto run -D dur=60 scripts/two-flows.nts")
+        "netesto run -D dur=60 scripts/two-flows.nts", "run.run")
     _path(run, "script", type=str, metavar="SCRIPT",
         help="the script, or its plan; - is standard input")
     _language(run)
@@ -272,7 +283,7 @@ def _decisive(command: argparse.ArgumentParser) -> None:
 def _plan(commands: _Commands) -> None:
     plan = _add(commands, "plan",
         "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
-        "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json")
+        "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json", "run.plan")
     _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
     _language(plan)
     _decisive(plan)
@@ -327,7 +338,7 @@ def _commands_file(command: argparse.ArgumentParser) -> None:
 def _check(commands: _Commands) -> None:
     check = _add(commands, "check",
         "report every error that can be found without running; exit status 2 if there is one",
-        "netesto check scripts/*.nts")
+        "netesto check scripts/*.nts", "scripts.check")
     _path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     _real_hosts(check)
     _commands_file(check)
@@ -336,7 +347,8 @@ def _check(commands: _Commands) -> None:
 
 
 def _format(commands: _Commands) -> None:
-    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts")
+    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts",
+        "scripts.format_scripts")
     _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     how = form.add_mutually_exclusive_group()
     _flag(how, "-w", "--write", what="change the files in place")
@@ -346,7 +358,7 @@ def _format(commands: _Commands) -> None:
 def _report(commands: _Commands) -> None:
     report = _add(commands, "report",
         "rebuild tables and pages from the raw data",
-        "netesto report results/two-flows 3")
+        "netesto report results/two-flows 3", "folders.report")
     _results_folder(report)
     _fields(report, "those that the folder was begun with")
     report.add_argument(
@@ -361,7 +373,7 @@ def _results_folder(command: argparse.ArgumentParser) -> None:
 def _show(commands: _Commands) -> None:
     show = _add(commands, "show",
         "show the table of a results folder",
-        "netesto show results/two-flows")
+        "netesto show results/two-flows", "folders.show")
     _results_folder(show)
     show.add_argument("experiment", nargs="?", type=_whole, metavar="N",
         help="only this experiment")
@@ -370,7 +382,7 @@ def _show(commands: _Commands) -> None:
 def _exp(commands: _Commands) -> None:
     exp = _add(commands, "exp",
         "run a report script: tables and plots from many experiments, as one page",
-        "netesto exp -o report.html figure-8.exp bw=100mbit")
+        "netesto exp -o report.html figure-8.exp bw=100mbit", "reports.exp")
     _path(exp, "script", metavar="SCRIPT")
     exp.add_argument(
         "variables", nargs="*", default=(), metavar="k=v", help="variables of the script"
@@ -383,7 +395,8 @@ def _exp(commands: _Commands) -> None:
 def _compare(commands: _Commands) -> None:
     compare = _add(commands, "compare",
         "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
-        "netesto compare results/base results/new --threshold 5% -o compare.html")
+        "netesto compare results/base results/new --threshold 5% -o compare.html",
+        "reports.compare")
     _path(compare, "base", complete=_FOLDERS, metavar="BASE")
     _path(compare, "new", complete=_FOLDERS, metavar="NEW")
     compare.add_argument("--metric", dest="measures", nargs="+", default=[], metavar="COLUMN",
@@ -403,16 +416,16 @@ def _import(commands: _Commands) -> None:
         "bring in what other tools have measured",
         "netesto import results ubuntu22-6.8 --out results/6.8")
     actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
-    results = actions.add_parser("results",
-        help="a tree of the testing harness, or files of iperf3, netperf and flent")
+    results = _action(actions, "results",
+        "a tree of the testing harness, or files of iperf3, netperf and flent", "imports.results")
     _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
     _path(results, "--out", complete=_FOLDERS, required=True, metavar="DIR",
         help="the results folder; runs that it has already are not added again")
     results.add_argument("--name", default="", metavar="PATTERN",
         help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns")
     _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
-    jobs = actions.add_parser("jobs",
-        help="write a job file of the testing harness as a script: a macro a section")
+    jobs = _action(actions, "jobs",
+        "write a job file of the testing harness as a script: a macro a section", "imports.jobs")
     _path(jobs, "file", metavar="FILE.ini", help="the job file")
     _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
     _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
@@ -421,7 +434,7 @@ def _import(commands: _Commands) -> None:
 def _summary(commands: _Commands) -> None:
     summary = _add(commands, "summary",
         "the table of many runs: throughput and CPU of each test and host, or a row for each run",
-        "netesto summary results/6.8 --as harness")
+        "netesto summary results/6.8 --as harness", "imports.summary")
     _results_folder(summary)
     summary.add_argument("--as", dest="kind",
         choices=["harness", "iperf-lab", "completions", "steady"], help=
@@ -442,7 +455,7 @@ def _summary(commands: _Commands) -> None:
 def _packets(commands: _Commands) -> None:
     packets = _add(commands, "packets",
         "what the flows of a capture did: RTT, retransmissions, completion, figures",
-        "netesto packets trace.pcap.gz -f html -o trace.html")
+        "netesto packets trace.pcap.gz -f html -o trace.html", "packets.packets")
     _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
     packets.add_argument("-f", "--format", dest="form", choices=["text", "json", "csv", "html"],
         default="text",
@@ -457,10 +470,10 @@ def _kernel(commands: _Commands) -> None:
         "kernels that run as a process, for the grounds uml and sim",
         "netesto kernel build")
     actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="build the kernel for simulated time")
+    build = _action(actions, "build", "build the kernel for simulated time", "guests.build")
     _path(build, "--source", complete=_FOLDERS, metavar="DIR",
         help="a kernel source tree (default: Debian's)")
-    actions.add_parser("list", help="what is there")
+    _action(actions, "list", "what is there", "guests.show_list")
 
 
 def _hosts(commands: _Commands) -> None:
@@ -469,24 +482,26 @@ def _hosts(commands: _Commands) -> None:
         "netesto hosts check hosts.toml scripts/rate-tests.nts")
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     _install(actions)
-    listed = actions.add_parser("list", help="the hosts of a file, their agents and addresses")
+    listed = _action(actions, "list",
+        "the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
-    check = actions.add_parser("check",
-        help="reach every agent; its kernel, clock and tools, and what a script would lack")
+    check = _action(actions, "check",
+        "reach every agent; its kernel, clock and tools, and what a script would lack",
+        "hosts.check")
     _hosts_of(check)
     _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="what is to be run")
     _table_or_json(check)
     _family(check)
     _map(check)
-    verified = actions.add_parser("verify",
-        help="kernel, tools, offloads, addresses and paths of each host, one a line")
+    verified = _action(actions, "verify",
+        "kernel, tools, offloads, addresses and paths of each host, one a line", "hosts.verify")
     _hosts_of(verified)
     _family(verified)
-    asked = actions.add_parser("status",
-        help="who holds each agent, and what runs have left with it: data, settings")
+    asked = _action(actions, "status",
+        "who holds each agent, and what runs have left with it: data, settings", "hosts.status_of")
     _hosts_of(asked)
     _table_or_json(asked)
-    fetch = actions.add_parser("fetch", help="bring what was measured and not fetched")
+    fetch = _action(actions, "fetch", "bring what was measured and not fetched", "hosts.fetch")
     _hosts_of(fetch)
     _path(fetch, "--out", complete=_FOLDERS, default=Path("results"), metavar="DIR",
         help="into DIR/runs/RUN-unfetched/HOST (default: results)")
@@ -505,11 +520,11 @@ def _table_or_json(command: argparse.ArgumentParser) -> None:
 
 
 def _install(actions: _Actions) -> None:
-    install = actions.add_parser("install", help=
+    install = _action(actions, "install",
         "put an agent on hosts that ssh reaches, start it, prove it by a flow of 2 s, and write the"
-        " hosts file; again: change nothing; another version: upgrade")
-    remove = actions.add_parser("remove",
-        help="take the agent of a host away, and all that came with it")
+        " hosts file; again: change nothing; another version: upgrade", "installing.install")
+    remove = _action(actions, "remove",
+        "take the agent of a host away, and all that came with it", "installing.remove")
     for command in (install, remove):
         command.add_argument("names", nargs="*", metavar="HOST",
             help="[user@]HOST, or a host of the file (default: all of the file)")
@@ -524,8 +539,9 @@ def _install(actions: _Actions) -> None:
     _path(install, "--bundle", metavar="FILE",
         help="use no package index: packages of 'bundle', too")
     _flag(remove, "--force", what="also with measurements that were never fetched")
-    bundle = actions.add_parser("bundle",
-        help="write the packages of agents into a file, for hosts without a package index")
+    bundle = _action(actions, "bundle",
+        "write the packages of agents into a file, for hosts without a package index",
+        "installing.bundle")
     _path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
         help="(default: agents.zip)")
     bundle.add_argument("--python", dest="pythons", action="append", metavar="3.N",
@@ -545,15 +561,16 @@ def _lab(commands: _Commands) -> None:
         "a lab on this machine, apart from any run",
         "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address")
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
-    up = actions.add_parser("up", help="build a lab and leave it up")
+    up = _action(actions, "up", "build a lab and leave it up", "labs.bring_up")
     _path(up, "spec", type=str, metavar="SPEC",
         help="dumbbell,clients=2,rate=10mbit or a TOML file")
-    actions.add_parser("status", help="what is up, with names and addresses")
-    execute = actions.add_parser("exec", help="run a command on a host of the lab")
+    _action(actions, "status", "what is up, with names and addresses", "labs.show_status")
+    execute = _action(actions, "exec", "run a command on a host of the lab", "labs.execute")
     _lab_name(execute)
     execute.add_argument("host", metavar="HOST")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
-    path = actions.add_parser("path", help="the way of a flow from one host to another (IPv4)")
+    path = _action(actions, "path",
+        "the way of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
     path.add_argument("source", metavar="SOURCE")
     path.add_argument("destination", metavar="DESTINATION")
@@ -562,16 +579,16 @@ def _lab(commands: _Commands) -> None:
     path.add_argument("--dport", type=_port, default=5201, metavar="N",
         help="its other port (default 5201)")
     _flag(path, "--udp", what="of UDP, not of TCP")
-    verify = actions.add_parser("verify",
-        help="what each host of a lab has and reaches, one thing a line")
+    verify = _action(actions, "verify",
+        "what each host of a lab has and reaches, one thing a line", "labs.verify")
     _lab_name(verify)
     _path(verify, "spec", type=str, nargs="?", metavar="SPEC",
         help="as in 'lab up' (default: the lab that is up)")
     _family(verify)
-    watch = actions.add_parser("watch",
-        help="what the TCP of each host retransmits, every second, until the lab ends")
+    watch = _action(actions, "watch",
+        "what the TCP of each host retransmits, every second, until the lab ends", "labs.watch")
     _lab_name(watch)
     _flag(watch, "--plain", what="lines, also on a terminal")
     watch.add_argument("host", nargs="*", metavar="HOST", help="those alone (default: all)")
-    down = actions.add_parser("down", help="take the lab down")
+    down = _action(actions, "down", "take the lab down", "labs.take_down")
     _lab_name(down)
