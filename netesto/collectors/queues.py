@@ -4,22 +4,14 @@ A dump takes some ten microseconds; starting a tc takes milliseconds. Messages a
 rtnetlink(7), <linux/rtnetlink.h>, <linux/gen_stats.h>, <linux/if_link.h>, <linux/pkt_sched.h>.
 """
 
-import os
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from netesto.collectors.namespaces import within
-from netesto.collectors.sockdiag import (
-    BUFFER_BYTES,
-    NLM_F_DUMP,
-    NLM_F_REQUEST,
-    NLMSG_DONE,
-    NLMSG_ERROR,
-    messages,
-)
+from netesto.collectors.netlink import Netlink, attribute, attributes
 from netesto.model import Address, InstalledQdisc
 
 _RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
@@ -29,12 +21,9 @@ _TCA_KIND, _TCA_OPTIONS, _TCA_STATS2 = 1, 2, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
 _TBF_PARMS, _TBF_RATE64, _CAKE_BASE_RATE64 = 1, 4, 2
 _CAKE_TIN_STATS, _CAKE_TIN_ECN_MARKED_PACKETS = 10, 8
-_NESTED = 0x8000
 
 _ROOT = 0xFFFFFFFF
 
-_HEADER = struct.Struct("=IHHII")
-_ATTRIBUTE = struct.Struct("=HH")
 _TCMSG = struct.Struct("=BxxxiIII")
 _IF_STATS_MSG = struct.Struct("=BxxxII")
 _IFINFOMSG = struct.Struct("=BxHiII")
@@ -79,7 +68,6 @@ class Queues:
 
     def __init__(self, namespace: str = "") -> None:
         self._netlink = within(namespace, _opened) if namespace else _opened()
-        self._sequence = 0
         self._names: dict[int, str] = {}
 
     def close(self) -> None:
@@ -88,17 +76,16 @@ class Queues:
     def read(self, is_wanted: Callable[[str], bool]) -> Reading:
         """What the interfaces whose names are wanted have now."""
         interfaces: dict[str, Counts] = {}
-        # As a list: the names are another dump, of the same socket.
-        for body in list(self._ask(_RTM_GETSTATS, _IF_STATS_MSG.pack(0, 0, 1), flags=NLM_F_DUMP)):
+        for body in self._netlink.dump(_RTM_GETSTATS, _IF_STATS_MSG.pack(0, 0, 1)):
             index = _IF_STATS_MSG.unpack_from(body)[1]
             if index not in self._names:
                 self._names = self._read_names()
             name = self._names.get(index, "")
             if is_wanted(name):
-                attributes = dict(_attributes(body, _IF_STATS_MSG.size))
-                interfaces[name] = _LINK_STATS.unpack_from(attributes[_IFLA_STATS_LINK_64])
+                stats = attributes(body, _IF_STATS_MSG.size)[_IFLA_STATS_LINK_64]
+                interfaces[name] = _LINK_STATS.unpack_from(stats)
         qdiscs: dict[InstalledQdisc, Counts] = {}
-        for body in self._ask(_RTM_GETQDISC, _TCMSG.pack(0, 0, 0, 0, 0), flags=NLM_F_DUMP):
+        for body in self._netlink.dump(_RTM_GETQDISC, _TCMSG.pack(0, 0, 0, 0, 0)):
             index = _TCMSG.unpack_from(body)[1]
             if self._names.get(index) in interfaces and (found := _qdisc(body, self._names[index])):
                 qdiscs[found[0]] = found[1]
@@ -109,45 +96,20 @@ class Queues:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         packed = address.packed
         request = _RTMSG.pack(family, 8 * len(packed), 0, 0, 0, 0, 0, 0, 0)
-        request += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(packed), _RTA_DST) + packed
-        route = dict(_attributes(next(self._ask(_RTM_GETROUTE, request)), _RTMSG.size))
-        return socket.if_indextoname(_number(route.get(_RTA_OIF, b"")) or 0)
+        [route] = self._netlink.ask(_RTM_GETROUTE, request + attribute(_RTA_DST, packed))
+        index = attributes(route, _RTMSG.size).get(_RTA_OIF, b"")
+        return socket.if_indextoname(_number(index) or 0)
 
     def _read_names(self) -> dict[int, str]:
         names = {}
-        for body in self._ask(_RTM_GETLINK, _IFINFOMSG.pack(0, 0, 0, 0, 0), flags=NLM_F_DUMP):
-            name = dict(_attributes(body, _IFINFOMSG.size))[_IFLA_IFNAME]
+        for body in self._netlink.dump(_RTM_GETLINK, _IFINFOMSG.pack(0, 0, 0, 0, 0)):
+            name = attributes(body, _IFINFOMSG.size)[_IFLA_IFNAME]
             names[_IFINFOMSG.unpack_from(body)[2]] = _text(name)
         return names
 
-    def _ask(self, kind: int, request: bytes, *, flags: int = 0) -> Iterator[bytes]:
-        """The replies to a request; of one without flags there is one."""
-        self._sequence += 1
-        flags, length = flags | NLM_F_REQUEST, _HEADER.size + len(request)
-        self._netlink.send(_HEADER.pack(length, kind, flags, self._sequence, 0) + request)
-        while True:
-            for reply, sequence, body in messages(self._netlink.recv(BUFFER_BYTES)):
-                if sequence != self._sequence:
-                    continue
-                if reply == NLMSG_ERROR:
-                    error = -struct.unpack_from("=i", body)[0]
-                    raise OSError(error, os.strerror(error))
-                if reply == NLMSG_DONE:
-                    return
-                yield body
 
-
-def _opened() -> socket.socket:
-    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-
-
-def _attributes(body: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Type and content of each attribute from `begin` on."""
-    end, unpack = len(body), _ATTRIBUTE.unpack_from
-    while begin + _ATTRIBUTE.size <= end:
-        length, kind = unpack(body, begin)
-        yield kind & ~_NESTED, body[begin + _ATTRIBUTE.size : begin + length]
-        begin += (length + 3) & ~3
+def _opened() -> Netlink:
+    return Netlink(socket.NETLINK_ROUTE)
 
 
 def _text(value: bytes) -> str:
@@ -157,9 +119,9 @@ def _text(value: bytes) -> str:
 def _qdisc(body: bytes, device: str) -> tuple[InstalledQdisc, Counts] | None:
     """A qdisc and its counts; None for one without a queue, or without statistics."""
     _, _, handle, parent, _ = _TCMSG.unpack_from(body)
-    attributes = dict(_attributes(body, _TCMSG.size))
-    kind = _text(attributes.get(_TCA_KIND, b""))
-    stats = dict(_attributes(attributes.get(_TCA_STATS2, b"")))
+    found = attributes(body, _TCMSG.size)
+    kind = _text(found.get(_TCA_KIND, b""))
+    stats = attributes(found.get(_TCA_STATS2, b""))
     if kind in _WITHOUT_QUEUE or _STATS_BASIC not in stats or _STATS_QUEUE not in stats:
         return None
     size, packets = _BASIC.unpack_from(stats[_STATS_BASIC])
@@ -167,10 +129,8 @@ def _qdisc(body: bytes, device: str) -> tuple[InstalledQdisc, Counts] | None:
         packets = int.from_bytes(stats[_STATS_PKT64], sys.byteorder)
     waiting, backlog, drops, requeues, overlimits = _QUEUE.unpack_from(stats[_STATS_QUEUE])
     marks = _marks(kind, stats.get(_STATS_APP, b""))
-    found = InstalledQdisc(
-        device, kind, _handle(handle), _handle(parent), _rate_bps(kind, attributes)
-    )
-    return found, (size, packets, backlog, waiting, drops, requeues, overlimits, marks)
+    qdisc = InstalledQdisc(device, kind, _handle(handle), _handle(parent), _rate_bps(kind, found))
+    return qdisc, (size, packets, backlog, waiting, drops, requeues, overlimits, marks)
 
 
 def _handle(number: int) -> str:
@@ -181,11 +141,11 @@ def _handle(number: int) -> str:
     return f"{major:x}:{minor:x}" if minor else f"{major:x}:"
 
 
-def _rate_bps(kind: str, attributes: Mapping[int, bytes]) -> float | None:
+def _rate_bps(kind: str, found: Mapping[int, bytes]) -> float | None:
     """The rate of tbf and cake, which are the shapers with one rate for all."""
     if kind not in {"tbf", "cake"}:
         return None
-    options = dict(_attributes(attributes.get(_TCA_OPTIONS, b"")))
+    options = attributes(found.get(_TCA_OPTIONS, b""))
     if kind == "cake":
         rate = _number(options.get(_CAKE_BASE_RATE64, b""))
         return 8.0 * rate if rate else None
@@ -216,10 +176,10 @@ _MARKS: Mapping[str, struct.Struct] = {
 def _marks(kind: str, statistics: bytes) -> int | None:
     """Packets that a qdisc has marked; None if it does not count them."""
     if kind == "cake":
-        tins = dict(_attributes(statistics)).get(_CAKE_TIN_STATS, b"")
+        tins = attributes(statistics).get(_CAKE_TIN_STATS, b"")
         counts = (
-            _number(dict(_attributes(tin)).get(_CAKE_TIN_ECN_MARKED_PACKETS, b""))
-            for _, tin in _attributes(tins)
+            _number(attributes(tin).get(_CAKE_TIN_ECN_MARKED_PACKETS, b""))
+            for tin in attributes(tins).values()
         )
         known = [count for count in counts if count is not None]
         return sum(known) if known else None

@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 
-from netesto.collectors import sockdiag
+from netesto.collectors import netlink, sockdiag
 
 _GROUPS = 1 << 0 | 1 << 2  # SKNLGRP_INET_TCP_DESTROY, SKNLGRP_INET6_TCP_DESTROY
 
@@ -71,13 +71,11 @@ class ClosedSockets:
         """
         while True:
             try:
-                data = self._netlink.recv(sockdiag.BUFFER_BYTES)
+                data = self._netlink.recv(netlink.BUFFER_BYTES)
             except BlockingIOError:
                 return
             # A listening socket has no peer.
-            yield from (
-                body for _, _, body in sockdiag.messages(data) if body[_PEER_PORT] != _NO_PORT
-            )
+            yield from (body for *_, body in netlink.messages(data) if body[_PEER_PORT] != _NO_PORT)
 
 
 def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:

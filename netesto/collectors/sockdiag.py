@@ -6,15 +6,15 @@ twenty times as long. Messages and their layout: sock_diag(7), <linux/inet_diag.
 
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-# <linux/netlink.h>, <linux/sock_diag.h>, <linux/inet_diag.h>
+from netesto.collectors.netlink import Netlink, attribute
+
+# <linux/sock_diag.h>, <linux/inet_diag.h>
 NETLINK_SOCK_DIAG = 4
 # The older request gives IPv4 and IPv6 at once: the kernel goes through its table of all sockets
 # (of all namespaces) once for each request, which takes longer than a hundred sockets do.
 TCPDIAG_GETSOCK = 18
-NLMSG_ERROR, NLMSG_DONE = 2, 3
-NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
 REQ_BYTECODE = 1
 DIAG_INFO, DIAG_VEGASINFO, DIAG_CONG, DIAG_SKMEMINFO = 2, 3, 4, 7
 DIAG_DCTCPINFO, DIAG_BBRINFO, DIAG_ULP_INFO = 9, 16, 19
@@ -41,77 +41,25 @@ LISTEN = 10
 # struct inet_diag_msg; attributes follow it.
 MESSAGE_BYTES = 72
 
-BUFFER_BYTES = 65536
-
-_HEADER = struct.Struct("=IHHII")
 # struct inet_diag_req: family, lengths of addresses, extensions, sockets, states, tables.
 _REQUEST = struct.Struct("=BBBB48sII")
-_ATTRIBUTE = struct.Struct("=HH")
-# Without the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
-_NUMBER = 0x3FFF
 
 
-class SocketDiagnosis:
+class SocketDiagnosis(Netlink):
     """A netlink socket of this network namespace. Raises OSError if the kernel refuses."""
 
     def __init__(self) -> None:
-        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
-        self._sequence = 0
-
-    def close(self) -> None:
-        self._netlink.close()
+        super().__init__(NETLINK_SOCK_DIAG, refusal="the kernel does not report sockets")
 
     def sockets(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """An inet_diag_msg with its attributes for each connected TCP socket that has a port of
         `ranges` (first and last) at either end."""
-        return self._ask(_request(_CONNECTED, _EXTENSIONS) + _filter(ranges))
+        filter_ = attribute(REQ_BYTECODE, bytecode(ranges))
+        return self.dump(TCPDIAG_GETSOCK, _request(_CONNECTED, _EXTENSIONS) + filter_)
 
     def listeners(self) -> list[bytes]:
         """An inet_diag_msg for each listening TCP socket."""
-        return self._ask(_request(1 << LISTEN, 0))
-
-    def _ask(self, request: bytes) -> list[bytes]:
-        self._sequence += 1
-        length, flags = _HEADER.size + len(request), NLM_F_REQUEST | NLM_F_DUMP
-        self._netlink.send(
-            _HEADER.pack(length, TCPDIAG_GETSOCK, flags, self._sequence, 0) + request
-        )
-        return list(self._replies())
-
-    def _replies(self) -> Iterator[bytes]:
-        while True:
-            for kind, sequence, body in messages(self._netlink.recv(BUFFER_BYTES)):
-                if sequence != self._sequence:
-                    continue
-                if kind == NLMSG_ERROR:
-                    error = -struct.unpack_from("=i", body)[0]
-                    raise OSError(error, "the kernel does not report sockets")
-                if kind == NLMSG_DONE:
-                    return
-                yield body
-
-
-def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Type, sequence number and content of each netlink message in `data`."""
-    begin = 0
-    while begin < len(data):
-        length, kind, _, sequence, _ = _HEADER.unpack_from(data, begin)
-        yield kind, sequence, data[begin + _HEADER.size : begin + length]
-        begin += (length + 3) & ~3
-
-
-def attributes(message: bytes, begin: int = MESSAGE_BYTES) -> dict[int, bytes]:
-    """The attributes in a message from `begin` on, by their numbers."""
-    return dict(each_attribute(message, begin))
-
-
-def each_attribute(message: bytes, begin: int = MESSAGE_BYTES) -> Iterator[tuple[int, bytes]]:
-    """The attributes in a message from `begin` on, one after the other; padding may come twice."""
-    end, unpack = len(message), _ATTRIBUTE.unpack_from
-    while begin < end:
-        length, kind = unpack(message, begin)
-        yield kind & _NUMBER, message[begin + 4 : begin + length]
-        begin += (length + 3) & ~3
+        return self.dump(TCPDIAG_GETSOCK, _request(1 << LISTEN, 0))
 
 
 def tcp_info_bytes() -> int:
@@ -122,11 +70,6 @@ def tcp_info_bytes() -> int:
 
 def _request(states: int, extensions: int) -> bytes:
     return _REQUEST.pack(0, 0, 0, extensions, bytes(48), states, 0)
-
-
-def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:
-    code = bytecode(ranges)
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(code), REQ_BYTECODE) + code
 
 
 def listener(message: bytes) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ A compressed stream (gzip): a line of JSON that names the fields, then records o
 piece that a recorder gives can be read without what follows. See docs/data-formats.md.
 """
 
+import itertools
 import json
 import operator
 import struct
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto.collectors import sockdiag, sstext
+from netesto.collectors import netlink, sockdiag, sstext
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
 from netesto.model import SAME_CLOCK, ClockOffset, SocketSample
@@ -49,22 +50,24 @@ _FIXED = (
     ("S16", "congestion_control"),
 )
 
-_SKMEM_BYTES = 36
-
-# The attributes of congestion controls: the fields before theirs, and the bytes of theirs. What a
-# newer kernel appends is in `cc_rest`.
-_CONTROLS: Mapping[int, tuple[bytes, int]] = {
-    sockdiag.DIAG_VEGASINFO: (bytes(0), 16),
-    sockdiag.DIAG_DCTCPINFO: (bytes(16), 16),
-    sockdiag.DIAG_BBRINFO: (bytes(32), 20),
+# What is copied from the attributes of a message: to which field, and at most how many bytes. Those
+# of MPTCP are within two others.
+_MPTCP = (sockdiag.DIAG_ULP_INFO, 3)
+_COPIED: Mapping[tuple[int, ...], tuple[str, int]] = {
+    (sockdiag.DIAG_SKMEMINFO,): ("skmem_rmem_alloc", 36),
+    (sockdiag.DIAG_VEGASINFO,): ("vegas_enabled", 16),
+    (sockdiag.DIAG_DCTCPINFO,): ("dctcp_enabled", 16),
+    (sockdiag.DIAG_BBRINFO,): ("bbr_bw_lo", 20),
+    (sockdiag.DIAG_CONG,): ("congestion_control", 16),
+    (*_MPTCP, 1): ("mptcp_token_rem", 4),
+    (*_MPTCP, 2): ("mptcp_token_loc", 4),
+    (*_MPTCP, 8): ("mptcp_flags", 4),
+    (*_MPTCP, 9): ("mptcp_id_rem", 1),
+    (*_MPTCP, 10): ("mptcp_id_loc", 1),
 }
-_CONTROL_BYTES, _CONTROL_REST_BYTES = 52, 32
-_NO_CONTROL = bytes(2 + _CONTROL_BYTES + _CONTROL_REST_BYTES)
-
-# <linux/inet_diag.h>, <linux/mptcp.h>: attributes within attributes.
-_ULP_MPTCP = 3
-_TOKEN_REM, _TOKEN_LOC, _FLAGS, _ID_REM, _ID_LOC = 1, 2, 8, 9, 10
-_NO_MPTCP = bytes(14)
+# Of these `cc_attribute` is the number; what a newer kernel appends is in `cc_rest`.
+_CONTROLS = frozenset({sockdiag.DIAG_VEGASINFO, sockdiag.DIAG_DCTCPINFO, sockdiag.DIAG_BBRINFO})
+_CONTROL_REST_BYTES = 32
 
 # struct tcp_info of <linux/tcp.h>, without `tcpi_`, up to Linux 6.18.
 _TCP_INFO = (
@@ -105,35 +108,93 @@ _INVALID = (
 _NO_RTT = 0xFFFFFFFF
 
 
+def _bytes(format_: str) -> int:
+    return int(format_.lstrip("<>fuSV"))
+
+
+_FIELDS = [(name, each) for each, names in _FIXED for name in names.split()]
+_OFFSETS = dict(
+    zip(
+        [*(name for name, _ in _FIELDS), "tcp_info"],
+        itertools.accumulate((_bytes(each) for _, each in _FIELDS), initial=0),
+        strict=True,
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the attributes of a message are: what `unpack` gives are their headers, as `headers`,
-    and contents by turns. `pick` takes those that matter from them and an empty one behind.
-    `control` is the attribute of the congestion control, 0 without one."""
+    """How messages that have the same attributes at the same places become records: by which bytes
+    they are known (`fixed`, the headers of attributes, by offset), what of them is copied, and
+    `pack`, which takes two times and what is copied in this `order`."""
 
-    unpack: Callable[[bytes], tuple[bytes, ...]]
-    headers: tuple[bytes, ...]
-    pick: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
-    control: int
+    fixed: tuple[tuple[int, bytes], ...]
+    copied: struct.Struct
+    order: tuple[int, ...]
+    pack: Callable[..., bytes]
 
     @classmethod
-    def of(cls, message: bytes) -> "_Layout":
-        found = list(sockdiag.each_attribute(message))
-        sizes = [(len(content), -len(content) % 4) for _, content in found]
-        codes = "".join(f"4s{size}s{padding}x" for size, padding in sizes)
-        unpack = struct.Struct(f"={sockdiag.MESSAGE_BYTES}x{codes}").unpack
-        places = {kind: 2 * number + 1 for number, (kind, _) in enumerate(found)}
-        control = next((kind for kind in _CONTROLS if kind in places), 0)
-        wanted = (
-            *(sockdiag.DIAG_SKMEMINFO, sockdiag.DIAG_ULP_INFO),
-            *(control, sockdiag.DIAG_CONG, sockdiag.DIAG_INFO),
-        )
+    def of(cls, message: bytes, info_bytes: int) -> "_Layout":
+        copied = {**_COPIED, (sockdiag.DIAG_INFO,): ("tcp_info", info_bytes)}
+        fixed = []
+        # By the offset of a field: that of its content in the message, and how many bytes.
+        parts = {_OFFSETS["idiag_family"]: (0, sockdiag.MESSAGE_BYTES)}
+        for path, begin, end in _attributes(message, sockdiag.MESSAGE_BYTES, len(message)):
+            fixed += [(place, message[place : place + 1]) for place in range(begin - 4, begin)]
+            name, most = copied.get(path, ("", 0))
+            if name:
+                parts[_OFFSETS[name]] = (begin, min(end - begin, most))
+            if path[0] in _CONTROLS:
+                # The number is in the header.
+                parts[_OFFSETS["cc_attribute"]] = (begin - 2, 2)
+            if path[0] in _CONTROLS and end > begin + most:
+                rest = (begin + most, min(end - begin - most, _CONTROL_REST_BYTES))
+                parts[_OFFSETS["cc_rest"]] = rest
+        contents = sorted(parts.values())
+        fields = [(offset, parts[offset][1]) for offset in sorted(parts)]
+        record_bytes = _OFFSETS["tcp_info"] + info_bytes
         return cls(
-            unpack=unpack,
-            headers=unpack(message)[::2],
-            pick=operator.itemgetter(*(places.get(kind, -1) for kind in wanted)),
-            control=control,
+            fixed=tuple(fixed),
+            copied=struct.Struct(_codes("=", 0, contents, len(message))),
+            order=tuple(contents.index(parts[offset]) for offset, _ in fields),
+            pack=struct.Struct(_codes("=dd", _OFFSETS["idiag_family"], fields, record_bytes)).pack,
         )
+
+    def alike(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """Those that have this layout, of messages of its length."""
+        every = b"".join(messages)
+        for place, byte in self.fixed:
+            if every[place :: self.copied.size] != byte * len(messages):
+                messages = [each for each in messages if each[place : place + 1] == byte]
+                every = b"".join(messages)
+        return messages
+
+    def records(
+        self, before_s: float, after_s: float, messages: Iterable[bytes]
+    ) -> Iterator[bytes]:
+        """Of messages that have this layout."""
+        columns = list(zip(*self.copied.iter_unpack(b"".join(messages)), strict=True))
+        fields = (columns[place] for place in self.order)
+        return map(self.pack, itertools.repeat(before_s), itertools.repeat(after_s), *fields)
+
+
+def _attributes(
+    message: bytes, begin: int, end: int, outer: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """The numbers of each attribute and those around it, and where its content begins and ends."""
+    for number, first, last in netlink.places(message, begin, end):
+        path = (*outer, number)
+        yield path, first, last
+        if path == _MPTCP[: len(path)]:
+            yield from _attributes(message, first, last, path)
+
+
+def _codes(codes: str, end: int, parts: Iterable[tuple[int, int]], size: int) -> str:
+    """A format of `struct`: `codes` of `end` bytes, then the parts of `size` bytes by offset."""
+    for offset, part_bytes in parts:
+        codes += f"{offset - end}x{part_bytes}s"
+        end = offset + part_bytes
+    return f"{codes}{size - end}x"
 
 
 class Recorder:
@@ -146,34 +207,36 @@ class Recorder:
     def __init__(self, info_bytes: int) -> None:
         header = {"format": FORMAT, "dtype": dtype_of(info_bytes)}
         self._pending = [json.dumps(header).encode() + b"\n"]
-        fixed = (sockdiag.MESSAGE_BYTES, _SKMEM_BYTES, len(_NO_MPTCP), len(_NO_CONTROL))
-        sizes = "s".join(map(str, (*fixed, 16, info_bytes)))
-        self._pack = struct.Struct(f"=dd{sizes}s").pack
+        self._info_bytes = info_bytes
         # Level 1 takes 1 µs for a record, and leaves a third to an eighth of its bytes; level 6
         # takes three times as long, and saves a quarter of what is left.
         self._compressor = zlib.compressobj(level=1, wbits=31)
         self._layouts: defaultdict[int, list[_Layout]] = defaultdict(list)
 
     def add(self, before_s: float, after_s: float, messages: Iterable[bytes]) -> None:
-        """Add a record for each message."""
+        """Add a record for each message, in any order."""
         before_s, after_s = round(before_s, 6), round(after_s, 6)
-        pack, append, parts_of = self._pack, self._pending.append, self._parts
+        by_length = defaultdict(list)
         for message in messages:
-            append(pack(before_s, after_s, message, *parts_of(message)))
+            by_length[len(message)].append(message)
+        waiting = [*by_length.values()]
+        while waiting:
+            found = waiting.pop()
+            layout = self._layout(found[0])
+            alike = layout.alike(found)
+            self._pending += layout.records(before_s, after_s, alike)
+            # Nearly always all are; the name of another congestion control may be as long.
+            if len(alike) < len(found):
+                recorded = frozenset(alike)
+                waiting.append([each for each in found if each not in recorded])
 
-    def _parts(self, message: bytes) -> tuple[bytes, ...]:
-        """The fields of a message that are in attributes. Most messages of a length have the same
-        attributes at the same places, or those of few others (congestion controls with names as
-        long as one another), so that these need not be looked for."""
-        for layout in self._layouts[len(message)]:
-            if (values := layout.unpack(message))[::2] == layout.headers:
-                break
-        else:
-            layout = _Layout.of(message)
-            self._layouts[len(message)].append(layout)
-            values = layout.unpack(message)
-        memory, ulp, own, control, info = layout.pick((*values, b""))
-        return memory, _mptcp(ulp) if ulp else b"", _own(layout.control, own), control, info
+    def _layout(self, message: bytes) -> _Layout:
+        known = self._layouts[len(message)]
+        for layout in known:
+            if layout.alike([message]):
+                return layout
+        known.append(_Layout.of(message, self._info_bytes))
+        return known[-1]
 
     def piece(self) -> bytes:
         """What was added since the last piece; b"" if nothing was."""
@@ -188,33 +251,9 @@ class Recorder:
         return self.piece() + self._compressor.flush()
 
 
-def _own(attribute: int, content: bytes) -> bytes:
-    """What a congestion control reports, as the fields of a record; the rest of them is 0."""
-    if not attribute:
-        return b""
-    before, size = _CONTROLS[attribute]
-    fields = before + content
-    if len(content) > size:
-        fields = (before + content[:size]).ljust(_CONTROL_BYTES, b"\0") + content[size:]
-    return attribute.to_bytes(2, sys.byteorder) + fields
-
-
-def _mptcp(ulp: bytes) -> bytes:
-    """What MPTCP reports of a subflow, as the fields of a record; nothing of another protocol."""
-    subflow = sockdiag.attributes(ulp, 0).get(_ULP_MPTCP)
-    if subflow is None:
-        return b""
-    found = sockdiag.attributes(subflow, 0)
-    numbers = (_TOKEN_REM, _TOKEN_LOC, _FLAGS)
-    return b"".join(
-        [found.get(each, bytes(4))[:4] for each in numbers]
-        + [found.get(each, bytes(1))[:1] for each in (_ID_REM, _ID_LOC)]
-    )
-
-
 def dtype_of(info_bytes: int) -> dict[str, list[str]]:
     """Names and formats of a record's fields, as numpy.dtype takes them."""
-    fields = [(name, each) for each, names in _FIXED for name in names.split()]
+    fields = [*_FIELDS]
     rest = info_bytes
     for each, name in ((each, name) for each, names in _TCP_INFO for name in names.split()):
         if rest < _bytes(each):
@@ -227,10 +266,6 @@ def dtype_of(info_bytes: int) -> dict[str, list[str]]:
         "names": [name for name, _ in fields],
         "formats": [_ORDER + each if each[0] in "fu" else each for _, each in fields],
     }
-
-
-def _bytes(format_: str) -> int:
-    return int(format_.lstrip("<>fuSV"))
 
 
 def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:

@@ -214,7 +214,8 @@ def test_messages_of_one_length_may_have_other_attributes(tmp_path):
     other = plain[:72] + struct.pack("=HH", 10, DIAG_VEGASINFO) + plain[76:]
     recorder.add(1.0, 1.0, [plain, other, plain])
     path.write_bytes(recorder.end())
-    assert [each.congestion_control for each in socketfile.read(path)] == ["reno", "", "reno"]
+    found = [each.congestion_control for each in socketfile.read(path)]
+    assert sorted(found) == ["", "reno", "reno"]
 
 
 def test_padding_may_come_more_than_once(tmp_path):

@@ -1,0 +1,97 @@
+"""Ask the kernel by netlink: netlink(7), <linux/netlink.h>."""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+BUFFER_BYTES = 65536
+
+_NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP, _NLM_F_DUMP_INTR = 0x1, 0x4, 0x300, 0x10
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+
+_HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+# Without the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+_NUMBER = 0x3FFF
+
+# What a dump is of may change between two of its parts; it is then requested again.
+_DUMPS_MAX = 5
+
+
+class Netlink:
+    """A netlink socket of this network namespace. Raises OSError if the kernel refuses it.
+
+    A request that is refused is an OSError, too, whose text is `refusal`, or the kernel's.
+    """
+
+    def __init__(self, protocol: int, *, refusal: str = "") -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+        self._refusal = refusal
+        self._sequence = 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, kind: int, request: bytes) -> list[bytes]:
+        """The contents of the replies to a request, when it is carried out."""
+        return self._asked(kind, request, _NLM_F_ACK)[0]
+
+    def dump(self, kind: int, request: bytes) -> list[bytes]:
+        """The contents of the messages about everything that a request means, at one moment."""
+        for _ in range(_DUMPS_MAX):
+            found, is_interrupted = self._asked(kind, request, _NLM_F_DUMP)
+            if not is_interrupted:
+                return found
+        raise OSError(errno.EINTR, "it changes while the kernel reports it")
+
+    def _asked(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
+        """The replies, and whether something changed between two of them (not 0)."""
+        self._sequence += 1
+        length, flags = _HEADER.size + len(request), flags | _NLM_F_REQUEST
+        self._socket.send(_HEADER.pack(length, kind, flags, self._sequence, 0) + request)
+        replies: list[bytes] = []
+        is_interrupted = 0
+        while True:
+            for reply, told, sequence, body in messages(self._socket.recv(BUFFER_BYTES)):
+                if sequence != self._sequence:
+                    continue
+                is_interrupted |= told & _NLM_F_DUMP_INTR
+                if reply in (_NLMSG_ERROR, _NLMSG_DONE):
+                    # 0 acknowledges; the end of a dump tells how it went.
+                    if error := -struct.unpack_from("=i", body)[0]:
+                        raise OSError(error, self._refusal or os.strerror(error))
+                    return replies, is_interrupted
+                replies.append(body)
+
+
+def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Type, flags, sequence number and content of each netlink message in `data`."""
+    begin, end, unpack = 0, len(data), _HEADER.unpack_from
+    while begin < end:
+        length, kind, flags, sequence, _ = unpack(data, begin)
+        yield kind, flags, sequence, data[begin + 16 : begin + length]
+        begin += (length + 3) & ~3
+
+
+def attribute(number: int, content: bytes) -> bytes:
+    """An attribute of a request, whose content needs no padding."""
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(content), number) + content
+
+
+def attributes(message: bytes, begin: int = 0) -> dict[int, bytes]:
+    """The attributes in a message from `begin` on, by their numbers."""
+    return {
+        number: message[first:last] for number, first, last in places(message, begin, len(message))
+    }
+
+
+def places(message: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The number of each attribute in a part of a message, and where its content begins and ends.
+    Padding may come twice."""
+    unpack = _ATTRIBUTE.unpack_from
+    while begin + _ATTRIBUTE.size <= end:
+        length, number = unpack(message, begin)
+        yield number & _NUMBER, begin + _ATTRIBUTE.size, begin + length
+        begin += (length + 3) & ~3
