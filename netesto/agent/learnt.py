@@ -7,7 +7,7 @@ Messages and their layout: <linux/genetlink.h>, <linux/tcp_metrics.h>.
 import contextlib
 import struct
 
-from netesto.collectors.netlink import Netlink, attribute, attributes
+from netesto.collectors.netlink import Netlink, attribute, attributes, opened
 
 _NETLINK_GENERIC = 16
 
@@ -21,7 +21,7 @@ _COMMAND = struct.Struct("=BBxx")
 
 def forget() -> None:
     """Delete what TCP has learnt in this network namespace. OSError if the kernel refuses."""
-    with contextlib.closing(Netlink(_NETLINK_GENERIC)) as netlink:
+    with contextlib.closing(Netlink(opened(_NETLINK_GENERIC))) as netlink:
         request = _COMMAND.pack(_GET_FAMILY, 1) + attribute(_FAMILY_NAME, _TCP_METRICS)
         [told] = netlink.ask(_NLCTRL, request)
         (family,) = struct.unpack("=H", attributes(told, _COMMAND.size)[_FAMILY_ID])

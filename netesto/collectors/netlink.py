@@ -21,13 +21,13 @@ _DUMPS_MAX = 5
 
 
 class Netlink:
-    """A netlink socket of this network namespace. Raises OSError if the kernel refuses it.
+    """Requests and replies by a netlink socket.
 
-    A request that is refused is an OSError, too, whose text is `refusal`, or the kernel's.
+    One that the kernel refuses is an OSError, whose text is `refusal`, or the kernel's.
     """
 
-    def __init__(self, protocol: int, *, refusal: str = "") -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    def __init__(self, opened: socket.socket, *, refusal: str = "") -> None:
+        self._socket = opened
         self._refusal = refusal
         self._sequence = 0
 
@@ -44,7 +44,7 @@ class Netlink:
             found, is_interrupted = self._asked(kind, request, _NLM_F_DUMP)
             if not is_interrupted:
                 return found
-        raise OSError(errno.EINTR, "it changes while the kernel reports it")
+        raise OSError(errno.EINTR, "what the kernel reports changes meanwhile")
 
     def _asked(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
         """The replies, and whether something changed between two of them (not 0)."""
@@ -64,6 +64,11 @@ class Netlink:
                         raise OSError(error, self._refusal or os.strerror(error))
                     return replies, is_interrupted
                 replies.append(body)
+
+
+def opened(protocol: int) -> socket.socket:
+    """A netlink socket of this network namespace. Raises OSError if the kernel refuses."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:

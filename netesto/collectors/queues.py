@@ -9,9 +9,10 @@ import struct
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from netesto.collectors.namespaces import within
-from netesto.collectors.netlink import Netlink, attribute, attributes
+from netesto.collectors.netlink import Netlink, attribute, attributes, opened
 from netesto.model import Address, InstalledQdisc
 
 _RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
@@ -67,7 +68,8 @@ class Queues:
     """
 
     def __init__(self, namespace: str = "") -> None:
-        self._netlink = within(namespace, _opened) if namespace else _opened()
+        route = partial(opened, socket.NETLINK_ROUTE)
+        self._netlink = Netlink(within(namespace, route) if namespace else route())
         self._names: dict[int, str] = {}
 
     def close(self) -> None:
@@ -106,10 +108,6 @@ class Queues:
             name = attributes(body, _IFINFOMSG.size)[_IFLA_IFNAME]
             names[_IFINFOMSG.unpack_from(body)[2]] = _text(name)
         return names
-
-
-def _opened() -> Netlink:
-    return Netlink(socket.NETLINK_ROUTE)
 
 
 def _text(value: bytes) -> str:

@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from netesto.collectors.netlink import Netlink, attribute
+from netesto.collectors.netlink import Netlink, attribute, opened
 
 # <linux/sock_diag.h>, <linux/inet_diag.h>
 NETLINK_SOCK_DIAG = 4
@@ -49,7 +49,7 @@ class SocketDiagnosis(Netlink):
     """A netlink socket of this network namespace. Raises OSError if the kernel refuses."""
 
     def __init__(self) -> None:
-        super().__init__(NETLINK_SOCK_DIAG, refusal="the kernel does not report sockets")
+        super().__init__(opened(NETLINK_SOCK_DIAG), refusal="the kernel does not report sockets")
 
     def sockets(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """An inet_diag_msg with its attributes for each connected TCP socket that has a port of
