@@ -6,9 +6,11 @@ import contextlib
 import logging
 import os
 import platform
+import random
 import resource
 import secrets
 import sys
+import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -168,7 +170,7 @@ async def _run(
             clock=Clock(),
             sampler=sampler,
             tools=tools,
-            ports=_fresh_ports(),
+            ports=_ports_of_lab(settings.host) if links is not None else _fresh_ports(),
         )
         doors = [address for address in listen if isinstance(address, UnixAddress)]
         plain: list[UnixAddress | TcpAddress] = [
@@ -223,8 +225,20 @@ def _tls_server(
 def _fresh_ports() -> PortRange:
     """Ports from a random one on: after a restart the first ones may be in TIME_WAIT, and a client
     could not use the same pair of ports again."""
+    return _ports_from(secrets.randbelow(DATA_PORTS))
+
+
+def _ports_of_lab(host: str) -> PortRange:
+    """The same of a host in a lab: its namespace is new, or the agent was started before in another
+    second. In simulated time the ports do not depend on how many random numbers were used before,
+    which differs between versions of Python."""
+    chance = random.Random(f"{host} {int(time.monotonic())}")
+    return _ports_from(chance.randrange(DATA_PORTS))
+
+
+def _ports_from(first: int) -> PortRange:
     ports = PortRange()
-    ports.give_back(ports.take(secrets.randbelow(DATA_PORTS)))
+    ports.give_back(ports.take(first))
     return ports
 
 

@@ -158,9 +158,11 @@ def remove_leftovers() -> list[Path]:
 
 def environment(given: Mapping[str, str], ground: str) -> dict[str, str]:
     """The command's environment: the given one without FOREIGN_VARIABLES, and GROUND_MARK. For a
-    `netesto run` inside, the mark wins over --ground: it builds its lab there."""
+    `netesto run` inside, the mark wins over --ground: it builds its lab there. In simulated time
+    sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
-    return kept | {GROUND_MARK: ground}
+    same = {"PYTHONHASHSEED": "0"} if ground == "sim" else {}
+    return kept | same | {GROUND_MARK: ground}
 
 
 def command(

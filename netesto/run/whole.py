@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto import interrupts, proc, report, units
-from netesto.controller import preflight
+from netesto.controller import preflight, wallclock
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
@@ -40,6 +40,8 @@ def run(session: Session) -> End:
     # run's start: this process has most of it already, and all agents have it from here.
     from netesto.agent import nursery
 
+    # What was imported until here took some time or none, depending on the version of Python.
+    wallclock.await_moment(session.ground)
     with nursery.forked() as orders:
         starter = Nursery(orders)
         return session.held(lambda held, results: _Whole(held, results, starter).run())
@@ -119,6 +121,8 @@ class _Whole:
         with netns.up(built, nursery=self._nursery, allowed=self._request.commands) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
+            # However much was computed to build it.
+            wallclock.await_moment(kind)
             text = drawing.draw(network)
             self._watcher.say(text)
             for note in plan.notes(network):

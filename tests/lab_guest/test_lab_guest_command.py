@@ -57,7 +57,12 @@ def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
 
 def test_the_environment_names_the_ground_and_nothing_outside():
     given_variables = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run/user/0", "TMPDIR": "/var/x"}
-    assert guest.environment(given_variables, "sim") == {"PATH": "/bin", "NETESTO_GROUND": "sim"}
+    assert guest.environment(given_variables, "uml") == {"PATH": "/bin", "NETESTO_GROUND": "uml"}
+
+
+def test_in_simulated_time_python_orders_sets_in_the_same_way_always():
+    inside = guest.environment({"PYTHONHASHSEED": "7"}, "sim")
+    assert inside == {"PYTHONHASHSEED": "0", "NETESTO_GROUND": "sim"}
 
 
 def test_a_writable_folder_must_exist(any_kernel, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,12 +48,15 @@ def busy_processors(folder: Path) -> Iterator[None]:
 
 
 def results_of(folder: Path, out: str, seed: int) -> bytes:
-    """exp.csv of a run in `folder` with its results in `out`."""
+    """exp.csv of a run in `folder` with its results in `out`, and the ports of its flows."""
     (folder / "script.nts").write_text(SCRIPT)
     words = ("run", "--plain", "--ground", "sim", "--seed", str(seed), "--out", out, "script.nts")
     done = netesto(folder, *words, "--no-pages", timeout=PATIENCE_S)
     assert done.status == 0, done.stderr
-    return (folder / out / "exp.csv").read_bytes()
+    said = [path.read_bytes() for path in sorted((folder / out).glob("1/raw/*/flow.*.out"))]
+    ports = re.findall(rb"_PORT=\d+", b"".join(said))
+    assert ports
+    return b"\n".join([(folder / out / "exp.csv").read_bytes(), *ports])
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +73,12 @@ def test_a_slower_run_on_busy_processors_under_other_names_gives_the_same_bytes(
     # Every module is compiled again, in the guest, which then has more files.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "")
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "nothing is compiled here"))
+    # As of another version of Python: other random numbers were used before, and more calls failed.
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import os\nos.urandom(1000)\n")
+    nowhere = [str(tmp_path / f"nowhere{number}") for number in range(20)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), *nowhere]))
     folder = tmp_path / "a folder of another name"
     folder.mkdir()
     (folder / "notes.txt").write_text("not for the guest")
