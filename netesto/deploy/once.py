@@ -25,6 +25,7 @@ from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Address, Endpoint
 from netesto.process import Child
+from netesto.transport import ssh
 from netesto.transport.client import connect
 from netesto.transport.privatefolder import private_folder
 
@@ -124,6 +125,13 @@ class Brought:
     def is_gone(self) -> bool:
         """Whether ssh has ended, and the agent with it."""
         return self.child.poll() is not None
+
+    def refusal(self) -> AgentError | None:
+        """Why the agent, which is ready, is not reached; None if ssh does not tell."""
+        if "open failed" not in self.log.read_text(encoding="utf-8", errors="replace"):
+            return None
+        cause, remedy = ssh.NO_FORWARDING
+        return AgentError(cause, host=self.host.name, remedy=remedy)
 
     def error(self) -> AgentError | None:
         """Why the agent is not ready, None when it is."""

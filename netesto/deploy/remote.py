@@ -14,7 +14,7 @@ from netesto.deploy import facts
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Step
 from netesto.deploy.target import Target
-from netesto.errors import AgentError, ProcessError
+from netesto.errors import SHOWN_TEXT, AgentError, ProcessError, shortened
 from netesto.transport import ssh
 
 # For a host that does not answer, and one that is slow.
@@ -132,14 +132,15 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
             host=host.name,
             remedy="Install it there, such as by: apt install python3",
         )
-    if not said.strip() and status != ssh.FAILED:
-        # Such as /bin/false, or a shell that knows no -c.
-        return AgentError(
-            f"its login shell ran no command and ended with exit status {status}",
-            host=host.name,
-            remedy=f"This must print a word: {ssh.typed(host.address)} echo word",
-        )
     cause, remedy = ssh.explained(said.strip(), host.address)
     if status == ssh.FAILED:
         return AgentError(f"not reached by ssh: {cause}", host=host.name, remedy=remedy)
-    return AgentError(f"the connection ended: {cause}", host=host.name, remedy=remedy)
+    # Such as /bin/false, a shell that knows no -c, or a command that sshd runs in place of ours.
+    what = f"no reply of python3 there, but exit status {status}"
+    return AgentError(
+        f"{what}: {shortened(cause, SHOWN_TEXT)}" if said.strip() else what,
+        host=host.name,
+        remedy=f"This must print a word: {ssh.typed(host.address)} echo word\nIf it does not: is the"
+        " login shell one, and is no ForceCommand set in sshd_config, no command= in"
+        " authorized_keys?",
+    )

@@ -40,14 +40,16 @@ async def connect(
 
 
 class Brought(Protocol):
-    """An agent for one run (deploy.once): the socket here that leads to it, and whether it has
-    ended."""
+    """An agent for one run (deploy.once): the socket here that leads to it, whether it has ended,
+    and why it is not reached."""
 
     @property
     def socket(self) -> Path: ...
 
     @property
     def is_gone(self) -> bool: ...
+
+    def refusal(self) -> AgentError | None: ...
 
 
 def brought(hosts: Mapping[str, Brought]) -> Connect:
@@ -63,7 +65,10 @@ def brought(hosts: Mapping[str, Brought]) -> Connect:
                 )
 
         await check()
-        return await connect(replace(endpoint, agent=f"unix:{host.socket}"), reopen=check)
+        try:
+            return await connect(replace(endpoint, agent=f"unix:{host.socket}"), reopen=check)
+        except AgentError as error:
+            raise host.refusal() or error from None
 
     return connected
 

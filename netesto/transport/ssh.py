@@ -43,6 +43,8 @@ _OPTIONS = (
 _READY = "ready"
 _FORWARDING = (
     *("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177"),
+    # ssh leaves its socket behind when the host ends its session.
+    *("-o", "StreamLocalBindUnlink=yes"),
     *("-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_READY}"),
 )
 
@@ -60,6 +62,14 @@ _OPEN_KEY = re.compile(r"Permissions \d+ for '(.+)' are too open")
 
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
+
+# Cause and remedy where sshd refuses what a tunnel is made of.
+NO_FORWARDING = (
+    "its sshd forwards no Unix sockets",
+    "In its sshd_config AllowStreamLocalForwarding and AllowTcpForwarding must be yes and"
+    " DisableForwarding no; in authorized_keys the key must have no restrict (without"
+    " port-forwarding), no-port-forwarding or permitopen.",
+)
 
 # The exit status of ssh when it fails itself.
 FAILED = 255
@@ -152,10 +162,9 @@ class Tunnel:
                             await self._job.wait()
                 except TimeoutError:
                     goes_on = True
-        if not (is_ready and goes_on):
-            status = await self._job.wait()
-            if not is_ready or status == FAILED:
-                raise self._failure(*explained(self._said(), self.address))
+        if not is_ready:
+            await self._job.wait()
+            raise self._failure(*explained(self._said(), self.address))
         self._greeting = len(self._said())
         return goes_on
 
@@ -211,9 +220,7 @@ class Tunnel:
             case "deaf":
                 return f"no agent runs there: nobody listens on {path}", start
             case "closed":
-                return "its sshd forwards no Unix sockets", (
-                    "Allow it in its sshd_config: AllowStreamLocalForwarding yes"
-                )
+                return NO_FORWARDING
             case "denied":
                 return f"no permission to open {path} there", (
                     "Name the user of the agent, such as ssh://root@HOST, or let a group in:"

@@ -164,9 +164,12 @@ def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
         onhost.alone_here(path, "ann@desk pid 7")
 
 
-def test_a_login_shell_that_runs_no_command_is_told():
+@pytest.mark.parametrize(("said", "what"), [("", ""), ("usage: cat\x1b", ": usage: cat\x1b")])
+def test_a_host_that_runs_another_command_is_told(said, what):
     host = target.of(Endpoint(host="h1", agent="ssh://ann@h1"))
-    assert str(remote.ended(host, 1, "")) == (
-        "h1: its login shell ran no command and ended with exit status 1\n"
-        "This must print a word: ssh ann@h1 echo word"
+    assert str(remote.ended(host, 1, said)) == (
+        f"h1: no reply of python3 there, but exit status 1{what}\n"
+        "This must print a word: ssh ann@h1 echo word\n"
+        "If it does not: is the login shell one, and is no ForceCommand set in sshd_config, no"
+        " command= in authorized_keys?"
     )

@@ -53,6 +53,12 @@ Host unknown
 Host password
     HostName {address}
     Port 2222
+Host forced
+    HostName {address}
+    Port 2223
+Host unforwarded
+    HostName {address}
+    Port 2224
 """
 
 REFUSED = {
@@ -71,6 +77,10 @@ REFUSED = {
     "password": (
         "not reached by ssh: root@fd81:1::2: Permission denied (password).",
         ssh.explained("Permission denied (password).", SshAddress("password"))[1],
+    ),
+    "forced": (
+        "no reply of python3 there, but exit status 0",
+        "This must print a word: ssh forced echo word",
     ),
 }
 
@@ -101,8 +111,13 @@ def world(tmp_path_factory):
         odd.write("/home/babble/.bashrc", "echo Welcome; echo careful >&2; printf '$ '\n")
         odd.write("/home/csh/.cshrc", "echo Welcome\n")
         odd.write("/home/none/.cshrc", "setenv PATH /nowhere\n")
-        asks = ["-o", "PasswordAuthentication=yes", "-o", "PubkeyAuthentication=no"]
-        odd.start(["/usr/sbin/sshd", "-D", "-p", "2222", "-o", "PidFile=none", *asks])
+        servers = {
+            2222: ["-o", "PasswordAuthentication=yes", "-o", "PubkeyAuthentication=no"],
+            2223: ["-o", "ForceCommand=/bin/true"],
+            2224: ["-o", "DisableForwarding=yes"],
+        }
+        for port, options in servers.items():
+            odd.start(["/usr/sbin/sshd", "-D", "-p", f"{port}", "-o", "PidFile=none", *options])
         odd.run(["ip", "-4", "address", "flush", "dev", "eth0"])
         odd.run(["ip", "-4", "address", "flush", "dev", "eth1"])
         made.controller.write("/root/.ssh/config", CONFIG.format(address=odd.address6()))
@@ -142,6 +157,13 @@ def test_a_run_over_ssh_needs_no_certain_login_shell_profile_or_ssh_config(world
     argv += ["--no-pages", "--family", "6"]
     done = world.controller.run([*argv, "-o", "out", "my.nts"], timeout=PATIENCE_S, check=False)
     assert [line.split()[-1] for line in done.stdout.splitlines() if " reno " in line] == ["ok"] * 2
+
+
+def test_a_run_over_ssh_tells_that_sshd_forwards_nothing(world):
+    argv = ["netesto", "run", "--plain", "--ssh", "unforwarded", "--map", "b1=unforwarded"]
+    done = world.controller.run([*argv, "my.nts"], timeout=PATIENCE_S, check=False)
+    cause, remedy = ssh.NO_FORWARDING
+    assert (done.status, done.stderr) == (3, f"netesto: unforwarded: {cause}\n{remedy}\n")
 
 
 @pytest.fixture(scope="module")

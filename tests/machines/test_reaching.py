@@ -10,6 +10,7 @@ import pytest
 from worlds import AGENT_SOCKET, OTHER, USER
 
 from netesto import process
+from netesto.transport import ssh
 
 PATIENCE_S = 30
 
@@ -171,9 +172,15 @@ UNREACHABLE = {
     ),
     "closed": (
         "ssh://h1:2222",
-        "its sshd forwards no Unix sockets",
-        "Allow it in its sshd_config: AllowStreamLocalForwarding yes",
+        *ssh.NO_FORWARDING,
     ),
+}
+
+# What else sshd can be told, and a port each.
+SSHDS = {
+    2222: "AllowStreamLocalForwarding=no",
+    2223: "ForceCommand=/bin/true",
+    2224: "MaxSessions=0",
 }
 
 
@@ -195,6 +202,7 @@ def visited(agents):
     hosts = {name: address for name, (address, _, _) in UNREACHABLE.items()}
     hosts |= {name: f"ssh://{name}" for name in ("h2", "named", "jumped")}
     hosts["six"] = f"ssh://root@[{h1.address6()}]"
+    hosts |= {"forced": "ssh://h1:2223", "sessionless": "ssh://h1:2224"}
     tables = "".join(f'[{name}]\nagent = "{address}"\n' for name, address in hosts.items())
     known = dict(
         line.split(",", 1) for line in controller.read("/etc/ssh/ssh_known_hosts").splitlines()
@@ -202,10 +210,14 @@ def visited(agents):
     changed = "h1 " + known["h2"].partition(" ")[2] + "\n"
     bind = "import socket; socket.socket(socket.AF_UNIX).bind('/run/deaf')"
     h1.run(["python3", "-c", bind])
-    strict = ["/usr/sbin/sshd", "-D", "-p", "2222", "-o", "AllowStreamLocalForwarding=no"]
-    server = h1.start([*strict, "-o", "PidFile=none"])
-    listens = [*("ss", "-H", "-l", "-t", "-n"), "sport = :2222"]
-    assert process.wait_until(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
+    servers = [
+        h1.start(["/usr/sbin/sshd", "-D", "-p", str(port), "-o", "PidFile=none", "-o", option])
+        for port, option in SSHDS.items()
+    ]
+    listens = ["ss", "-H", "-l", "-t", "-n", "-4", "sport >= :2222 and sport <= :2224"]
+    assert process.wait_until(
+        lambda: len(h1.run(listens).stdout.splitlines()) == len(SSHDS), timeout=PATIENCE_S
+    )
     with (
         written(controller, "/root/hosts.toml", tables),
         written(controller, "/root/.ssh/config", CONFIG),
@@ -215,7 +227,8 @@ def visited(agents):
         status, reached, told = check(agents, "hosts.toml")
     processes = controller.run(["pgrep", "-x", "ssh"], check=False).stdout
     left = controller.run(["ls", "-A", "/tmp"]).stdout.removeprefix(before), processes
-    process.end(server)
+    for server in servers:
+        process.end(server)
     h1.run(["rm", "/run/deaf"])
     return Visited(status, reached, told, left)
 
@@ -238,6 +251,11 @@ def test_hosts_that_cannot_be_reached_make_status_3_and_hide_no_other(visited):
 
 @pytest.mark.parametrize("name", ["named", "jumped", "six"])
 def test_names_of_ssh_config_jump_hosts_and_ipv6_are_what_they_are_to_ssh(visited, name):
+    assert name in visited.reached
+
+
+@pytest.mark.parametrize("name", ["forced", "sessionless"])
+def test_who_gets_no_session_of_the_host_has_a_tunnel_too(visited, name):
     assert name in visited.reached
 
 
