@@ -127,6 +127,11 @@ def heed() -> None:
         requests.is_heeded = True
 
 
+def is_ending() -> bool:
+    """Whether a request to end came: it was heeded, or is being raised."""
+    return was_heeded() or _is_interrupted()
+
+
 def was_heeded() -> bool:
     """Whether a request to end came, and was heeded."""
     requests = _installed()

@@ -81,13 +81,13 @@ def _request(options: argparse.Namespace) -> Request:
             "--ssh and --hosts do not go together",
             remedy="--ssh brings agents for this run; --hosts names those that run already.",
         )
-    if options.hosts is None and options.wait is not None:
-        raise UsageError(
-            "--wait is for hosts that others use, too",
-            remedy="Name them with --hosts; a lab has hosts of its own, and --ssh agents.",
-        )
     real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
     if not real:
+        if options.wait is not None:
+            raise UsageError(
+                "--wait is for hosts that others use, too",
+                remedy="Name them with --hosts or --ssh; a lab has hosts of its own.",
+            )
         if options.ground == "hosts":
             raise UsageError(
                 "--ground hosts needs --hosts or --ssh",

@@ -11,13 +11,13 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from netesto import process
+from netesto import interrupts, process
 from netesto.deploy import payload, plan, remote
 from netesto.deploy.facts import Facts
 from netesto.deploy.payload import Archive, Packages
@@ -33,7 +33,7 @@ from netesto.transport.privatefolder import private_folder
 _READY_S = 300.0
 # To ask an installed agent who holds it.
 _ASK_S = 5.0
-_BUSY = "It is free when that run has ended."
+_BUSY = "It is free when that run has ended; --wait waits for other runs with --ssh."
 # By what the host says.
 _REMEDIES = {
     "in use by": _BUSY,
@@ -46,27 +46,55 @@ _PATIENT = ("-o", "ServerAliveCountMax=8")
 
 # What an agent may take to put its host back, and a moment.
 _END_S = 40.0
+# After Ctrl-C, which is to end a run within 5 s.
+_HASTE_S = 1.5
 
 
 @contextlib.contextmanager
-def agents(hosts: Sequence[Target], *, holder: str) -> Iterator[dict[str, "Brought"]]:
+def agents(
+    hosts: Sequence[Target], *, holder: str, wait_s: float | None, say: Callable[[str], None]
+) -> Iterator[dict[str, "Brought"]]:
     """An agent on each host, by its name, which ends with the body.
-    AgentError names every host that cannot have one, or is in use; others are told `holder`."""
+    AgentError names every host that cannot have one, or one that is in use; others are told
+    `holder`. Another run by ssh is waited for `wait_s` (None: not at all), and told to `say`."""
     facts = asyncio.run(_looked(hosts))
     code, own = payload.code(), payload.own()
+    started: list[Brought] = []
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder())
-        sockets = {
-            host.name: folder / f"{number}.sock" for number, host in enumerate(hosts, start=1)
-        }
-        started = [
-            stack.enter_context(
-                _started(host, each, _request(host, each, code, [own], holder), sockets[host.name])
-            )
-            for host, each in zip(hosts, facts, strict=True)
-        ]
-        _raise([error for each in started if (error := each.error()) is not None])
+        stack.callback(_end, started)
+        for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
+            asked = _request(host, each, code, [own], holder=holder, wait_s=wait_s)
+            started.append(_start(host, each, asked, folder / f"{number}.sock"))
+        _raise([error for each in started if (error := each.error("brought")) is not None])
+        # Where ssh arrives: every run takes hosts in this order, so that no two wait for each
+        # other, and one of several has all.
+        order = sorted(zip(facts, started, strict=True), key=lambda each: sorted(each[0].addresses))
+        for _, brought in order:
+            brought.begin()
+            _raise([error] if (error := brought.error("alone", wait_s, say)) is not None else [])
+        _raise([error for each in started if (error := each.error("ready")) is not None])
         yield {each.host.name: each for each in started}
+
+
+def _end(started: Sequence["Brought"]) -> None:
+    """End all at once. They put their hosts back also if nobody waits for that, as after a second
+    Ctrl-C, or where the network is cut."""
+    is_interrupted = interrupts.is_ending()
+    for each in started:
+        each.let_go()
+    try:
+        with interrupts.hurried():
+            process.wait_until(
+                lambda: all(each.is_gone for each in started),
+                timeout=_HASTE_S if is_interrupted else _END_S,
+            )
+    except KeyboardInterrupt:
+        if not is_interrupted:
+            raise
+    finally:
+        for each in started:
+            process.end(each.child)
 
 
 async def _looked(hosts: Sequence[Target]) -> list[Facts]:
@@ -120,6 +148,8 @@ class Brought:
     log: Path
     said: remote.Spoken
     endpoint: Endpoint
+    pipe: BinaryIO
+    sending: threading.Thread
 
     @property
     def is_gone(self) -> bool:
@@ -133,32 +163,57 @@ class Brought:
         cause, remedy = ssh.NO_FORWARDING
         return AgentError(cause, host=self.host.name, remedy=remedy)
 
-    def error(self) -> AgentError | None:
-        """Why the agent is not ready, None when it is."""
-        name = self.host.name
-        is_told = process.wait_until(
-            lambda: bool(self._replies()) or self.child.poll() is not None, timeout=_READY_S
-        )
-        replies = self._replies()
-        if replies and "error" not in replies[0]:
-            return None
-        if replies:
-            said = replies[0]["error"]
+    def begin(self) -> None:
+        """Let the host begin: what it needs has been brought."""
+        self.sending.join()
+        _send(self.pipe, b"\n")
+
+    def let_go(self) -> None:
+        """Have the agent end, and its host put back."""
+        if self.sending.is_alive():
+            # It ends with the other end of the pipe.
+            process.end(self.child)
+            self.sending.join()
+        self.pipe.close()
+
+    def error(
+        self, stage: str, wait_s: float | None = None, say: Callable[[str], None] | None = None
+    ) -> AgentError | None:
+        """Why the agent does not come to this stage, None when it does. `say` is told who is waited
+        for."""
+        name, told = self.host.name, 0
+
+        def is_told() -> bool:
+            nonlocal told
+            waits = [each["waits"] for each in self._replies() if "waits" in each]
+            for other in waits[told:]:
+                if say is not None:
+                    say(f"waiting: {name}: in use by {other}")
+            told = len(waits)
+            return bool(self._ends(stage)) or self.is_gone
+
+        in_time = process.wait_until(is_told, timeout=_READY_S + (wait_s or 0.0))
+        if ends := self._ends(stage):
+            if "error" not in ends[0]:
+                return None
+            said = ends[0]["error"]
             remedies = (remedy for words, remedy in _REMEDIES.items() if words in said)
             return AgentError(said, host=name, remedy=next(remedies, ""))
-        if not is_told:
+        if not in_time:
             return AgentError(f"no agent after {_READY_S:g} s", host=name)
         said = self.log.read_text(encoding="utf-8", errors="replace")
         return remote.ended(self.host, self.child.returncode, said)
+
+    def _ends(self, stage: str) -> list[Mapping[str, Any]]:
+        return [each for each in self._replies() if each.get("stage") == stage or "error" in each]
 
     def _replies(self) -> Sequence[Mapping[str, Any]]:
         return self.said.replies(self.log.read_text(encoding="utf-8", errors="replace"))
 
 
-@contextlib.contextmanager
-def _started(
+def _start(
     host: Target, facts: Facts, asked: tuple[dict[str, Any], list[bytes]], local: Path
-) -> Iterator[Brought]:
+) -> Brought:
     request, archives = asked
     said = remote.spoken(request, archives)
     forward = f"{local}:{request['socket']}"
@@ -169,25 +224,17 @@ def _started(
     endpoint = Endpoint(host=host.name, agent=str(host.address), addresses=addresses)
     log = local.with_suffix(".log")
     reader, writer = os.pipe()
-    with os.fdopen(writer, "wb", buffering=0) as pipe:
-        try:
-            child = process.launch(
-                [*argv, remote.command(sudo=facts.sudo)], stdin=reader, stdout=log
-            )
-        finally:
-            os.close(reader)
-        sending = threading.Thread(target=_send, args=(pipe, said.data), daemon=True)
-        sending.start()
-        try:
-            yield Brought(host, child, local, log, said, endpoint)
-        finally:
-            if sending.is_alive():
-                # It ends with the other end of the pipe.
-                process.end(child)
-                sending.join()
-            pipe.close()
-            process.wait_until(lambda: child.poll() is not None, timeout=_END_S)
-            process.end(child)
+    pipe = os.fdopen(writer, "wb", buffering=0)
+    try:
+        child = process.launch([*argv, remote.command(sudo=facts.sudo)], stdin=reader, stdout=log)
+    except BaseException:
+        pipe.close()
+        raise
+    finally:
+        os.close(reader)
+    sending = threading.Thread(target=_send, args=(pipe, said.data), daemon=True)
+    sending.start()
+    return Brought(host, child, local, log, said, endpoint, pipe, sending)
 
 
 def _send(pipe: BinaryIO, data: bytes) -> None:
@@ -199,7 +246,13 @@ def _send(pipe: BinaryIO, data: bytes) -> None:
 
 
 def _request(
-    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages], holder: str
+    host: Target,
+    facts: Facts,
+    code: Archive,
+    packages: Sequence[Packages],
+    *,
+    holder: str,
+    wait_s: float | None,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """What `onhost.once` is asked for, and the archives that go with it."""
     steps, folders = plan.brought(facts, code, packages, payload.requirements())
@@ -215,6 +268,7 @@ def _request(
         "socket": socket,
         "words": words,
         "holder": holder,
+        "wait_s": wait_s,
         "cache": facts.cache,
     }
     return request, remote.archives(steps)

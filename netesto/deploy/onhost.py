@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import pwd
+import select
 import shutil
 import signal
 import socket
@@ -561,8 +562,13 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     for kind, values in request["steps"]:
         with locked(request["cache"] + "/.lock"):
             take(kind, source, values)
+    # A run takes its hosts one after the other, in an order that all runs share.
+    replies.send({"stage": "brought"})
+    source.readline()
     # Kept open: with this process it is free again.
-    alone = alone_here(request["cache"] + "/.run", request["holder"])
+    turn = Turn(source, replies, request["wait_s"])
+    alone = alone_here(request["cache"] + "/.run", request["holder"], turn)
+    replies.send({"stage": "alone"})
     place = request["folder"]
     os.mkdir(place, 0o700)
     child = None
@@ -587,7 +593,7 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
             # The sshd of this user is to reach it.
             for path in (place, request["socket"]):
                 os.chown(path, int(owner), -1)
-        replies.send({"ready": True})
+        replies.send({"stage": "ready"})
         source.read()
     except KeyboardInterrupt:
         pass
@@ -601,10 +607,29 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
         alone.close()
 
 
-def alone_here(path: str, holder: str) -> TextIO:
-    """The lock of the agents of this user that live for one run. One that is about to end is waited
-    for."""
-    deadline = time.monotonic() + ALONE_WAIT_S
+class Turn:
+    """The wait for a lock; without `wait_s` only for a run that is about to end."""
+
+    def __init__(self, source: BinaryIO, replies: Replies, wait_s: Optional[float]) -> None:
+        self.source, self.replies, self.wait_s = source, replies, wait_s
+        self.begun, self.told = time.monotonic(), ""
+
+    def pause(self, other: str) -> None:
+        """Wait for a moment for a run. StepError when it was long enough; ends this process if the
+        controller is gone."""
+        most = ALONE_WAIT_S if self.wait_s is None else self.wait_s
+        if time.monotonic() > self.begun + most:
+            raise StepError("in use by {}".format(other or "another run"))
+        if self.wait_s is not None and other != self.told:
+            self.told = other
+            self.replies.send({"waits": other})
+        # The controller says nothing: what can be read is its end.
+        if select.select([self.source], [], [], POLL_S)[0]:
+            sys.exit(1)
+
+
+def alone_here(path: str, holder: str, turn: Turn) -> TextIO:
+    """The lock of the agents of this user that live for one run."""
     # Nobody else is to see or to open it.
     number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     file = os.fdopen(number, "r+")
@@ -619,9 +644,7 @@ def alone_here(path: str, holder: str) -> TextIO:
         other = file.read()
         if other == holder:
             raise StepError("is the same machine as another host of this run")
-        if time.monotonic() > deadline:
-            raise StepError("in use by {}".format(other or "another run"))
-        time.sleep(POLL_S)
+        turn.pause(other)
     file.seek(0)
     file.truncate()
     file.write(holder)

@@ -66,9 +66,11 @@ _INQUIRY_S = 5.0
 # Cause and remedy where sshd refuses what a tunnel is made of.
 NO_FORWARDING = (
     "its sshd forwards no Unix sockets",
-    "In its sshd_config AllowStreamLocalForwarding and AllowTcpForwarding must be yes and"
-    " DisableForwarding no; in authorized_keys the key must have no restrict (without"
-    " port-forwarding), no-port-forwarding or permitopen.",
+    (
+        "In its sshd_config AllowStreamLocalForwarding and AllowTcpForwarding must be yes and"
+        " DisableForwarding no; in authorized_keys the key must have no restrict (without"
+        " port-forwarding), no-port-forwarding or permitopen."
+    ),
 )
 
 # The exit status of ssh when it fails itself.

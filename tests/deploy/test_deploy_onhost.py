@@ -145,23 +145,55 @@ def test_a_record_tells_what_became_of_what_it_records(tmp_path):
     )
 
 
+class Controller:
+    """The controller's ends of a turn to wait for a lock."""
+
+    def __init__(self, wait_s=None):
+        reader, self.pipe = os.pipe()
+        self.source, self.sink = os.fdopen(reader, "rb"), io.StringIO()
+        self.turn = onhost.Turn(self.source, onhost.Replies(self.sink, "token"), wait_s)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.source.close()
+        os.close(self.pipe)
+
+
 def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
     monkeypatch.setattr(onhost, "ALONE_WAIT_S", 0)
     path = str(tmp_path / ".run")
-    with onhost.alone_here(path, "ann@desk pid 7"):
-        with pytest.raises(onhost.StepError) as caught:
-            onhost.alone_here(path, "bob@desk pid 8")
-        assert str(caught.value) == "in use by ann@desk pid 7"
-    onhost.alone_here(path, "bob@desk pid 8").close()
+    with Controller() as controller:
+        with onhost.alone_here(path, "ann@desk pid 7", controller.turn):
+            with pytest.raises(onhost.StepError) as caught:
+                onhost.alone_here(path, "bob@desk pid 8", controller.turn)
+            assert str(caught.value) == "in use by ann@desk pid 7"
+        onhost.alone_here(path, "bob@desk pid 8", controller.turn).close()
+
+
+def test_a_run_that_waits_is_told_for_whom_until_its_controller_is_gone(tmp_path):
+    path = str(tmp_path / ".run")
+    with Controller(wait_s=PATIENCE_S) as controller:
+        with (
+            onhost.alone_here(path, "ann@desk pid 7", controller.turn),
+            pytest.raises(SystemExit),
+        ):
+            # As a pipe whose other end is closed, this can be read.
+            os.write(controller.pipe, b"x")
+            onhost.alone_here(path, "bob@desk pid 8", controller.turn)
+        told = controller.sink.getvalue()
+    assert told == '\ntoken\n{"waits": "ann@desk pid 7"}\n'
 
 
 def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
     path = str(tmp_path / ".run")
     with (
-        onhost.alone_here(path, "ann@desk pid 7"),
+        Controller() as controller,
+        onhost.alone_here(path, "ann@desk pid 7", controller.turn),
         pytest.raises(onhost.StepError, match="the same machine as another host of this run"),
     ):
-        onhost.alone_here(path, "ann@desk pid 7")
+        onhost.alone_here(path, "ann@desk pid 7", controller.turn)
 
 
 @pytest.mark.parametrize(("said", "what"), [("", ""), ("usage: cat\x1b", ": usage: cat\x1b")])
