@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import process, units
+from netesto.agent.limits import FILE
 from netesto.errors import AgentError, NotAllowedError, ProcessError
 from netesto.nearest import hint
 from netesto.printable import printable
@@ -124,7 +125,7 @@ def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
         remedy = hint(name, commands, otherwise=listed)
         raise NotAllowedError(
             f"command {name} is not allowed",
-            remedy=remedy or f"To allow it, write in agent.toml: [commands.{name}]",
+            remedy=remedy or f"To allow it, write in {FILE}: [commands.{name}]",
         )
     return found
 

@@ -40,6 +40,9 @@ OUR_PORTS = (
     range(FIRST_DATA_PORT, FIRST_DATA_PORT + DATA_PORTS),
 )
 
+# One that 'run --ssh' brought has none.
+FILE = "the agent.toml of an installed agent"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -82,8 +85,9 @@ class Limits:
         if device in managing:
             raise NotAllowedError(
                 f"the interface {device} carries management of this host (its default route)",
-                remedy=f'To test through it all the same, write in agent.toml: device = "{device}".'
-                ' If tests have an interface of their own, name that one: device = "eth1".',
+                remedy=f"To test through it all the same, write in {FILE}:"
+                f' device = "{device}". If tests have an interface of their own, name that one:'
+                ' device = "eth1".',
             )
 
     def check_keep(self) -> None:
@@ -91,7 +95,7 @@ class Limits:
         if not self.keep:
             raise NotAllowedError(
                 "keep=1: this host keeps no setting of a run",
-                remedy="To allow it, write in agent.toml: [limits] keep = true",
+                remedy=f"To allow it, write in {FILE}: [limits] keep = true",
             )
 
     def check_group(self, request: GroupRequest, peer: Address, *, running: int) -> None:
@@ -134,7 +138,7 @@ class Limits:
             raise NotAllowedError(
                 f"a capture of up to {units.format_bytes(most)};"
                 f" {units.format_bytes(self.captures)} are allowed",
-                remedy="Capture fewer packets, or less of each (snap=128), or write in agent.toml:"
+                remedy=f"Capture fewer packets, or less of each (snap=128), or write in {FILE}:"
                 f' [limits] captures = "{math.ceil(most / 1e9)}G"',
             )
 
@@ -189,10 +193,8 @@ def flows_of(request: GroupRequest) -> int:
 
 def _refusal(said: str, key: str, example: object, *, first: str = "") -> NotAllowedError:
     shown = str(example).replace("'", '"') if isinstance(example, list | int) else f'"{example}"'
-    # One that 'run --ssh' brought has no file.
-    where = "the agent.toml of an installed agent"
     return NotAllowedError(
-        said, remedy=f"{first}To allow it, write in {where}: [limits] {key} = {shown}"
+        said, remedy=f"{first}To allow it, write in {FILE}: [limits] {key} = {shown}"
     )
 
 

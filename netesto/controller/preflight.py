@@ -109,8 +109,9 @@ def missing(
             yield finding(_not_in_kernel(info, what))
         for setting in command.settings:
             if isinstance(setting, Command) and setting.name not in info.commands:
-                said = f"{info.host}: its agent.toml allows no command {setting.name}"
-                yield finding(said, hint(setting.name, info.commands, otherwise=""))
+                said = f"{info.host}: its agent allows no command {setting.name}"
+                allow = f"Write [commands.{setting.name}] in the agent.toml of an installed agent."
+                yield finding(said, hint(setting.name, info.commands, otherwise=allow))
     if not isinstance(command, steps.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]

@@ -464,7 +464,7 @@ async def test_host_keeps_nothing_unless_its_owner_allows_it(agent: Daemon, name
         during = ecn(namespace)
     assert (caught.value.message, caught.value.remedy, during) == (
         "a: keep=1: this host keeps no setting of a run",
-        "To allow it, write in agent.toml: [limits] keep = true",
+        "To allow it, write in the agent.toml of an installed agent: [limits] keep = true",
         before,
     )
 

@@ -175,12 +175,10 @@ def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
 def test_a_run_that_waits_is_told_for_whom_until_its_controller_is_gone(tmp_path):
     path = str(tmp_path / ".run")
     with Controller(wait_s=PATIENCE_S) as controller:
-        with (
-            onhost.alone_here(path, "ann@desk pid 7", controller.turn),
-            pytest.raises(SystemExit),
-        ):
-            # As a pipe whose other end is closed, this can be read.
-            os.write(controller.pipe, b"x")
+        # As a pipe whose other end is closed, this can be read.
+        os.write(controller.pipe, b"x")
+        first = onhost.alone_here(path, "ann@desk pid 7", controller.turn)
+        with first, pytest.raises(SystemExit):
             onhost.alone_here(path, "bob@desk pid 8", controller.turn)
         told = controller.sink.getvalue()
     assert told == '\ntoken\n{"waits": "ann@desk pid 7"}\n'
