@@ -1,7 +1,6 @@
 """The load of CPUs beside the flows of an experiment of ours, as summaries take it of mpstat."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,7 +69,4 @@ def _cores(samples: Sequence[CpuSample], watched: Sequence[int]) -> tuple[Core, 
         for number, states in zip(numbers, sample.states, strict=False):
             if not watched or number in watched:
                 by_core.setdefault(number, []).append(states)
-    return tuple(
-        Core(str(number), len(rows), tuple(map(math.fsum, zip(*rows, strict=True))))
-        for number, rows in by_core.items()
-    )
+    return tuple(Core.of(str(number), rows) for number, rows in by_core.items())

@@ -1,7 +1,6 @@
 """The load of cores in the JSON of sysstat's mpstat."""
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,10 +42,7 @@ class CpuLoad:
         for sample in self.kept:
             for cpu, values in sample.cores.items():
                 by_core.setdefault(cpu, []).append(values)
-        return tuple(
-            Core(cpu, len(rows), tuple(map(math.fsum, zip(*rows, strict=True))))
-            for cpu, rows in by_core.items()
-        )
+        return tuple(Core.of(cpu, rows) for cpu, rows in by_core.items())
 
 
 def read(data: bytes) -> CpuLoad:

@@ -1,6 +1,7 @@
 """What an import keeps of each run beside its raw files (import.json): the input of summaries."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,11 +44,21 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Core:
     """The samples of one core in an mpstat file, without those at its start and end that do not
-    count: how many, and the sum of each of CPU_STATES, in percent."""
+    count: how many, and the sum of each of CPU_STATES, in percent. `rests` are what the sums lack
+    to be exact: the mean of several files is rounded once."""
 
     cpu: str
     samples: int
     sums: tuple[float, ...]
+    rests: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, cpu: str, rows: Sequence[Sequence[float]]) -> "Core":
+        """The core with these samples."""
+        columns = list(zip(*rows, strict=True))
+        sums = tuple(map(math.fsum, columns))
+        rests = (math.fsum((*values, -total)) for values, total in zip(columns, sums, strict=True))
+        return cls(cpu, len(rows), sums, tuple(rests))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,7 +189,8 @@ class Cell:
 
 def _fields(cores: Sequence[Core]) -> dict[str, float]:
     samples = sum(core.samples for core in cores)
-    sums = [math.fsum(values) for values in zip(*(core.sums for core in cores), strict=True)]
+    parts = [part for core in cores for part in (core.sums, core.rests) if part]
+    sums = [math.fsum(values) for values in zip(*parts, strict=True)]
     named = zip(CPU_STATES, sums, strict=True)
     return {name: float(f"{total / samples:.1f}") for name, total in named if total}
 
