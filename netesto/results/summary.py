@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -190,9 +191,10 @@ class Cell:
 def _fields(cores: Sequence[Core]) -> dict[str, float]:
     samples = sum(core.samples for core in cores)
     parts = [part for core in cores for part in (core.sums, core.rests) if part]
-    sums = [math.fsum(values) for values in zip(*parts, strict=True)]
+    # Exact, as the means of throughputs.
+    sums = [sum(map(Fraction, values)) for values in zip(*parts, strict=True)]
     named = zip(CPU_STATES, sums, strict=True)
-    return {name: float(f"{total / samples:.1f}") for name, total in named if total}
+    return {name: float(f"{float(total / samples):.1f}") for name, total in named if total}
 
 
 def total(fields: Mapping[str, float]) -> float:

@@ -20,6 +20,10 @@ SOURCE inlib
 DEFAULT dur=1
 RUN OneFlowStream server=b1 client=b2 ca=cubic dur=$dur
 """
+SET_SCRIPT = f"""\
+SET_LINK host=b2 mtu=1400
+SET_ROUTE host=b2 to=b1 initcwnd=20
+{SCRIPT}"""
 # Of one host to itself: what it needs is brought only once more.
 USER_SCRIPT = """\
 DO_SERVER host=b1 exp=COUNTER expName=Exp order=0 start=1
@@ -36,6 +40,7 @@ CACHE = ".cache/netesto"
 def bare(tmp_path_factory):
     with machines("b1", "b2", folder=tmp_path_factory.mktemp("bare"), bare=True) as made:
         made.controller.write("/root/my.nts", SCRIPT)
+        made.controller.write("/root/set.nts", SET_SCRIPT)
         made.controller.write(f"/home/{USER}/my.nts", USER_SCRIPT)
         yield made
 
@@ -45,6 +50,11 @@ def traces(machine, home="/root"):
     find = ["find", "/tmp", "/run/netesto", "/var/lib/netesto", "/etc/netesto", home, "/opt"]
     files = machine.run([*find, "-path", "*/.cache", "-prune", "-o", "-print"], check=False)
     return files.stdout, machine.run(["ps", "-e", "-o", "comm="]).stdout
+
+
+def network(machine):
+    """What SET_LINK and SET_ROUTE change."""
+    return [machine.run(["ip", "-o", what]).stdout for what in ("link", "route")]
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +94,15 @@ def test_without_root_a_run_over_ssh_measures_too(bare):
 
 def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
     before = [traces(bare[name]) for name in ("b1", "b2")]
+    untouched = network(bare["b2"])
     log = bare["b1"].folder / "killed.log"
-    argv = ["netesto", "run", "--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "killed", "my.nts"]
+    argv = ["netesto", "run", "--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "killed", "set.nts"]
     child = bare.controller.start(argv, stdout=log)
     assert process.wait_until(
         lambda: "flow cubic" in log.read_text() or child.poll() is not None, timeout=PATIENCE_S
     )
+    link, route = network(bare["b2"])
+    assert ("mtu 1400" in link, "initcwnd 20" in route) == (True, True)
     for each in psutil.Process(child.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             if "netesto" in " ".join(each.cmdline()) and each.name() != "ssh":
@@ -98,6 +111,7 @@ def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
     assert process.wait_until(
         lambda: [traces(bare[name]) for name in ("b1", "b2")] == before, timeout=PATIENCE_S
     )
+    assert network(bare["b2"]) == untouched
 
 
 def test_two_runs_over_ssh_that_wait_take_turns_in_whatever_order_they_name_their_hosts(bare, run):
