@@ -96,7 +96,8 @@ def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
     before = [traces(bare[name]) for name in ("b1", "b2")]
     untouched = network(bare["b2"])
     log = bare["b1"].folder / "killed.log"
-    argv = ["netesto", "run", "--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "killed", "set.nts"]
+    options = ["--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "killed"]
+    argv = ["netesto", "run", *options, "set.nts"]
     child = bare.controller.start(argv, stdout=log)
     assert process.wait_until(
         lambda: "flow cubic" in log.read_text() or child.poll() is not None, timeout=PATIENCE_S
