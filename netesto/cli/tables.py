@@ -29,11 +29,19 @@ _LATENCIES = ("p50Latency", "p99Latency")
 def print_rows(rows: Sequence[Row]) -> None:
     """Print the rows to standard output; aggregates (N.0) bold, what is not ok red. The only group
     of an experiment has no row: it would repeat the aggregate."""
-    groups = Counter(_number(row) for row in rows if not _is_aggregate(row))
-    shown_rows = [row for row in rows if _is_aggregate(row) or groups[_number(row)] > 1] or rows
     whole = [row for row in rows if _is_aggregate(row)]
+    of_one = Counter(map(_number, rows))
+    repeated = {_number(row) for row in whole if of_one[_number(row)] == 2}
+    shown_rows = [row for row in rows if _is_aggregate(row) or _number(row) not in repeated]
     names = {name: None for row in rows for name in row}
-    factors = [name for name in names if name not in SHOWN and distinguishes(name, whole)]
+    # What differs between the groups of an experiment does not tell experiments apart.
+    factors = [
+        name
+        for name in names
+        if name not in SHOWN
+        and distinguishes(name, whole)
+        and not any(row[name].endswith("+...") for row in whole)
+    ]
     shown = [
         name
         for name in SHOWN
@@ -72,5 +80,7 @@ def _cell(row: Row, name: str) -> Text:
     value = _text(row, name)
     if (column(name).in_ms or name in _LATENCIES) and (us := numbers.parse(value)) is not None:
         value = f"{us / 1000:.2f}"
+    elif name not in SHOWN and (number := numbers.parse(value)) is not None:
+        value = numbers.short(number, 3)
     wrong = name == "status" and value not in {"", "ok"}
     return Text(value, style="red" if wrong else "")

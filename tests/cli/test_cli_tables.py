@@ -8,11 +8,11 @@ import pytest
 from netesto.cli import tables
 
 FLOWS = """\
-exp,expName,host,server,test,ca,dur,rate,rtt,cwnd,p50Latency,p99Latency,status,loss
-1.0,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0
-1.1,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0
-2.0,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5
-2.1,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5
+exp,expName,host,server,test,ca,dur,rate,rtt,cwnd,p50Latency,p99Latency,status,loss,req
+1.0,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0.0,1M+...
+1.1,grid,a,b,TCP_STREAM,cubic,5,47.5,47151,192,2,90,ok,0.0,1M+...
+2.0,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5,1M
+2.1,grid,a,b,TCP_STREAM,cubic,5,38.7,14530,50,2,90,ok,0.5,1M
 """
 MIXED = """\
 exp,expName,host,server,test,ca,dur,rate,rtt,p50Latency,p99Latency,status

@@ -412,6 +412,20 @@ def test_panels_share_their_scales(plan):
     assert drawn == [[2, 1], [0, 1]]
 
 
+def test_a_panel_of_a_number_is_named_after_its_column_too(plan):
+    plot = plan(csv="exp,loss,rate\n1.0,0,5\n2.0,0.5,4\n", plotX="exp", plotFacet="loss")
+    assert [panel.title for panel in plot.panels] == ["loss = 0", "loss = 0.5"]
+
+
+def test_repeats_that_do_not_differ_are_told(plan):
+    csv = "exp,ca,rate\n1.0,cubic,5\n2.0,cubic,5\n3.0,bbr,4\n4.0,bbr,6\n"
+    plot = plan(csv=csv, plotX="ca", plotRepeats="mean")
+    assert plot.remarks == (
+        "Repeats are shown as their mean with its 95 % interval (Student's t: of values that are "
+        "normally distributed); the runs of 1 of 2 do not differ, so their interval is 0.",
+    )
+
+
 def test_reference_lines_have_places_and_labels(plan):
     plot = plan(plotSeries="ca", plotHLines="25=fair share, 50", plotVLines="2", xUniform="on")
     assert plot.across == (Reference(25, "fair share"), Reference(50, ""))

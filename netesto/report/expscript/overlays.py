@@ -71,7 +71,10 @@ def plan(view: View, request: Options) -> Plot | None:
         titles=tuple(items(request.get("plotTitle") or quantity.axis, "|")),
         x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", seconds),
         left=Axis(request.get("plotY1Title") or quantity.axis, scale),
-        panels=tuple(Panel(title, tuple(some)) for title, some in traces.items()),
+        panels=tuple(
+            Panel(samples.panel_title(request.get("plotFacet"), value), tuple(some))
+            for value, some in traces.items()
+        ),
         legend_title=request.get("plotSeriesTitle"),
         style=plotplan.style(request),
         across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),

@@ -142,7 +142,10 @@ def _plot(frame: Frame, x: Axis, left: Axis, traces: Callable[[str], Sequence[Tr
         titles=tuple(items(title, "|")),
         x=x,
         left=left,
-        panels=tuple(Panel(title, tuple(traces(title))) for title in frame.panels),
+        panels=tuple(
+            Panel(samples.panel_title(frame.wanted.facet, value), tuple(traces(value)))
+            for value in frame.panels
+        ),
         legend_title=frame.request.get("plotSeriesTitle"),
         style=style(frame.request),
         across=reference_lines(frame.request, "plotHLines", left.scale, numerals.drawable),
@@ -351,6 +354,9 @@ def _of_repeats(how: str, frame: Frame) -> str:
         return f"{told}."
     if without < len(drawn):
         told += f" with its 95 % interval ({method})"
+    same = sum(sample.low == sample.high == sample.y for sample in drawn)
+    if same:
+        told += f"; the runs of {same} of {len(drawn)} do not differ, so their interval is 0"
     if without:
         told += f"; {without} of {len(drawn)} have fewer than {needed} runs, and no interval"
     return f"{told}."

@@ -221,8 +221,13 @@ def _natural(text: str) -> list[tuple[int, float, str]]:
     return found
 
 
+def panel_title(column: str, value: str) -> str:
+    """A number says nothing without the name of its column."""
+    return value if numerals.drawable(value) is None else f"{column} = {value}"
+
+
 def panels(samples: Sequence[Sample], *, are_pairs: bool = False) -> tuple[str, ...]:
-    """The titles of small multiples: by number if all are numbers, else in their order."""
+    """The values of small multiples: by number if all are numbers, else in their order."""
     texts = tuple(dict.fromkeys(sample.panel for sample in samples if sample.is_drawn))
     if None in [numerals.drawable(text) for text in texts]:
         return texts
