@@ -197,7 +197,14 @@ def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
     what = (
         "Medians are of the runs that did not fail. The change is not their ratio, but the median"
         f" of {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that"
-        " no direction can contradict its p. Each interval is of its comparison alone; p is"
+        " no direction can contradict its p. "
+        + (
+            ""
+            if is_paired
+            else "The test supposes an equal spread of both; with equally many runs it hardly"
+            " matters. "
+        )
+        + "Each interval is of its comparison alone; p is"
         " corrected for the number of comparisons (Holm)."
     )
     verdicts = (

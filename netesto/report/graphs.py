@@ -48,13 +48,17 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
     shades = _shades(series)
     for quantity in quantities.QUANTITIES.values():
         fans: list[Fan] = []
-        shown = entries
         if quantity in _OF_HOSTS:
             named = _OF_HOSTS[quantity](series, context)
             lines = [line for _, line in named]
             shown = [entry for entry, _ in named if entry.label]
         else:
-            lines, fans = _lines(quantity, series, entries)
+            shown = [
+                entry
+                for entry in entries
+                if any(quantities.flow_lines(quantity, series.flows[i]) for i in entry.flows)
+            ]
+            lines, fans = _lines(quantity, series, shown, is_marked=not is_crowded(entries))
         if not lines:
             continue
         total = _total(series) if quantity is RATE else ((), ())
@@ -94,19 +98,19 @@ def _group_label(flow: FlowSeries, count: int) -> str:
 
 
 def _lines(
-    quantity: Quantity, series: Series, entries: Sequence[Entry]
+    quantity: Quantity, series: Series, entries: Sequence[Entry], *, is_marked: bool
 ) -> tuple[list[Line], list[Fan]]:
     """The lines of each entry of the legend: of one flow its own; of several also their median,
-    and of many the band they lie in instead of them. Counts of several flows are added."""
+    and of many the band they lie in instead of them. Counts of several flows are added.
+
+    With `is_marked` goodput has crosses. Where flows are many, the graph of retransmissions shows
+    what crosses would only cover.
+    """
     lines: list[Line] = []
     fans: list[Fan] = []
-    # Where flows are many, the graph of retransmissions shows what crosses would only cover.
-    is_marked = quantity is RATE and not is_crowded(entries)
     for entry in entries:
         of_flows = {i: quantities.flow_lines(quantity, series.flows[i]) for i in entry.flows}
         each = [line.points for found in of_flows.values() for line in found]
-        if not each:
-            continue
         first, is_alone = entry.flows[0], len(entry.flows) == 1
         if quantity is RETRANS and not is_alone:
             added = curves.counted(each, bin_s=_bin_s(series))
@@ -118,7 +122,9 @@ def _lines(
             for i, found in of_flows.items():
                 for part, one in enumerate(found):
                     name, label = f"flow-{i}-{part}", series.flows[i].label
-                    crosses: Points = one.retransmissions if is_marked else ((), ())
+                    crosses: Points = (
+                        one.retransmissions if quantity is RATE and is_marked else ((), ())
+                    )
                     lines.append(Line(name, label, entry.look, stroke, one.points, crosses))
         if is_alone:
             continue
@@ -266,7 +272,7 @@ def _names(labels: Sequence[str]) -> str:
 def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
     """A few words for the reader of a graph, with what is special in this experiment."""
     quantity = graph.quantity
-    if quantity is RETRANS and is_crowded(graph.entries):
+    if quantity is RETRANS and is_crowded(legend(series)):
         yield f"Segments that each group retransmitted, in steps of {_bin_s(series):g} s."
     else:
         yield quantity.caption
@@ -303,7 +309,13 @@ def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     if graph.shades:
         yield "The more flows ran, the darker the ground."
     if graph.total[0]:
-        yield "The uncoloured line is their sum."
+        silent = [
+            flow.label
+            for flow in series.flows
+            if flow.status == OK and not quantities.flow_lines(RATE, flow)
+        ]
+        without = f", without {_names(silent)}: not known over time" if silent else ""
+        yield f"The uncoloured line is their sum{without}."
     if graph.is_marked:
         yield "Crosses show when segments were retransmitted."
     highest = _highest([graph.total, *(line.points for line in graph.lines)])

@@ -1,9 +1,12 @@
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from netesto.report.expscript import estimates
+
+MANUAL = Path(__file__).parents[2] / "docs/reports.md"
 
 # NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2: critical values of Student's t.
 NIST = [
@@ -72,6 +75,41 @@ def test_the_interval_of_a_mean_covers_that_of_normal_values_in_95_of_100(runs):
     samples = np.random.default_rng(21).normal(size=(SAMPLES, runs))
     halves = [estimates.mean_half_width(values) or 0.0 for values in samples]
     assert np.mean(np.abs(samples.mean(axis=1)) <= halves) >= LEAST_COVERED
+
+
+SKEWED = {
+    "normal": (lambda g, size: g.normal(size=size), 0.0),
+    "exponential": (lambda g, size: g.exponential(size=size), 1.0),
+    "lognormal, s = 0.3": (lambda g, size: g.lognormal(sigma=0.3, size=size), np.exp(0.045)),
+    "lognormal, s = 1": (lambda g, size: g.lognormal(size=size), np.exp(0.5)),
+    "two equally likely values": (
+        lambda g, size: g.choice([-5, 5], size=size) + g.normal(size=size) * 0.01,
+        0.0,
+    ),
+}
+
+
+def documented_shares():
+    """(runs, distribution, percent) of the table in docs/reports.md."""
+    lines = [line for line in MANUAL.read_text().splitlines() if "|" in line]
+    start = next(i for i, line in enumerate(lines) if line.startswith("| runs | normal"))
+    names = [cell.strip() for cell in lines[start].strip("|").split("|")][1:]
+    found: list[tuple[int, str, int]] = []
+    for line in lines[start + 2 : start + 7]:
+        runs, *shares = (int(cell) for cell in line.strip("|").split("|"))
+        found += [(runs, name, share) for name, share in zip(names, shares, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize(("runs", "name", "percent"), documented_shares())
+def test_the_interval_of_a_mean_covers_what_the_manual_says(runs, name, percent):
+    draw, true = SKEWED[name]
+    samples = draw(np.random.default_rng(22), (SAMPLES, runs))
+    quantile = estimates.t_quantile(0.975, runs - 1)
+    halves = quantile * samples.std(axis=1, ddof=1) / runs**0.5
+    assert halves[0] == pytest.approx(estimates.mean_half_width(samples[0]))
+    covered = 100 * np.mean(np.abs(samples.mean(axis=1) - true) <= halves)
+    assert abs(covered - percent) <= 2.5
 
 
 @pytest.mark.parametrize(("percent", "needed"), [(50, 6), (90, 29), (99, 299), (10, 29)])

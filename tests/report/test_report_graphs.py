@@ -92,6 +92,21 @@ def test_single_flow_has_no_sum():
     assert '<g id="sum">' not in drawn["rates"]
 
 
+def test_a_flow_without_goodput_over_time_is_told_and_in_no_legend_of_it():
+    silent = replace(TWO.flows[0], number="2.1", goodput=series.RateSeries(source=""))
+    found = replace(TWO, flows=(*TWO.flows, silent))
+    legends = [[entry.label for entry in graph(found, name).entries] for name in ("rates", "cwnd")]
+    told = "their sum, without cubic client1→server1 #2.1: not known over time."
+    assert (legends, told in caption(found, "rates"), "without" in caption(TWO, "rates")) == (
+        [
+            ["cubic client1→server1 #1", "bbr client2→server1 #1"],
+            ["cubic client1→server1 #1", "bbr client2→server1 #1", "cubic client1→server1 #2.1"],
+        ],
+        True,
+        False,
+    )
+
+
 def test_lines_of_many_flows_have_their_median(crowd):
     assert crowd["cwnd"].count('<g id="median-') == 4
 

@@ -108,6 +108,34 @@ def test_intervals_of_changes_cover_them_in_95_of_100(spread, runs, is_paired):
     assert np.mean(covered) >= LEAST_COVERED
 
 
+# What docs/reports.md says of runs whose spread is five times that of the others.
+@pytest.mark.parametrize(
+    ("runs", "is_paired", "covered"),
+    [((8, 8), False, 0.92), ((20, 5), False, 0.84), ((5, 20), False, 0.99), ((8, 8), True, 0.95)],
+)
+def test_intervals_of_runs_with_unequal_spread_cover_what_the_manual_says(runs, is_paired, covered):
+    draw = np.random.default_rng(7)
+    test = ranks.paired if is_paired else ranks.unpaired
+    base = 100 + draw.normal(size=(COMPARISONS, runs[0]))
+    new = 100 + 5 * draw.normal(size=(COMPARISONS, runs[1]))
+    intervals = [test(*one).interval for one in zip(base, new, strict=True)]
+    share = np.mean([one is not None and one.low <= 0 <= one.high for one in intervals])
+    assert abs(share - covered) <= 0.03
+
+
+@pytest.mark.parametrize("runs", [4, 6, 8])
+def test_tied_runs_have_no_more_false_alarms_and_no_narrower_intervals(runs):
+    draw = np.random.default_rng(10)
+    pairs = draw.integers(9, 12, size=(COMPARISONS, 2, runs)).astype(float)
+    changes = [ranks.unpaired(base, new) for base, new in pairs]
+    covered = [one.interval and one.interval.low <= 0 <= one.interval.high for one in changes]
+    alarms = np.mean([one.p < 0.05 for one in changes])
+    assert (alarms <= 1 - LEAST_COVERED, np.mean([bool(one) for one in covered]) >= 0.95) == (
+        True,
+        True,
+    )
+
+
 def test_many_runs_have_normal_sums():
     draw = np.random.default_rng(8)
     samples = np.exp(draw.normal(size=(300, 2, 60)))
