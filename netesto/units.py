@@ -181,6 +181,11 @@ def parse_rate(text: str) -> float:
     return float(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 flow`, `2 flows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_rate(rate_bps: float) -> str:
     """A rate for people: 94123456.0 is "94.1 Mbit/s"."""
     for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):

@@ -19,6 +19,7 @@ from netesto.language import interpreter, parser, printer
 from netesto.language.plan import STANDARD_INPUT, Warned
 from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.run import behindlinks, keeping, labcommands, labs, settings, status
+from netesto.units import counted
 
 _STANDARD_INPUT = Path("-")
 
@@ -61,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
     if not findings:
         printing.out("nothing found wrong")
     else:
-        printing.err(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}")
+        printing.err(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}")
     return status.WRONG if errors else status.OK
 
 
@@ -83,10 +84,6 @@ def _lab_warnings(
         *keeping.warnings(commands),
         *(labcommands.warnings(commands) if allowed is None else ()),
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def format_scripts(options: argparse.Namespace) -> int:

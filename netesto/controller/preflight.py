@@ -55,11 +55,7 @@ def findings(
     found = [
         Finding(text, requirement.place)
         for requirement in requirements
-        for text in (
-            _unmet_hosts(requirement, len(inventory.endpoints))
-            if requirement.what == "hosts"
-            else unmet(requirement, infos)
-        )
+        for text in unmet(requirement, infos, there=len(inventory.endpoints))
     ]
     for command in commands:
         if all(endpoints[name].host in infos for name in command.hosts):
@@ -173,13 +169,15 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-def unmet(requirement: steps.Requirement, infos: Mapping[str, HostInfo]) -> list[str]:
+def unmet(
+    requirement: steps.Requirement, infos: Mapping[str, HostInfo], *, there: int
+) -> list[str]:
     """What REQUIRE needs and hosts do not have, in words, each with its host.
 
-    Of several words `=` needs each, and `!=` none of them.
+    Of several words `=` needs each, and `!=` none of them. `there`: how many hosts there are.
     """
     if requirement.what == "hosts":
-        return _unmet_hosts(requirement, len(infos))
+        return _unmet_hosts(requirement, there)
     return [
         f"{_written(requirement)}: {name} {text}"
         for name, info in infos.items()
@@ -192,8 +190,8 @@ def _unmet_hosts(requirement: steps.Requirement, there: int) -> list[str]:
     compare = operator.ge if requirement.operator == "=" else _OPERATORS[requirement.operator]
     if compare(compare_versions(str(there), requirement.value), 0):
         return []
-    count = "there is 1 host" if there == 1 else f"there are {there} hosts"
-    return [f"{_written(requirement)}: {count}"]
+    verb = "is" if there == 1 else "are"
+    return [f"{_written(requirement)}: there {verb} {units.counted(there, 'host')}"]
 
 
 def _written(requirement: steps.Requirement) -> str:

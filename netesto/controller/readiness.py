@@ -249,11 +249,11 @@ def _of_clock(name: str, clock: ClockOffset) -> Iterator[Problem]:
 
 def _of_status(name: str, status: AgentStatus, hosts: str) -> Iterator[Problem]:
     if status.unfetched:
-        count, size = len(status.unfetched), sum(each.size_bytes for each in status.unfetched)
-        noun = "experiment" if count == 1 else "experiments"
+        size = sum(each.size_bytes for each in status.unfetched)
         yield Problem(
             name,
-            f"has data of {count} {noun} of earlier runs that was never fetched"
+            f"has data of {units.counted(len(status.unfetched), 'experiment')} of earlier runs"
+            " that was never fetched"
             f" ({units.format_bytes(size)})",
             f"netesto hosts fetch {shlex.quote(hosts or name)} brings it.",
             "warning",

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError, NetestoError, ResultsError
 from netesto.model import RUN_NAME, AgentStatus, Endpoint, FileEntry, Unfetched
-from netesto.results import durable
+from netesto.results import durable, integrity
 from netesto.transport import files
 from netesto.transport.base import Connection
 
@@ -100,7 +99,7 @@ async def _bring(agent: Connection, host: str, out: Path) -> AsyncIterator[tuple
 async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
     def place(entry: FileEntry) -> Path:
         path = folder / entry.path
-        if path.exists() and _sha256(path) != entry.sha256:
+        if path.exists() and integrity.sha256_of(path) != entry.sha256:
             raise ResultsError(
                 f"{path}: exists, with another content than on {host}",
                 remedy="Choose another folder with --out.",
@@ -110,11 +109,6 @@ async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
     durable.make_folder(folder)
     entries = (await agent.finish(exp)).files
     await files.ship(agent, exp, entries, place, host=host, lasting=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _settle(folder: Path, out: Path) -> None:

@@ -1,14 +1,13 @@
 """The load of CPUs beside the flows of an experiment of ours, as summaries take it of mpstat."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto.collectors import cpu
 from netesto.errors import OutputError, ResultsError
 from netesto.model import CpuSample
-from netesto.results import manifest
-from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, CpuFile
+from netesto.results import integrity, manifest
+from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, CpuFile, cores_of
 from netesto.results.manifest import GroupRecord, Manifest
 
 
@@ -26,10 +25,7 @@ def of(folder: Path) -> dict[int, tuple[CpuFile, ...]]:
 
 def _samples(folder: Path, known: Manifest, host: str) -> list[CpuSample]:
     path = f"raw/{host}/cpu.jsonl"
-    if path not in known.files:
-        return []
-    content = (folder / path).read_bytes()
-    if hashlib.sha256(content).hexdigest() != known.files[path]:
+    if not integrity.is_unchanged(folder, known, path):
         return []
     return cpu.read(folder / path, offset=known.hosts[host].clock)
 
@@ -56,17 +52,14 @@ def _ends(
                 date="",
                 file=f"{known.exp}/raw/{host}/cpu.jsonl",
                 sha256="",
-                cores=_cores(during[FIRST_DROPPED:-LAST_DROPPED], watched),
+                cores=cores_of(_of(each, watched) for each in during[FIRST_DROPPED:-LAST_DROPPED]),
             )
         )
     return found
 
 
-def _cores(samples: Sequence[CpuSample], watched: Sequence[int]) -> tuple[Core, ...]:
-    by_core: dict[int, list[tuple[float, ...]]] = {}
-    for sample in samples:
-        numbers = sample.cores or range(len(sample.states))
-        for number, states in zip(numbers, sample.states, strict=False):
-            if not watched or number in watched:
-                by_core.setdefault(number, []).append(states)
-    return tuple(Core.of(str(number), rows) for number, rows in by_core.items())
+def _of(sample: CpuSample, watched: Sequence[int]) -> dict[str, tuple[float, ...]]:
+    """The states of the watched cores, or of all."""
+    numbers = sample.cores or range(len(sample.states))
+    each = zip(numbers, sample.states, strict=False)
+    return {str(number): states for number, states in each if not watched or number in watched}

@@ -1,6 +1,5 @@
 """One imported run as an experiment: its files unchanged, its manifest, its rows."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
 from netesto.imports.tree import CpuSource, File, Run
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
-from netesto.results import derive, durable, imported, manifest, runs
+from netesto.results import derive, durable, imported, integrity, manifest, runs
 from netesto.results.evidence import FAILED, OK
 from netesto.results.fields import Fields
 from netesto.results.imported import CpuFile, Finding, ImportedRun
@@ -127,7 +126,7 @@ class _Files:
         durable.make_folder(target.parent)
         with durable.writing(target):
             put(file.path, target, is_copy=self.is_copy)
-            self.hashes[path.as_posix()] = sha256(target)
+            self.hashes[path.as_posix()] = integrity.sha256_of(target)
         return path.as_posix()
 
 
@@ -138,12 +137,6 @@ def put(file: Path, target: Path, *, is_copy: bool) -> None:
             os.link(file, target, follow_symlinks=False)
             return
     shutil.copy2(file, target, follow_symlinks=False)
-
-
-def sha256(path: Path) -> str:
-    """The hash of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _manifest(

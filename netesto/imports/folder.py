@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from netesto import __version__, interrupts
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
-from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put, sha256
+from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put
 from netesto.imports.tree import CpuSource, Run, Tree
-from netesto.results import csvfile, durable, imported, runs, store
+from netesto.results import csvfile, durable, imported, integrity, runs, store
 from netesto.results.fields import Fields
 from netesto.results.imported import Finding, ImportedRun, Loose
 from netesto.results.store import Store
@@ -207,7 +207,7 @@ def _fresh(found: Iterable[Run], before: Sequence[ImportedRun]) -> list[Run]:
         known[run.section, run.number, run.date, run.sha256].append(run)
     fresh = []
     for each in found:
-        key = (each.section, each.number, each.date, sha256(each.output.path))
+        key = (each.section, each.number, each.date, integrity.sha256_of(each.output.path))
         same = next((run for run in known[key] if _is_same(each, run)), None)
         if same is None:
             fresh.append(each)
@@ -273,7 +273,7 @@ def _keep_loose(
     # Files of several runs may be equal.
     known = Counter(file.key for file in (*there, *cpu))
     for each in sources:
-        digest = sha256(each.file.path)
+        digest = integrity.sha256_of(each.file.path)
         key = cpu_file(each, None, digest).key
         if known[key]:
             known[key] -= 1

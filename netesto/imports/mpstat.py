@@ -9,7 +9,7 @@ from typing import NoReturn
 from netesto.errors import OutputError
 from netesto.imports import iperf3
 from netesto.model import CPU_STATES
-from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core
+from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, cores_of
 
 # As the locale writes it: 15:04:05, 03:04:05 PM, 15.04.05.
 _CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2})[:.](\d\d)[:.](\d\d)(?:\s*([AaPp])\.?[Mm]\b)?")
@@ -37,12 +37,8 @@ class CpuLoad:
         return self.samples[FIRST_DROPPED:-LAST_DROPPED]
 
     def cores(self) -> tuple[Core, ...]:
-        """The sums over the samples that count, of cores in the order met."""
-        by_core: dict[str, list[tuple[float, ...]]] = {}
-        for sample in self.kept:
-            for cpu, values in sample.cores.items():
-                by_core.setdefault(cpu, []).append(values)
-        return tuple(Core.of(cpu, rows) for cpu, rows in by_core.items())
+        """The sums over the samples that count."""
+        return cores_of(sample.cores for sample in self.kept)
 
 
 def read(data: bytes) -> CpuLoad:

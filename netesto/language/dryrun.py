@@ -9,7 +9,7 @@ from netesto.errors import Place
 from netesto.language import steps
 from netesto.language.duration import NOTHING, Timeline
 from netesto.language.plan import Totals
-from netesto.units import format_time
+from netesto.units import counted, format_time
 
 _SPECIAL = re.compile(r'[ \t"#\\]')
 
@@ -55,14 +55,14 @@ class Printer:
             self._write(json.dumps({"summary": summary}))
         else:
             self._write(
-                f"# {_count(totals.experiments, 'experiment')}, {_count(totals.flows, 'flow')}, "
+                f"# {counted(totals.experiments, 'experiment')}, {counted(totals.flows, 'flow')}, "
                 f"about {format_time(_whole(totals.seconds))}{self._beside()}"
             )
 
     def _beside(self) -> str:
         if not self._unknown:
             return ""
-        commands = _count(self._unknown, "DO_CLIENT")
+        commands = counted(self._unknown, "DO_CLIENT")
         needs = "needs" if self._unknown == 1 else "need"
         return f", and as long as {commands} with count= and without dur= {needs}"
 
@@ -101,7 +101,3 @@ def quoted(text: str) -> str:
 def _whole(seconds: float) -> float:
     """An estimate without digits that it cannot have."""
     return round(seconds) if seconds >= 1 else round(seconds, 1)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

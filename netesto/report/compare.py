@@ -26,6 +26,7 @@ from netesto.report.ranks import Change
 from netesto.results import csvfile, fields, hostdiffs, manifest, numbers, store
 from netesto.results.columns import COLUMNS, column
 from netesto.results.evidence import DAMAGED, OK
+from netesto.units import counted
 
 MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
 """What can be compared."""
@@ -448,7 +449,7 @@ def _remarks(
     for runs in folders:
         if count := len(runs.rows) - runs.undamaged:
             yield (
-                f"{_count(count, 'run')} of {runs.name} left out: raw data damaged, see "
+                f"{counted(count, 'run')} of {runs.name} left out: raw data damaged, see "
                 "`netesto report`."
             )
     if not common:
@@ -459,8 +460,8 @@ def _remarks(
         counts = [count for count in missing if count > 0]
         if counts:
             yield (
-                f"{_count(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
-                f"{folders[new].name}: it has fewer of {_count(len(counts), 'experiment')}."
+                f"{counted(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
+                f"{folders[new].name}: it has fewer of {counted(len(counts), 'experiment')}."
             )
     if not request.by:
         yield from _columns_of_one(factors, *folders)
@@ -472,10 +473,6 @@ def _remarks(
         )
     if request.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
         yield "There is no rep to pair by: runs are paired in their order."
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count > 1)}"
 
 
 def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterable[str]:

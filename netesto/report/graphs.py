@@ -26,6 +26,7 @@ from netesto.report.quantities import (
 )
 from netesto.results.evidence import OK
 from netesto.results.series import CpuSeries, FlowSeries, Series
+from netesto.units import counted
 
 # With more flows than this a name and a colour for each say nothing: flows of one group then look
 # alike, and the legend names groups. A group of more than this is drawn as a band.
@@ -92,9 +93,8 @@ def legend(series: Series) -> list[Entry]:
 
 def _group_label(flow: FlowSeries, count: int) -> str:
     """As a flow's label, with the group only where a flow's needs it."""
-    flows = "1 flow" if count == 1 else f"{count} flows"
     group = f" #{flow.group}" if "." in flow.number else ""
-    return f"{flow.ca} {flow.host}→{flow.server}{group}, {flows}"
+    return f"{flow.ca} {flow.host}→{flow.server}{group}, {counted(count, 'flow')}"
 
 
 def _lines(

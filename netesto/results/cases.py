@@ -1,6 +1,5 @@
 """Experiments by what distinguishes them: how long transfers took, and how fast flows were."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -114,7 +113,6 @@ def _failed_flows(case: str, known: Manifest) -> Iterator[str]:
 
 
 def _read(path: Path, sha256: str) -> tuple[Times, int]:
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-            raise OutputError(f"{path}: is damaged (its SHA-256 differs)")
+    if integrity.sha256_of(path) != sha256:
+        raise OutputError(f"{path}: is damaged (its SHA-256 differs)")
     return completions.read_all(path)

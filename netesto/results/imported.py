@@ -61,6 +61,15 @@ class Core:
         return cls(cpu, len(rows), sums, tuple(rests))
 
 
+def cores_of(samples: Iterable[Mapping[str, tuple[float, ...]]]) -> tuple[Core, ...]:
+    """The sums over samples, each the states of cores by their names, in the order met."""
+    by_core: dict[str, list[tuple[float, ...]]] = {}
+    for sample in samples:
+        for cpu, states in sample.items():
+            by_core.setdefault(cpu, []).append(states)
+    return tuple(Core.of(cpu, rows) for cpu, rows in by_core.items())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuFile:
     """An mpstat file; `date` is "" where its path has none. One that is damaged has no cores."""

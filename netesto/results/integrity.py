@@ -58,15 +58,20 @@ def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] =
     return replace(found, status=DAMAGED, reasons=(*reasons, *found.reasons))
 
 
+def sha256_of(path: Path) -> str:
+    """The hash of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _fault(path: Path, sha256: str) -> str:
     try:
         # A device or a pipe has no end.
         if path.exists() and not path.is_file():
             return "is not a file"
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
+        is_same = sha256_of(path) == sha256
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    return "" if digest.hexdigest() == sha256 else "is damaged (its SHA-256 differs)"
+    return "" if is_same else "is damaged (its SHA-256 differs)"

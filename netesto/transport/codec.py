@@ -117,8 +117,8 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, IPv4Address | IPv6Address):
         return str(value)
     if isinstance(value, tuple):
-        return [_plain(each) if is_dataclass(each) else each for each in value]
-    return value
+        return list(map(_plain_value, value))
+    return _plain(value) if is_dataclass(value) else value
 
 
 @lru_cache
@@ -176,14 +176,6 @@ def to_start(message: pb.StartRequest) -> tuple[GroupRequest, Ports, float | Non
     start_at_s = message.start_at_s if message.HasField("start_at_s") else None
     request = decode_request(GroupRequest, message.request)
     return request, decode_request(Ports, message.ports), start_at_s
-
-
-def from_finished(finished: Finished) -> pb.Finished:
-    sync = finished.time_sync
-    return pb.Finished(
-        files=[encode(pb.FileEntry, entry) for entry in finished.files],
-        time_sync=None if sync is None else encode(pb.TimeSync, sync),
-    )
 
 
 def to_finished(message: pb.Finished, *, host: str) -> Finished:

@@ -234,7 +234,7 @@ class _Servicer:
             context,
             lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),
         )
-        return codec.from_finished(finished)
+        return codec.encode(pb.Finished, finished)
 
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:

@@ -50,7 +50,7 @@ def test_versions_compare_by_their_numbers(left: str, right: str, order: int):
 
 def unmet(what: str, operator: str, value: str, *hosts: HostInfo) -> list[str]:
     infos = {each.host: each for each in hosts or [info("h1")]}
-    return preflight.unmet(requirement(what, operator, value), infos)
+    return preflight.unmet(requirement(what, operator, value), infos, there=len(infos))
 
 
 def test_a_met_requirement_is_silent():

@@ -34,6 +34,7 @@ from netesto.report.expscript.lines import assignments, items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.tables import Table
 from netesto.report.figures import Plot
+from netesto.units import counted
 
 # Remembered in any case, until NewColName does the work.
 OLDER_NEW_COLUMN = ("newcolfield1", "newcolop", "newcolfield2")
@@ -139,8 +140,7 @@ class Session:
 
     def _became(self, view: View, step: str) -> None:
         self._view = view
-        count = len(view.rows)
-        told = f"{step}: {count} row{'s' if count != 1 else ''}"
+        told = f"{step}: {counted(len(view.rows), 'row')}"
         self._steps.append(told)
         self._reporting.step(told)
 
