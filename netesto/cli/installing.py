@@ -42,7 +42,7 @@ def install(options: argparse.Namespace) -> int:
         hosts,
         lambda host, facts: plan.install(facts, wanted, name=host.name),
         dry=options.dry_run,
-        alone=True,
+        taken=_taken(options.hosts or HOSTS_FILE, hosts),
     )
     if not options.dry_run:
         outcome = done.tell("installed", "has this agent: nothing to do")
@@ -98,6 +98,19 @@ def _targets(options: argparse.Namespace) -> list[Target]:
     return list(found.values())
 
 
+def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
+    """The addresses in the hosts file of other hosts than these, each with whose it is."""
+    if not path.exists() or path.suffix in ansible.SUFFIXES:
+        return {}
+    names = {host.name for host in hosts}
+    return {
+        str(address): f"{each.host} in {path}"
+        for each in load(str(path), insecure=True).endpoints.values()
+        if each.host not in names
+        for address in each.addresses.values()
+    }
+
+
 def _wanted(options: argparse.Namespace) -> Wanted:
     remote_folder = paths.data_folder() / "remote"
     bundled = payload.read_bundle(options.bundle) if options.bundle else []
@@ -149,10 +162,10 @@ def _carry_out(
     planned: Callable[[Target, Facts], Plan],
     *,
     dry: bool,
-    alone: bool = False,
+    taken: dict[str, str] | None = None,
 ) -> _Done:
     try:
-        return asyncio.run(_carried_out(hosts, planned, dry=dry, alone=alone))
+        return asyncio.run(_carried_out(hosts, planned, dry=dry, taken=taken))
     except KeyboardInterrupt:
         if not dry:
             printing.err("Repeat the command: it goes on where it ended.")
@@ -164,13 +177,13 @@ async def _carried_out(
     planned: Callable[[Target, Facts], Plan],
     *,
     dry: bool,
-    alone: bool,
+    taken: dict[str, str] | None,
 ) -> _Done:
     """Look at all hosts, say what is going to happen, and do it: side by side, and each for itself;
-    `alone`, each machine once."""
+    with the addresses that are `taken`, each machine once."""
     found = await _side_by_side((host, _planned(host, planned)) for host in hosts)
-    if alone:
-        found = [*_each_machine_once(hosts, found)]
+    if taken is not None:
+        found = [*_each_machine_once(hosts, found, taken)]
     errors = [each for each in found if isinstance(each, AgentError)]
     plans = {
         host.name: each
@@ -189,11 +202,10 @@ async def _carried_out(
 
 
 def _each_machine_once(
-    hosts: Sequence[Target], found: Sequence[Plan | AgentError]
+    hosts: Sequence[Target], found: Sequence[Plan | AgentError], at: dict[str, str]
 ) -> Iterator[Plan | AgentError]:
-    """AgentError for a host where ssh arrives at the address of one before: no hosts file has both,
-    as traffic between them would not leave the machine."""
-    at: dict[str, str] = {}
+    """AgentError for a host where ssh arrives at an address that another has (`at`, by address), or
+    one before: no hosts file has both, as traffic between them would not leave the machine."""
     for host, each in zip(hosts, found, strict=True):
         addresses = () if isinstance(each, AgentError) else each.facts.addresses
         own = [text for text in addresses if not ip_address(text).is_loopback]
@@ -202,7 +214,8 @@ def _each_machine_once(
             yield AgentError(
                 f"this is the machine of {at[there]}: ssh arrives at {there}, too",
                 host=host.name,
-                remedy="Name each machine once.",
+                remedy="Name each machine once. To rename one, change its name in the hosts file,"
+                " and install it again.",
             )
         else:
             at.update(dict.fromkeys(own, host.name))

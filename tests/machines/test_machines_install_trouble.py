@@ -101,6 +101,17 @@ def test_a_machine_that_is_named_twice_is_refused_the_second_time_before_any_cha
     assert (done.status, done.stderr.splitlines()[:1]) == (3, [said])
 
 
+def test_a_second_name_for_a_machine_of_the_hosts_file_is_refused_before_any_change(world):
+    address = world["plain"].address()
+    text = f'[first]\nagent = "ssh://plain"\naddresses = ["{address}"]\n'
+    world.controller.write("/root/second.toml", text)
+    done = install(world, "--hosts", "second.toml", "plain")
+    said = f"netesto: plain: this is the machine of first in second.toml: ssh arrives at {address}"
+    left = (world.controller.read("/root/second.toml"), world["plain"].exists("/opt/netesto"))
+    found = (done.status, done.stderr.splitlines()[0], *left)
+    assert found == (3, f"{said}, too", text, False)
+
+
 def test_a_disk_that_is_full_midway_is_told(full):
     assert (full.status, "no space left on the disk" in full.stderr) == (3, True)
 
