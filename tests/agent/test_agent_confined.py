@@ -22,6 +22,11 @@ def of_unit(key: str) -> list[str]:
     return str(value).split()
 
 
+def directives() -> str:
+    lines = UNIT.read_text().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("#"))
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_exposure_of_the_unit_is_low():
     argv = ["systemd-analyze", "security", "--offline=yes", "--threshold=40", str(UNIT)]
@@ -31,6 +36,12 @@ def test_exposure_of_the_unit_is_low():
 
 def test_stopping_the_unit_leaves_the_records_of_labs():
     assert of_unit("RuntimeDirectoryPreserve") == ["yes"]
+
+
+def test_the_unit_lets_the_agent_ask_whether_the_clock_is_synchronized():
+    allowed = {"adjtimex", "clock_adjtime"} & {*of_unit("SystemCallFilter")}
+    # It refuses both, whatever the filter says.
+    assert (len(allowed), "ProtectClock=" in directives()) == (2, False)
 
 
 def test_the_unit_allows_the_sampler_to_come_first(start_daemon: StartDaemon):
