@@ -184,7 +184,13 @@ def must_be_results(folder: Path) -> None:
             remedy=f"Name its results folder first: {whole.parent} {whole.name}",
         )
     if not (folder / store.TABLE).is_file() and not store.experiments(folder):
-        raise UsageError(f"{folder}: no results here", remedy="A results folder holds exp.csv.")
+        inside = sorted(str(table.parent) for table in folder.glob(f"*/{store.TABLE}"))
+        raise UsageError(
+            f"{folder}: no results here",
+            remedy=f"Name one of: {', '.join(inside[:8])}."
+            if inside
+            else "A results folder holds exp.csv.",
+        )
 
 
 def _chosen(asked: list[int], there: list[int]) -> list[int]:

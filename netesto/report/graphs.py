@@ -35,6 +35,9 @@ MAX_LINES_WITH_NAMES = 8
 # A level this far above everything measured would press the lines to the floor.
 REFERENCE_ABOVE = 3.0
 
+# Of the height of a graph.
+LABEL_HEIGHT = 0.06
+
 # A sum may exceed the link by what was late by less than one sample; more needs an explanation.
 SUM_ABOVE_LINK = 1.02
 
@@ -64,11 +67,8 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
             continue
         total = _total(series) if quantity is RATE else ((), ())
         highest = _highest([total, *(line.points for line in lines)])
-        references = [
-            each
-            for each in _references(quantity, context)
-            if each.value <= REFERENCE_ABOVE * highest
-        ]
+        near = [each for each in _references(quantity, context) if _is_near(each, highest)]
+        references = _apart(near, highest)
         graph = Graph(quantity, end_s, shown, lines, fans, total, references, shades)
         yield replace(graph, caption=" ".join(_caption(graph, series, context)))
 
@@ -232,6 +232,22 @@ def _references(quantity: Quantity, context: Context) -> Sequence[Reference]:
     if quantity in {RATE, ACKED_RATE}:
         return context.capacities
     return context.base_rtts if quantity in {RTT, MIN_RTT, PING} else ()
+
+
+def _is_near(reference: Reference, highest: float) -> bool:
+    return reference.value <= REFERENCE_ABOVE * highest
+
+
+def _apart(references: Sequence[Reference], highest: float) -> list[Reference]:
+    """One for those, in ascending order, whose labels would cover each other."""
+    found: list[Reference] = []
+    for each in references:
+        if found and each.value - found[-1].value < LABEL_HEIGHT * max(highest, each.value):
+            below = found.pop()
+            found.append(Reference(below.value, f"{below.label}, {each.label}"))
+        else:
+            found.append(each)
+    return found
 
 
 def _shades(series: Series) -> list[Shade]:

@@ -416,6 +416,11 @@ def test_the_folder_of_an_experiment_is_no_results_folder(results, rebuilt, comm
     assert (results / "1/exp.html").read_bytes() == (rebuilt / "1/exp.html").read_bytes()
 
 
+def test_the_folder_around_results_folders_names_them(results, capsys):
+    assert cli.main(["show", str(results.parent)]) == 2
+    assert f"Name one of: {results}." in capsys.readouterr().err
+
+
 def test_show_does_not_send_to_report_what_report_cannot_mend(results, capsys):
     cut(results / "1/manifest.json")
     report(results)
