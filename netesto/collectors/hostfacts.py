@@ -67,15 +67,19 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool
 
     False if they were taken before; the earlier ones stay. OSError if `folder` is not writable.
     """
-    if await asyncio.to_thread((folder / f"{host}.info").exists):
+    taking = asyncio.create_task(asyncio.to_thread(_take, folder, host, device, links))
+    try:
+        return await asyncio.shield(taking)
+    finally:
+        # Also if we are cancelled: whoever lists the files finds all of them whole.
+        await asyncio.wait({taking})
+
+
+def _take(folder: Path, host: str, device: str, links: str) -> bool:
+    if (folder / f"{host}.info").exists():
         return False
-    asked = commands(device, links)
-    read, outputs = await asyncio.gather(
-        asyncio.to_thread(_kernel_texts, host, device),
-        asyncio.gather(*map(_output, asked.values())),
-    )
-    texts = read | dict(zip(asked, outputs, strict=True))
-    await asyncio.to_thread(_write, folder, host, texts)
+    outputs = {name: _output(argv) for name, argv in commands(device, links).items()}
+    _write(folder, host, _kernel_texts(host, device) | outputs)
     return True
 
 
@@ -91,10 +95,10 @@ def commands(device: str, links: str = "") -> dict[str, list[str]]:
     return wanted
 
 
-async def _output(argv: list[str]) -> str:
+def _output(argv: list[str]) -> str:
     """What a command printed, with its exit status if it failed."""
     try:
-        finished = await process.run_async(argv, timeout=COMMAND_TIMEOUT_S, check=False)
+        finished = process.run(argv, timeout=COMMAND_TIMEOUT_S, check=False)
     except ProcessError as error:
         return f"{error}\n"
     text = finished.stdout + finished.stderr

@@ -7,6 +7,7 @@ import pytest
 from agent_values import ShellTool, request
 
 from netesto import process
+from netesto.agent import jobs
 from netesto.agent.jobs import Flow, Start, last_lines
 from netesto.collectors.clock import Clock
 from netesto.model import Event, Ports
@@ -51,11 +52,14 @@ async def outcome(tool: ShellTool, folder: Path) -> list[tuple[str, str, float, 
     return [entry for entry in told if entry[0] != "started"]
 
 
-async def test_flow_tells_progress_and_result(tmp_path: Path):
+@pytest.mark.parametrize(("pace_s", "rates"), [(0.0, [3.0, 4.0]), (DEADLINE_S, [3.0])])
+async def test_flow_tells_progress_no_more_often_than_people_read_it(
+    pace_s: float, rates: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "PROGRESS_S", pace_s)
     tool = ShellTool(script="echo rate 3; echo noise; echo rate 4; echo result 5")
     assert await outcome(tool, tmp_path) == [
-        ("progress", "", 3.0, ""),
-        ("progress", "", 4.0, ""),
+        *(("progress", "", rate, "") for rate in rates),
         ("ended", "", 5.0, ""),
     ]
 
