@@ -34,7 +34,8 @@ def run_with_cut(world: World, seconds: float) -> Cut:
     controller.write("/root/cut.nts", SCRIPT)
     log = controller.folder / f"cut-{seconds:g}.log"
     log.touch()
-    argv = ["netesto", "run", "--plain", "--yes", "--hosts", "h1,h2", "--out", out, "/root/cut.nts"]
+    options = ["--plain", "--yes", "--no-pages", "--hosts", "h1,h2", "--out", out]
+    argv = ["netesto", "run", *options, "/root/cut.nts"]
     with world["h1"].agent("--device", "eth1"), world["h2"].agent("--device", "eth1"):
         run = controller.start(argv, stdout=log)
         try:

@@ -61,7 +61,7 @@ def network(machine):
 def run(bare):
     """A first run, from nothing: what was before, how it ended, and what was after."""
     before = [traces(bare[name]) for name in ("b1", "b2")]
-    argv = ["netesto", "run", "--ssh", "b1,b2", "-o", "out", "my.nts"]
+    argv = ["netesto", "run", "--no-pages", "--ssh", "b1,b2", "-o", "out", "my.nts"]
     done = bare.controller.run(argv, timeout=PATIENCE_S)
     return before, done, [traces(bare[name]) for name in ("b1", "b2")]
 
@@ -87,7 +87,7 @@ def test_the_cache_has_the_packages_once(bare, run):
 
 
 def test_without_root_a_run_over_ssh_measures_too(bare):
-    argv = ["netesto", "run", "--ssh", "b1", "-o", "out", "my.nts"]
+    argv = ["netesto", "run", "--no-pages", "--ssh", "b1", "-o", "out", "my.nts"]
     done = bare.controller.run(argv, timeout=PATIENCE_S, user=USER)
     assert [line.split()[-1] for line in done.stdout.splitlines() if " Exp " in line] == ["ok"]
 

@@ -40,7 +40,7 @@ CONFIG = "[limits]\ndisk_reserve = 0\n"
 PATIENCE_S = 120
 HOSTS = ("h1", "h2")
 ECN = ("sysctl", "-n", "net.ipv4.tcp_ecn")
-RUN = ("netesto", "run", "--plain", "--yes", "--seed", "1")
+RUN = ("netesto", "run", "--plain", "--yes", "--no-pages", "--seed", "1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,15 +50,13 @@ class Place:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "TMPDIR": str(self.temporary)}
 
-    def words(self, script: str) -> list[str]:
+    def words(self, script: str, *, draws: bool = False) -> list[str]:
         """The command line that runs a script's text here, and not for ever."""
         path = self.folder / "script.nts"
         path.write_text(script)
         # What this machine does besides may slow a lab down; that is not what is asked here.
         options = ["--force", "--plain", "--ground", self.ground, "--seed", "1"]
-        if self.ground == "lab":
-            # Runs that draw are interrupted in test_system_instants; guests draw here, too.
-            options += ["--no-pages"]
+        options += [] if draws else ["--no-pages"]
         if "DO_COMMAND" in script:
             options += ["--commands", str(self.commands)]
         bound = ("--max-wall", str(PATIENCE_S))
@@ -77,8 +75,9 @@ class Place:
     def running(self, script: str, text: str) -> Iterator[process.Child]:
         """The script's run, once it has printed `text`."""
         self.output.write_text("")
+        # Runs in a lab that draw are interrupted in test_system_instants.
         with process.background(
-            self.words(script),
+            self.words(script, draws=self.ground != "lab"),
             stdout=self.output,
             env=self.environment,
             ready=lambda: text in self.output.read_text(),

@@ -30,7 +30,7 @@ FOR netem IN loss,duplicate,reorder DO
     DO_SERVER exp=COUNTER host=b expName=Trouble start=1
     IF $netem != reorder: SET_QDISC host=a qdisc=netem other="$netem 5%"
     IF $netem == reorder: SET_QDISC host=a qdisc=netem other="delay 10ms reorder 25%"
-    DO_CLIENT host=a server=b test=UDP_STREAM len=100 dur=5 bitrate=400kbit stats=1
+    DO_CLIENT host=a server=b test=UDP_STREAM len=100 dur=3 bitrate=400kbit stats=1
     WAIT_FLOWS
     PROCESS_EXP
 DONE
@@ -116,7 +116,7 @@ def test_datagrams_that_are_lost_are_those_that_netem_dropped(run: Outcome):
     (dropped,) = re.findall(r"qdisc netem .*\n.*\(dropped (\d+),", text)
     # It drops pings, and segments of the control connection, too.
     others = int(dropped) - row(run, 3)["udpLost"]
-    assert (row(run, 3)["udpLost"] > 50, 0 <= others <= 4) == (True, True)
+    assert (row(run, 3)["udpLost"] > 30, 0 <= others <= 4) == (True, True)
 
 
 def test_only_lost_datagrams_are_lost(run: Outcome):
@@ -126,13 +126,13 @@ def test_only_lost_datagrams_are_lost(run: Outcome):
 
 def test_copies_are_duplicates_and_nothing_else(run: Outcome):
     found = row(run, 4)
-    # 5 % of 2,500, within three standard deviations.
-    assert found["udpDuplicates"] == pytest.approx(125, abs=33)
+    # 5 % of 1,500, within three standard deviations.
+    assert found["udpDuplicates"] == pytest.approx(75, abs=26)
     assert found["udpReordered"] == 0
 
 
 def test_datagrams_that_were_overtaken_are_reordered(run: Outcome):
     found = row(run, 5)
     # A delayed one is overtaken if one of the next five, sent within 10 ms, is not delayed.
-    assert found["udpReordered"] == pytest.approx(2500 * 0.75 * (1 - 0.75**5), rel=0.1)
+    assert found["udpReordered"] == pytest.approx(1500 * 0.75 * (1 - 0.75**5), rel=0.1)
     assert found["udpDuplicates"] == 0

@@ -1,9 +1,10 @@
 """Columns that people choose, in runs and when tables are made anew."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from whole_runs import netesto, run_script
+from whole_runs import Outcome, netesto, run_script
 
 from netesto.report import index
 from netesto.results import keyvalue
@@ -20,6 +21,12 @@ SWEEP size=1 DO
     ASSERT rate > 1mbit AND size == 1
 DONE
 """
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run with the columns of every run, which a test that changes its results copies."""
+    return run_script(tmp_path_factory.mktemp("fields"), SCRIPT)
 
 
 def test_rows_have_the_chosen_columns_then_those_of_the_script_and_are_rebuilt_with_them(
@@ -43,13 +50,14 @@ def test_rows_have_the_chosen_columns_then_those_of_the_script_and_are_rebuilt_w
 
 
 def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_runs_keep(
-    tmp_path: Path,
+    made: Outcome, tmp_path: Path
 ):
-    outcome = run_script(tmp_path, SCRIPT)
+    shutil.copytree(made.out.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "few.txt").write_text("exp:one\nexpName:one\n")
     again = netesto(tmp_path, "report", "out", "--fields", "few.txt")
     more = netesto(tmp_path, "run", "--plain", "--no-pages", "--out", "out", "script.nts")
-    kept = [list(row) for row in outcome.rows if row["exp"].endswith(".0")]
+    rows = Outcome(0, "", "", tmp_path / "out").rows
+    kept = [list(row) for row in rows if row["exp"].endswith(".0")]
     assert (again.status, more.status, kept) == (
         0,
         0,
@@ -59,12 +67,12 @@ def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_ru
     assert "had other rows" not in again.stderr
 
 
-def test_a_run_without_pages_names_its_table_and_report_draws_them(tmp_path: Path):
-    outcome = run_script(tmp_path, SCRIPT)
-    drawn = list(outcome.out.rglob("exp.html"))
+def test_a_run_without_pages_names_its_table_and_report_draws_them(made: Outcome, tmp_path: Path):
+    out = shutil.copytree(made.out, tmp_path / "out")
+    drawn = list(out.rglob("exp.html"))
     again = netesto(tmp_path, "report", "out")
-    assert (outcome.stdout.splitlines()[-1], drawn, again.status) == ("results  out/exp.csv", [], 0)
-    assert sorted(path.parent.name for path in outcome.out.rglob("exp.html")) == ["1", "out"]
+    assert (made.stdout.splitlines()[-1], drawn, again.status) == ("results  out/exp.csv", [], 0)
+    assert sorted(path.parent.name for path in out.rglob("exp.html")) == ["1", "out"]
 
 
 def test_what_failed_is_shown_as_failed_also_without_a_column_for_it(tmp_path: Path):

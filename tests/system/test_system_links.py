@@ -1,11 +1,12 @@
 """A link is a thing of the lab: what scripts do to their hosts' interfaces leaves it as it is."""
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason
-from whole_runs import Outcome, netesto, run_script
+from whole_runs import Outcome, run_script
 
 # 50 Mbit/s of frames are this much of TCP's data: 1448 of 1514 bytes.
 FULL_MBPS = 50 * 1448 / 1514
@@ -38,8 +39,21 @@ COMMANDS = """\
 run = ["echo", "told"]
 """
 
+# From a to b a link, and from a to far six with a delay each.
+CHAIN = ("r", "r2", "r3", "r4", "r5", "r6", "far")
+TOPOLOGY = "\n".join(
+    [
+        "[nodes]",
+        *(f'{host} = "host"' for host in ("a", "b", "far")),
+        *(f'{router} = "router"' for router in CHAIN[:-1]),
+        '[[links]]\nbetween = ["a", "r"]',
+        '[[links]]\nbetween = ["r", "b"]\nrate = "10mbit"\ndelay = 10',
+        *(f'[[links]]\nbetween = ["{x}", "{y}"]\ndelay = 10' for x, y in pairwise(CHAIN)),
+    ]
+)
+
 NETEM = """\
-LAB pair rate=10mbit delay=10
+LAB file=lab.toml
 SOURCE inlib
 DO_COMMAND host=a name=tell
 SET_NETEM host=a netem_delay=5
@@ -49,6 +63,7 @@ SET_NETEM host=a netem_delay=0
 RUN OneFlowRR server=b client=a expName=removed ca=cubic req=1 dur=1.5
 SET_QDISC host=a qdisc=fq
 RUN OneFlowStream server=b client=a expName=fq ca=bbr dur=1.5
+RUN OneFlowRR server=far client=a expName=long ca=cubic req=1 dur=1
 """
 
 
@@ -59,15 +74,6 @@ def summaries(outcome: Outcome, column: str) -> dict[str, float]:
         for row in outcome.rows
         if row["exp"].endswith(".0") and row[column]
     }
-
-
-def run_in_simulated_time(folder: Path, text: str) -> Outcome:
-    kernel_or_reason("sim")
-    (folder / "script.nts").write_text(text)
-    (folder / "allowed.toml").write_text(COMMANDS)
-    words = ("run", "--plain", "--ground", "sim", "--seed", "1", "--commands", "allowed.toml")
-    done = netesto(folder, *words, "--no-pages", "--out", "out", "script.nts", timeout=TIMEOUT_S)
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +118,15 @@ def test_a_qdisc_of_a_router_leaves_the_bottleneck_and_the_author_is_told(tmp_pa
 
 @pytest.fixture(scope="module")
 def netem(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run_in_simulated_time(tmp_path_factory.mktemp("netem"), NETEM)
+    kernel_or_reason("sim")
+    folder = tmp_path_factory.mktemp("netem")
+    (folder / "lab.toml").write_text(TOPOLOGY)
+    (folder / "allowed.toml").write_text(COMMANDS)
+    return run_script(
+        folder,
+        NETEM,
+        ["--ground", "sim", "--seed", "1", "--commands", str(folder / "allowed.toml")],
+    )
 
 
 @pytest.mark.sim
@@ -128,13 +142,6 @@ def test_a_delay_of_a_host_adds_to_that_of_its_link_and_takes_nothing_from_the_r
     assert [rates["stream"], rates["fq"]] == pytest.approx([FULL_MBPS / 5, FULL_MBPS / 5], rel=0.1)
 
 
-LONG = """\
-LAB chain routers=5 delay=10
-SOURCE inlib
-RUN OneFlowRR server=h2 client=h1 expName=long ca=cubic req=1 dur=1
-"""
-
-
 @pytest.mark.sim
 @pytest.mark.timeout(TIMEOUT_S)
 def test_commands_that_a_run_allows_are_allowed_in_its_guest(netem: Outcome):
@@ -144,9 +151,8 @@ def test_commands_that_a_run_allows_are_allowed_in_its_guest(netem: Outcome):
 
 @pytest.mark.sim
 @pytest.mark.timeout(TIMEOUT_S)
-def test_the_base_rtt_of_a_path_of_many_delays_holds_no_search_for_addresses(tmp_path: Path):
-    outcome = run_in_simulated_time(tmp_path, LONG)
-    [path] = outcome.manifest(1)["paths"]
+def test_the_base_rtt_of_a_path_of_many_delays_holds_no_search_for_addresses(netem: Outcome):
+    [path] = [path for path in netem.manifest(5)["paths"] if path["destination"] == "far"]
     assert (path["asked_rtt_ms"], path["measured_rtt_ms"]) == (120, pytest.approx(120, rel=0.01))
 
 
