@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import TypeAlias
 
 _Give: TypeAlias = Callable[[str], Mapping[str, str]]
@@ -68,8 +69,9 @@ def _pair(text: str) -> Mapping[str, str]:
     return {"cpu": f"{first},{second}" if second else first}
 
 
-def _dscp(text: str) -> Mapping[str, str]:
-    return {"dscp": str(int(text, 0) // 4)}
+def _dscp(text: str, *, unit: int) -> Mapping[str, str]:
+    """`unit`: the DSCP is above the two bits of ECN in a TOS, or stands alone."""
+    return {"dscp": str(int(text, 0) // unit)}
 
 
 def _zerocopy(text: str) -> Mapping[str, str]:
@@ -79,10 +81,6 @@ def _zerocopy(text: str) -> Mapping[str, str]:
 def _buffers(text: str) -> Mapping[str, str]:
     size = _plain(text, 1024)
     return {"localBuffer": size, "remoteBuffer": size}
-
-
-def _whole_dscp(text: str) -> Mapping[str, str]:
-    return {"dscp": str(int(text, 0))}
 
 
 _IGNORED_FLAG = _Option(has_value=False, give=lambda _: {})
@@ -104,8 +102,8 @@ _OPTIONS: Mapping[str, _Option] = {
     **dict.fromkeys(("-w", "--window"), _Option(has_value=True, give=_buffers)),
     "-l": _scaled("len", 1024), "--length": _scaled("len", 1024),
     "-M": _named("mss"), "--set-mss": _named("mss"),
-    "-S": _Option(has_value=True, give=_dscp), "--tos": _Option(has_value=True, give=_dscp),
-    "--dscp": _Option(has_value=True, give=_whole_dscp),
+    **dict.fromkeys(("-S", "--tos"), _Option(has_value=True, give=partial(_dscp, unit=4))),
+    "--dscp": _Option(has_value=True, give=partial(_dscp, unit=1)),
     "-R": _fixed("test", "TCP_MAERTS"), "--reverse": _fixed("test", "TCP_MAERTS"),
     "-u": _fixed("test", "UDP_STREAM"), "--udp": _fixed("test", "UDP_STREAM"),
     **dict.fromkeys(
@@ -131,16 +129,10 @@ def is_iperf3(program: str) -> bool:
     return program.rpartition("/")[2].startswith("iperf")
 
 
-def split(command: str) -> list[str]:
-    """The words of a command. ValueError if its quotes do not match."""
-    return shlex.split(command)
-
-
 def parse(command: str) -> Flow:
     """A client's command. ValueError, in words, if it is not one of iperf3."""
-    words = split(command)
     found = _Words()
-    words = found.before(words)
+    words = found.before(shlex.split(command))
     if not words or not is_iperf3(words[0]):
         raise ValueError(f"not a command of iperf3: {command}")
     found.read(words[1:])

@@ -5,6 +5,7 @@ commands that the agents' owners may allow. What has no counterpart stays as a c
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -229,7 +230,7 @@ def _hook(command: str, host: str, leave: Warn) -> list[str]:
             written = (f"{n.replace('/', '.')}={_quoted(_fields(v))}" for n, v in pairs)
             return [f"SET_SYSCTL host={host} {' '.join(written)}"]
     try:
-        program = PurePath(commands.split(plain)[0]).name
+        program = PurePath(shlex.split(plain)[0]).name
     except (ValueError, IndexError):
         program = ""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", program):

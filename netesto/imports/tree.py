@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import UsageError
+from netesto.imports import ini
 from netesto.results import manifest
 from netesto.results.columns import column
 from netesto.results.imported import Finding, Form, Side
@@ -340,9 +341,6 @@ def _sections(
     jobs: Iterable[File],
 ) -> tuple[dict[str, list[tuple[Path, str]]], list[Finding]]:
     """The src-cmd of each section of job files, and a finding for each that cannot be read."""
-    # Not at the top: job files have a module of their own, which reads them for scripts.
-    from netesto.imports import ini  # noqa: PLC0415
-
     found: dict[str, list[tuple[Path, str]]] = defaultdict(list)
     unread: list[Finding] = []
     for job in jobs:

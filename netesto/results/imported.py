@@ -52,14 +52,6 @@ class Core:
     sums: tuple[float, ...]
     rests: tuple[float, ...] = ()
 
-    @classmethod
-    def of(cls, cpu: str, rows: Sequence[Sequence[float]]) -> "Core":
-        """The core with these samples."""
-        columns = list(zip(*rows, strict=True))
-        sums = tuple(map(math.fsum, columns))
-        rests = (math.fsum((*values, -total)) for values, total in zip(columns, sums, strict=True))
-        return cls(cpu, len(rows), sums, tuple(rests))
-
 
 def cores_of(samples: Iterable[Mapping[str, tuple[float, ...]]]) -> tuple[Core, ...]:
     """The sums over samples, each the states of cores by their names, in the order met."""
@@ -67,7 +59,13 @@ def cores_of(samples: Iterable[Mapping[str, tuple[float, ...]]]) -> tuple[Core, 
     for sample in samples:
         for cpu, states in sample.items():
             by_core.setdefault(cpu, []).append(states)
-    return tuple(Core.of(cpu, rows) for cpu, rows in by_core.items())
+    found = []
+    for cpu, rows in by_core.items():
+        columns = list(zip(*rows, strict=True))
+        sums = tuple(map(math.fsum, columns))
+        rests = (math.fsum((*values, -total)) for values, total in zip(columns, sums, strict=True))
+        found.append(Core(cpu, len(rows), sums, tuple(rests)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
