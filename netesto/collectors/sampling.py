@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import ctypes
 import gc
+import itertools
 import json
 import os
 import selectors
@@ -18,7 +19,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +41,9 @@ IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Before all that is not of a real-time class: a sample takes some hundred microseconds, and others
 # that compute would delay it by milliseconds. A niceness does so less reliably.
 _PRIORITY, _NICENESS = 1, -10
+
+# The share of an interval that a sample may wait for the kernel.
+_WAITING_MAX = 0.1
 
 # <linux/timerfd.h>
 _CLOEXEC_NONBLOCK, _ABSOLUTE = 0o2000000 | 0o4000, 1
@@ -104,6 +108,39 @@ class _Due:
     timer: int | None = field(default=None, compare=False)
 
 
+class Processors:
+    """Those on which this process may run, and takes turns when it has to wait for what runs there.
+
+    The kernel reads a socket at an instant at which no process uses it. One that sends all the time
+    leaves no such instant to a process on another processor, which has first to wake up. On its own
+    processor the sampler comes next when a system call of the sender ends.
+    """
+
+    def __init__(self) -> None:
+        self._is_one = len(os.sched_getaffinity(0)) == 1
+        self._turns = itertools.count()
+
+    @contextlib.contextmanager
+    def attended(self, waiting_ns: float) -> Iterator[None]:
+        """Go on to the next processor if this process sleeps for longer than that in the body."""
+        if self._is_one:
+            yield
+            return
+        before_ns = time.monotonic_ns() - time.process_time_ns()
+        yield
+        if time.monotonic_ns() - time.process_time_ns() - before_ns > waiting_ns:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Run on the next processor. Nothing keeps a real-time process there; nothing moves it on
+        as long as it comes first there."""
+        allowed = os.sched_getaffinity(0)
+        # Somebody may forbid the processor meanwhile.
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {sorted(allowed)[next(self._turns) % len(allowed)]})
+            os.sched_setaffinity(0, allowed)
+
+
 class _Orders:
     """Carries out the orders that arrive at `channel`, until its other end is closed."""
 
@@ -111,6 +148,7 @@ class _Orders:
         self._channel = channel
         self._selector = selectors.DefaultSelector()
         self._open: dict[int, tuple[Recording, int]] = {}
+        self._processors = Processors()
         # All ticks are multiples of intervals after this instant, so that recordings share them:
         # what wakes this process costs more than most samples do.
         self._first_tick_ns = 0
@@ -128,7 +166,7 @@ class _Orders:
         while True:
             for key, _ in sorted(self._selector.select(), key=lambda ready: ready[0].data):
                 if key.fileobj is not self._channel:
-                    self._sample(key.data.number, key.data.timer)
+                    self._sample(key.data)
                 elif not self._carry_out(self._order()):
                     return
 
@@ -139,18 +177,19 @@ class _Orders:
         except ConnectionResetError:
             return b""
 
-    def _sample(self, number: int, timer: int | None) -> None:
-        """At a tick of `timer`, or (None) when there is something to hear."""
-        if number not in self._open:
+    def _sample(self, due: _Due) -> None:
+        """At a tick of its timer, or (None) when there is something to hear."""
+        if due.number not in self._open:
             return  # closed by an order that arrived at the same time
-        recording, _ = self._open[number]
+        recording, timer, interval_ns = self._open[due.number][0], due.timer, due.interval_ns
         if timer is None:
             recording.hear()
             return
         # It is readable until the number of its expirations is read.
         with contextlib.suppress(BlockingIOError):
             os.read(timer, 8)
-            recording.sample()
+            with self._processors.attended(interval_ns * _WAITING_MAX):
+                recording.sample()
 
     def _carry_out(self, message: bytes) -> bool:
         if not message:

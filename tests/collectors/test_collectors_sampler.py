@@ -22,7 +22,7 @@ from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, ranges
-from netesto.collectors.sampling import timer_of
+from netesto.collectors.sampling import Processors, timer_of
 from netesto.model import SocketSample
 
 INTERVAL_S = 0.02
@@ -170,6 +170,14 @@ def test_the_first_tick_of_a_timer_that_begins_late_is_at_once_and_the_next_as_i
     assert time.monotonic_ns() - first_ns >= 11 * INTERVAL_NS
     assert int.from_bytes(os.read(timer, 8), sys.byteorder) >= 1
     os.close(timer)
+
+
+def test_a_sampler_that_went_to_another_processor_may_run_on_all():
+    allowed = os.sched_getaffinity(0)
+    processors = Processors()
+    for _ in range(len(allowed) + 1):
+        processors.go_on()
+    assert os.sched_getaffinity(0) == allowed
 
 
 def test_the_file_is_a_complete_gzip_file_when_the_collector_has_stopped(sampler, tmp_path):
