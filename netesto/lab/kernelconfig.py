@@ -24,11 +24,13 @@ ESSENTIAL = (
 SEQUENCES: Mapping[str, Sequence[str]] = {
     "chance": (
         *("sch_netem", "sch_red", "sch_gred", "sch_choke", "sch_sfb", "sch_sfq", "sch_pie"),
-        *("sch_fq_pie", "sch_cake", "sch_hhf", "act_gact", "tcp_bbr", "tcp_cdg", "tcp_nv"),
+        *("sch_fq_pie", "sch_cake", "sch_hhf", "act_gact", "act_sample", "cls_flow", "em_meta"),
+        *("tcp_bbr", "tcp_cdg", "tcp_nv"),
     ),
     "stack": (
         *("secure_seq", "flow_dissector", "stream", "neighbour", "net_namespace", "syncookies"),
         *("inet_hashtables", "inet_connection_sock", "tcp_ipv4", "tcp_input", "tcp_fastopen"),
+        *("tcp_ipv6", "tcp_output", "tcp_timer", "veth", "br_device"),
         *("udp", "datagram", "inetpeer", "ip_output", "icmp", "igmp", "route", "addrconf"),
         *("mcast", "inet6_hashtables", "ip6_flowlabel", "output_core", "token", "subflow"),
     ),

@@ -146,7 +146,12 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         if isinstance(kind, type) and is_dataclass(kind):
             return lambda messages: tuple(decode(kind, message) for message in messages)
         return tuple
-    return dict if get_origin(hint) is Mapping else lambda value: value
+    # A map of protobuf has its own order, another one in each process.
+    return _sorted if get_origin(hint) is Mapping else lambda value: value
+
+
+def _sorted(entries: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(entries.items()))
 
 
 def _address(text: str) -> Address:
