@@ -99,7 +99,7 @@ def missing(
     info = infos[endpoints[command.host].host]
     qdisc = requests.needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
-        yield finding(_not_in_kernel(info, f"qdisc {qdisc}"))
+        yield finding(_not_in_kernel(info, f"qdisc {qdisc}"), hint(qdisc, info.qdiscs))
     if isinstance(command, steps.Configure):
         for what in _missing_names(command, info):
             yield finding(_not_in_kernel(info, what))
@@ -122,7 +122,8 @@ def missing(
         )
         if is_chosen and control not in host.congestion_controls:
             text = _not_in_kernel(host, f"congestion control {control}")
-            yield finding(f"{text}, which has {', '.join(host.congestion_controls)}")
+            there = host.congestion_controls
+            yield finding(f"{text}, which has {', '.join(there)}", hint(control, there))
         elif is_chosen and control not in host.usable_congestion_controls:
             yield finding(
                 f"{host.host}: congestion control {control}: only root may use it,"

@@ -124,6 +124,12 @@ def test_the_sender_needs_the_congestion_control():
     ]
 
 
+def test_a_misspelt_congestion_control_leads_to_the_one_that_is_there():
+    assert [remedy for _, remedy in missing(do_client(congestion_control="cubik"))] == [
+        "Did you mean cubic?"
+    ]
+
+
 def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told():
     bounded = info("a", allowed_congestion_controls=("bbr", "reno"))
     assert missing(do_client(), a=bounded) == [
