@@ -39,6 +39,10 @@ _REMEDIES = {
     "in use by": _BUSY,
     "no space left": "Make room there: the agent's packages go to ~/.cache/netesto, and what it"
     " measures to /tmp.",
+    **dict.fromkeys(
+        ("Read-only file system", "Not a directory", "Permission denied"),
+        "The user as whom ssh logs in must be able to write there.",
+    ),
 }
 # The agent ends with this ssh process, which therefore bears cuts as long as the lease of a hold: 8
 # pings, 4 s apart (transport.ssh).

@@ -439,6 +439,8 @@ def checked(argv: List[str], timeout: float) -> None:
     except subprocess.TimeoutExpired:
         raise StepError("{}: still running after {} s, ended".format(argv[0], timeout))
     if done.returncode != 0:
+        if os.strerror(errno.ENOSPC).encode() in done.stdout:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         words = done.stdout.decode("utf-8", "replace").strip().splitlines()[-4:]
         raise StepError("{}: exit status {}: {}".format(argv[0], done.returncode, "\n".join(words)))
 

@@ -72,6 +72,12 @@ def test_an_archive_is_unpacked_whole_and_compiled(tmp_path):
     assert [name.partition(".")[0] for name in names] == ["b", "b"]
 
 
+def test_a_command_that_finds_the_disk_full_is_told_as_that(tmp_path):
+    words = "echo OSError: [Errno 28] No space left on device; echo more; exit 1"
+    reply = act(tmp_path, ["run", {"argv": ["sh", "-c", words], "timeout": PATIENCE_S}])
+    assert reply == {"done": 0, "error": "this host: no space left on the disk"}
+
+
 def test_an_archive_that_is_cut_short_leaves_nothing(tmp_path):
     data = tar(**{"a.py": "x = 1\n"})
     reply = act(tmp_path, unpack(tmp_path / "out", data), archive=data[:-9])
