@@ -117,7 +117,7 @@ class _Files:
 
     def add(self, file: File, host: str) -> str:
         """Put a file of a host into its place; the path within the experiment."""
-        name = tree.shown(file.path.name).encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
+        name = kept_name(file)
         path, number = PurePosixPath("raw", host, name), 1
         while path.as_posix() in self.hashes:
             number += 1
@@ -128,6 +128,12 @@ class _Files:
             put(file.path, target, is_copy=self.is_copy)
             self.hashes[path.as_posix()] = integrity.sha256_of(target)
         return path.as_posix()
+
+
+def kept_name(file: File, prefix: str = "") -> str:
+    """The name of a file where it is kept."""
+    name = f"{prefix}{tree.shown(file.path.name)}"
+    return name.encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
 
 
 def put(file: Path, target: Path, *, is_copy: bool) -> None:
@@ -204,7 +210,7 @@ def _manifest(
         },
         files=dict(sorted(hashes.items())),
         columns=dict(found.columns),
-        reasons=(f"{found.run.output.path.name}: {reason}",) if reason else (),
+        reasons=(f"{tree.shown(found.run.output.path.name)}: {reason}",) if reason else (),
         warnings=(
             f"imported from {found.run.output.name}: what no file of it tells is unknown",
             *(f"{each.file}: {each.kind}: {each.detail}" for each in told),

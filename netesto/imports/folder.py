@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from netesto import __version__, interrupts
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
-from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, put
+from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, kept_name, put
 from netesto.imports.tree import CpuSource, Run, Tree
 from netesto.results import csvfile, durable, imported, integrity, runs, store
 from netesto.results.fields import Fields
@@ -282,7 +282,7 @@ def _keep_loose(
         file = cpu_file(each, load, digest)
         if isinstance(load, OutputError):
             findings_.add(Finding(each.file.name, "truncated", load.message))
-        target = folder / imported.LOOSE_FILES / f"{digest[:16]}-{each.file.path.name}"
+        target = folder / imported.LOOSE_FILES / kept_name(each.file, f"{digest[:16]}-")
         durable.make_folder(target.parent)
         with durable.writing(target):
             target.unlink(missing_ok=True)

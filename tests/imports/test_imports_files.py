@@ -371,7 +371,22 @@ def test_an_import_that_cannot_be_written_leaves_nothing_behind(tmp_path):
         check=False,
     )
     assert (done.returncode, "File too large" in done.stderr) == (3, True)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "fields.txt"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_failed_may_have_a_file_whose_name_is_no_text(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / os.fsdecode(b"iperf_mtu9000_Z_P1_\xff.json")).write_text("")
+    assert imported(tmp_path / "in", "--name", PATTERN) == 1
+    assert [row["status"] for row in rows(tmp_path / "in")] == ["failed", "empty"]
+
+
+def test_an_mpstat_file_of_no_run_may_have_the_longest_name(tmp_path):
+    tree = Tree(tmp_path / "in")
+    tree.run("one", 1, output(3))
+    path = tree.cpu("sender", "one", 1, mpstat_file(IDLE), host="x" * 234)
+    assert len(path.name) == 255
+    assert imported(tree.root) == 0
 
 
 def test_pages_that_were_drawn_on_request_link_to_each_other(tmp_path):
