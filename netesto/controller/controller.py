@@ -73,15 +73,12 @@ class Controller:
         ground: Ground,
         family: int = 4,
     ) -> None:
-        self._store = store
         self._fields = fields
         self._claimable = claimable
         self._observer = observer
         self._render = render
         self._index = index
-        self._name = name
         self._family = family
-        self._inventory = inventory
         self._ground = ground
         self._background = Background()
         # Commands that are being carried out while the script goes on.
@@ -135,7 +132,7 @@ class Controller:
                 self._background.call(
                     waiting.until_held(
                         self._run,
-                        self._inventory.endpoints.values(),
+                        self._run.inventory.endpoints.values(),
                         self._connect,
                         self._observer,
                         timeout_s=wait_s,
@@ -149,7 +146,7 @@ class Controller:
                 Visited(endpoint=host.endpoint, info=host.info) for host in self._run.hosts.values()
             ]
         found = readiness.problems(
-            opened, self._inventory, commands, requirements, family=self._family
+            opened, self._run.inventory, commands, requirements, family=self._family
         )
         for text in readiness.texts(each for each in found if each.severity == "warning"):
             self._observer.warn(text)
@@ -252,7 +249,7 @@ class Controller:
             f" {'; '.join(experiment.reasons)}"
         )
         del self._run.experiments[experiment.exp]
-        self._store.drop(experiment.exp)
+        self._run.store.drop(experiment.exp)
 
     def _process(
         self, experiment: Experiment, notes: steps.ExperimentNotes, *, draw: bool
@@ -262,7 +259,7 @@ class Controller:
         asked = record.manifest(
             experiment,
             self._run.known_hosts,
-            run=self._name,
+            run=self._run.name,
             ground=self._ground.kind,
             topology=self._ground.topology,
             paths=self._ground.paths,
@@ -280,14 +277,14 @@ class Controller:
             self._render(folder)
         with interrupts.undisturbed():
             del self._run.experiments[experiment.exp]
-            whole = self._store.complete(experiment.exp)
-            self._store.append(rows)
+            whole = self._run.store.complete(experiment.exp)
+            self._run.store.append(rows)
         if draw:
-            self._index(self._store.folder)
+            self._index(self._run.store.folder)
         else:
             self._observer.warn(
                 f"experiment {experiment.exp}: no time to draw its page;"
-                f" netesto report {self._store.folder} does"
+                f" netesto report {self._run.store.folder} does"
             )
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         columns = rows[0]

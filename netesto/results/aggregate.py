@@ -11,9 +11,9 @@ from netesto.results.formulas import Values
 from netesto.results.groups import same
 
 
-def group_row(fields: Fields, values: Values, *, columns: Values | None = None) -> dict[str, str]:
+def group_row(fields: Fields, values: Values, *, columns: Values) -> dict[str, str]:
     """The row of one group, N.1, N.2 …: each operation on one value. `values` is from `groups`."""
-    row = _cells(fields, [values], columns or {})
+    row = _cells(fields, [values], columns)
     return row | _special(fields, {"exp": values["exp"], "status": values.get("status", "")})
 
 

@@ -46,6 +46,7 @@ def test_group_row_is_the_same_with_one_value():
     row = aggregate.group_row(
         EXAMPLE,
         {"exp": "7.2", "ca": "bbr", "dur": "20", "rate": "46", "cwnd": "21", "status": "ok"},
+        columns={},
     )
     assert row == {
         "exp": "7.2", "ca": "bbr", "dur": "20.0", "cwnd": "21.000", "rate": "46.000",
@@ -65,7 +66,10 @@ def test_one_writes_a_number_with_one_decimal():
 def test_numbers_of_experiment_and_group_are_whole_and_all_groups_are_group_0():
     columns = fields.parse("exp:one\nexpNumber:one\ngroup:one\n", source="f")
     tenth = groups.values(samples.group(asked=samples.request(group=10)))
-    rows = [aggregate.row(columns, [tenth], exp=12), aggregate.group_row(columns, tenth)]
+    rows = [
+        aggregate.row(columns, [tenth], exp=12),
+        aggregate.group_row(columns, tenth, columns={}),
+    ]
     assert [list(row.values()) for row in rows] == [["12.0", "12", "0"], ["12.10", "12", "10"]]
 
 
