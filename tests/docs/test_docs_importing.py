@@ -1,0 +1,60 @@
+"""docs/importing.md: its commands do what the page says; runs are dry."""
+
+import re
+import shlex
+
+import pytest
+
+from netesto import cli, paths
+from netesto.run.status import OK
+
+TEXT = (paths.data_folder() / "docs" / "importing.md").read_text(encoding="utf-8")
+RESULTS, JOBS = (
+    [shlex.split(line)[1:] for line in block.splitlines()]
+    for block in re.findall(r"^```\n(netesto .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+)
+OUTPUT = """\
+[  5]   0.00-60.00  sec  70.0 GBytes  {rate} Gbits/sec    7             sender
+[  5]   0.00-60.04  sec  70.0 GBytes  {rate} Gbits/sec                  receiver
+"""
+JOB_FILE = """\
+[iperf3_1stream_bigtcp]
+iterations = 10
+src-cmd = iperf3 -J -t 60 -c {dst} -C cubic -A 8,8
+mpstat = 8-15
+[iperf3_4streams_zerocopy]
+iterations = 10
+src-cmd = numactl -C 8-15 iperf3 -J -t 60 -c {dst} -P 4 -Z
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """What the page takes to be there."""
+    for name, base in (("ubuntu22-6.8", 9.0), ("ubuntu22-5.15", 8.0)):
+        section = tmp_path / name / "2024-03-01:10:00" / "iperf3_1stream"
+        section.mkdir(parents=True)
+        for number in range(1, 5):
+            text = OUTPUT.format(rate=f"{base + number / 10:.2f}")
+            (section / f"src-cmd:10.3.54.2:{number}").write_text(text)
+    (tmp_path / "iperf3-final-set-bigtcp.ini").write_text(JOB_FILE)
+    (tmp_path / "hostlist.csv").write_text("hostname,rtt\n10.3.54.2,0.2ms\n10.3.56.2,25ms # far\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_that_import_results_lead_to_a_comparison(folder, capsys):
+    assert [cli.main(words) for words in RESULTS] == [OK] * len(RESULTS)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Better: the only comparison")
+
+
+def test_the_commands_for_job_files_lead_to_dry_runs_of_all_flows_on_each_ground(folder, capsys):
+    (made, *runs) = JOBS
+    assert cli.main(made) == OK
+    flows = []
+    for command, *words in runs:
+        capsys.readouterr()
+        assert cli.main([command, "-n", *(word for word in words if word != "-n")]) == OK
+        flows.append(len(re.findall(r"^DO_CLIENT ", capsys.readouterr().out, re.MULTILINE)))
+    # Sections, iterations, hosts.
+    assert flows == [2 * 10 * 2] * 3
