@@ -112,16 +112,18 @@ def _one(name: str, texts: Sequence[str]) -> str:
 
 
 def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
-    """Σ(rate·dur) / max(dur) over the groups that have a rate.
+    """Σ(rate·dur) over the time in which the groups that have a rate were to run.
 
-    The total goodput of flows with different durations: all bits, over the longest duration.
+    The total goodput of flows that run at different times: all bits, from the least delay to the
+    latest end. With equal delays that time is max(dur).
     """
-    pairs = []
+    bits, begins, ends = [], [], []
     for values in groups:
         rate, dur = numbers.parse(values.get(name, "")), numbers.parse(values.get("dur", ""))
         if rate is not None and dur is not None:
-            pairs.append((rate, dur))
-    longest = max((dur for _, dur in pairs), default=0.0)
-    if longest <= 0:
-        return ""
-    return numbers.fixed(math.fsum(rate * dur for rate, dur in pairs) / longest, 3)
+            delay = numbers.parse(values.get("delay", "")) or 0.0
+            bits.append(rate * dur)
+            begins.append(delay)
+            ends.append(delay + dur)
+    span = max(ends, default=0.0) - min(begins, default=0.0)
+    return numbers.fixed(math.fsum(bits) / span, 3) if span > 0 else ""

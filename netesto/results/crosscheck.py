@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 from netesto.model import (
@@ -81,6 +82,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                 yield from (f"{name}, flow {flow.instance}: {text}" for text in found)
         alone = not _shares_interface(each, evidence.groups)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
+    yield from _starts(evidence.groups)
     for capture in evidence.captures:
         for text in (*capture.found.damage, *capture.found.remarks):
             yield f"{capture.file}: {text}"
@@ -105,6 +107,24 @@ def _durations(group: Group) -> Iterator[str]:
                 f"{which} took {furthest_s:.3g} s as {group.request.tool} reports, requested were "
                 f"{requested_s:g} s"
             )
+
+
+def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
+    """Groups that the script started one after the other: what sums of rates do not know."""
+    began_s = [
+        (min(started_s) - each.request.delay_s, each.request)
+        for each in groups
+        if (started_s := [f.started_s for f in flows.good(each) if f.started_s is not None])
+    ]
+    if len(began_s) < 2:
+        return
+    (first_s, first), *_, (last_s, last) = sorted(began_s, key=itemgetter(0))
+    apart_s = last_s - first_s
+    if apart_s > max(LATE_BEGIN_S, TOLERANCE * max(asked.duration_s for _, asked in began_s)):
+        yield (
+            f"group {last.group} began {apart_s:.3g} s after group {first.group}, beside delays: "
+            "rates summed over groups count them as if they had begun together"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -446,9 +446,11 @@ def fairness(groups: Sequence[Values]) -> str:
 
     Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
     themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
-    ran different tests, or not at the same time: then their rates are not shares of one capacity.
+    ran different tests, or not at the same time: then their rates are not shares of one capacity;
+    and if all flows but one failed.
     """
     count, rates, squares = 0.0, [], []
+    failed = math.fsum(_number(values, "flowsFailed") or 0.0 for values in groups)
     kinds = set()
     for values in groups:
         rate, index = _number(values, "rate"), _number(values, "fairness")
@@ -460,6 +462,7 @@ def fairness(groups: Sequence[Values]) -> str:
         count += good
         rates.append(rate)
         squares.append(rate * rate / (good * index))
-    if len(kinds) != 1 or count <= 0 or math.fsum(squares) <= 0:
+    is_alone = failed and count == 1
+    if len(kinds) != 1 or is_alone or count <= 0 or math.fsum(squares) <= 0:
         return ""
     return numbers.fixed(math.fsum(rates) ** 2 / (count * math.fsum(squares)), 3)

@@ -42,6 +42,15 @@ def test_rates_of_groups_count_for_as_long_as_the_groups_ran(name):
     assert aggregate.row(columns, groups, exp=7)[name] == "115.833"
 
 
+def test_rates_of_delayed_groups_count_from_the_first_begin_to_the_last_end():
+    found = [
+        {"dur": "4", "delay": "1", "rate": "30"},
+        {"dur": "4", "delay": "2", "rate": "30"},
+        {"dur": "1", "delay": "0", "rate": ""},
+    ]
+    assert aggregate.row(EXAMPLE, found, exp=7)["rate"] == "48.000"
+
+
 def test_group_row_is_the_same_with_one_value():
     row = aggregate.group_row(
         EXAMPLE,
@@ -195,6 +204,16 @@ def test_fairness_of_the_whole_is_over_all_flows_of_all_groups():
     one = samples.group(samples.instance(rate_bps=8e6))
     found = [groups.values(two), groups.values(one)]
     assert aggregate.row(loaded, found, exp=1)["fairness"] == f"{144 / (3 * 74):.3f}"
+
+
+def test_fairness_is_not_told_of_the_only_flow_that_did_not_fail():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    alone = {"rate": "9", "fairness": "1", "instances": "2", "flowsFailed": "1"}
+    lost = {"instances": "1", "flowsFailed": "1"}
+    assert [
+        aggregate.row(loaded, [alone, lost], exp=1)["fairness"],
+        aggregate.row(loaded, [alone, {**alone, "flowsFailed": ""}], exp=1)["fairness"],
+    ] == ["", "0.889"]
 
 
 def test_fairness_is_not_told_between_different_tests():

@@ -184,6 +184,37 @@ def test_a_flow_that_ended_early_is_told():
     assert doubts(early) == ["group 1: its flow took 2 s as netperf reports, requested were 4 s"]
 
 
+def groups_begun(*starts_s: float, delays_s: tuple[float, ...]) -> list[str]:
+    found = experiment(
+        *(
+            group(
+                replace(
+                    flow(client=(), server=(), ended_s=START_S + start_s + 4.1),
+                    started_s=START_S + start_s,
+                ),
+                asked=request(group=number, duration_s=4.0, delay_s=delay_s),
+            )
+            for number, (start_s, delay_s) in enumerate(
+                zip(starts_s, delays_s, strict=True), start=1
+            )
+        )
+    )
+    return list(crosscheck.warnings(found))
+
+
+def test_groups_that_the_script_started_one_after_the_other_are_told():
+    assert groups_begun(0.0, 0.3, 2.5, delays_s=(0.0, 0.0, 0.0)) == [
+        (
+            "group 3 began 2.5 s after group 1, beside delays: rates summed over groups count "
+            "them as if they had begun together"
+        )
+    ]
+
+
+def test_groups_that_began_when_their_delays_say_are_not_told():
+    assert groups_begun(0.0, 0.3, 2.5, delays_s=(0.0, 0.0, 2.0)) == []
+
+
 def later(by_s: float):
     return tuple(replace(each, time_s=each.time_s + by_s) for each in ticks())
 
