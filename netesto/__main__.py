@@ -2,10 +2,8 @@
 
 import gc
 import os
+import signal
 import sys
-
-from netesto import interrupts
-from netesto.run import status
 
 # So many objects are made before Python looks for unused ones among them, by default 700. Most of
 # what a run imports and draws stays: a seventh of its processor time went into looking at it.
@@ -13,20 +11,22 @@ OBJECTS = 10_000
 
 
 def main() -> int:
-    """Run the command line; its exit status. Requests to end are heeded from the first instant on,
-    also while the rest of the program is imported."""
+    """Run the command line; its exit status. A request to end that comes while the rest of the
+    program is imported is heeded after that."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     gc.set_threshold(OBJECTS)
     _open_standard_streams()
-    with interrupts.heeded():
-        try:
-            from netesto import cli  # noqa: PLC0415 - takes a moment
+    from netesto import cli, interrupts
+    from netesto.run import status
 
+    try:
+        with interrupts.heeded():
             outcome = cli.main()
-        except KeyboardInterrupt:
-            sys.stderr.write("netesto: interrupted\n")
-            outcome = status.INTERRUPTED
-        # All is done: what comes now does not change the exit status.
-        interrupts.heed()
+            # All is done: what comes now does not change the exit status.
+            interrupts.heed()
+    except KeyboardInterrupt:
+        sys.stderr.write("netesto: interrupted\n")
+        outcome = status.INTERRUPTED
     return outcome
 
 

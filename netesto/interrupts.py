@@ -107,9 +107,9 @@ def heeded() -> Iterator[None]:
     then on this process ignores them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
-    # Who starts us may have blocked them until they can be handled (lab.inside).
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
+        # Who starts us may have blocked them until they can be handled (__main__, lab.inside).
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         with requests.persistent():
             yield
     finally:

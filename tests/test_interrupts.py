@@ -242,3 +242,21 @@ except KeyboardInterrupt:
 """)
         == 130
     )
+
+
+@pytest.mark.parametrize("module", ["netesto.interrupts", "netesto.cli.printing"])
+def test_a_request_while_the_program_is_imported_is_told(module):
+    interrupted = f"""
+import signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from netesto.__main__ import main
+sys.exit(main())
+"""
+    finished = process.run([sys.executable, "-c", interrupted], timeout=30, check=False)
+    assert (finished.status, finished.stderr) == (130, "netesto: interrupted\n")
