@@ -288,7 +288,7 @@ async def _serve(
         machine_hosts=machine_hosts,
     )
     manager = Manager.of_environment()
-    finding_out: asyncio.Task[Abilities] | None = None
+    finding_out: asyncio.Task[None] | None = None
     doors: list[Door] = []
     try:
         doors.extend(Door(address, inner, callers, group=group) for address in behind_doors)
@@ -307,7 +307,7 @@ async def _serve(
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         async with manager.watching(addresses[0]):
             # Before a controller asks.
-            finding_out = asyncio.create_task(premises.tools.found())
+            finding_out = asyncio.create_task(_find_out(premises.tools))
             alive = [server.ended(), *(each.ended() for each in doors)]
             ends = [asyncio.create_task(each) for each in (stop.wait(), *alive)]
             done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -326,6 +326,14 @@ async def _serve(
         if finding_out is not None:
             await asyncio.wait({finding_out})
         log.info("ended")
+
+
+async def _find_out(tools: Tools) -> None:
+    able = await tools.found()
+    if able.kernel.unknown:
+        log.warning("qdiscs unknown", extra={"reason": able.kernel.unknown})
+    for name, reason in able.broken.items():
+        log.warning("tool not used", extra={"tool": name, "reason": reason})
 
 
 def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:

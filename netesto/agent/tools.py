@@ -1,9 +1,10 @@
-"""What this machine can do: its traffic tools, each asked for its version once, and its kernel."""
+"""What this machine can do: its traffic tools, each asked for its version, and its kernel."""
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from netesto import process
 from netesto.collectors import capabilities
@@ -11,9 +12,8 @@ from netesto.collectors.capabilities import Capabilities
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.traffic.base import Tool
 
-log = logging.getLogger(__name__)
-
-_TIMEOUT_S = 5.0
+# Controllers wait 5 s for what an agent knows of its host (run.agents); two tools may hang.
+_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,26 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """The installed tools by name, and what the kernel can do."""
+    """The installed tools by name, and what the kernel can do. `programs`: the files of all known
+    tools, as they were; `broken`: why a tool that is there is none of `tools`."""
 
     tools: Mapping[str, Installed]
     kernel: Capabilities
+    programs: Sequence[int] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
 
 
 def abilities(known: Mapping[str, Tool]) -> Abilities:
     """What this machine can do with those of the `known` tools that are installed."""
-    kernel = capabilities.probe()
-    if kernel.unknown:
-        log.warning("qdiscs unknown", extra={"reason": kernel.unknown})
-    found = {name: _installed(tool) for name, tool in known.items()}
-    return Abilities({name: each for name, each in found.items() if each is not None}, kernel)
+    programs = _programs(known.values())
+    tools, broken = {}, {}
+    for (name, tool), is_there in zip(known.items(), programs, strict=True):
+        try:
+            tools[name] = _installed(tool)
+        except (ProcessError, OutputError) as error:
+            if is_there:
+                broken[name] = str(error)
+    return Abilities(tools, capabilities.probe(), programs, broken)
 
 
 class Tools:
@@ -51,16 +58,20 @@ class Tools:
         self._asked: asyncio.Task[Abilities] | None = None
 
     async def found(self) -> Abilities:
-        """What this machine can do."""
-        if self._found is None:
-            if self._asked is None:
-                self._asked = asyncio.create_task(asyncio.to_thread(abilities, self._known))
-            self._found = await asyncio.shield(self._asked)
+        """What this machine can do now: tools may have been installed, or replaced."""
+        if self._found is None or self._found.programs != _programs(self._known.values()):
+            if self._asked is None or self._asked.done():
+                self._asked = asyncio.create_task(self._find_out())
+            return await asyncio.shield(self._asked)
+        return self._found
+
+    async def _find_out(self) -> Abilities:
+        self._found = await asyncio.to_thread(abilities, self._known)
         return self._found
 
     async def version(self, name: str) -> str:
         """The version of a tool, "" if it is not installed."""
-        installed = (await self.found()).tools.get(name)
+        installed = (self._found or await self.found()).tools.get(name)
         return installed.version if installed else ""
 
     async def get(self, name: str) -> Tool:
@@ -73,12 +84,15 @@ class Tools:
         return tool.for_version(version) if version else tool
 
 
-def _installed(tool: Tool) -> Installed | None:
-    try:
-        version = tool.parse_version(_printed(tool.version_command()))
-        text = _printed(tool.help_command()) if tool.extras else ""
-    except (ProcessError, OutputError):
-        return None
+def _programs(tools: Iterable[Tool]) -> list[int]:
+    """When the file of each tool was changed, in ns; 0 where there is none."""
+    paths = [shutil.which(tool.version_command()[0]) for tool in tools]
+    return [Path(path).stat().st_ctime_ns if path else 0 for path in paths]
+
+
+def _installed(tool: Tool) -> Installed:
+    version = tool.parse_version(_printed(tool.version_command()))
+    text = _printed(tool.help_command()) if tool.extras else ""
     return Installed(version, tuple(key for key in tool.extras if tool.extras[key].search(text)))
 
 

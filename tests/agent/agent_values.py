@@ -47,12 +47,13 @@ class ShellTool:
     server_port: int = 0
     connects_early: bool = False
     extras: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    asked: Sequence[str] = ("echo", "shelltool 1.0")
 
     def for_version(self, version: str) -> Self:
         return self
 
     def version_command(self) -> list[str]:
-        return ["echo", "shelltool 1.0"]
+        return list(self.asked)
 
     def parse_version(self, output: str) -> str:
         return output.split()[1]

@@ -23,6 +23,7 @@ from netesto.collectors.capabilities import Capabilities
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
+from netesto.run import agents
 from netesto.traffic.ports import PortRange
 
 PORTS = Ports(control=(13000,), data=(13100,))
@@ -83,6 +84,31 @@ async def test_a_tool_whose_version_is_known_is_not_asked_for_it():
     kernel = Capabilities(kernel="6.1", congestion_controls=("reno",), qdiscs=())
     found = Abilities({"shelltool": Installed("7")}, kernel)
     assert await Tools({"shelltool": ShellTool()}, found).version("shelltool") == "7"
+
+
+def program(path: Path, line: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return path
+
+
+async def test_a_tool_that_is_installed_later_is_found(tmp_path: Path):
+    known = {"shelltool": ShellTool(asked=[str(tmp_path / "tool")])}
+    tools = Tools(known)
+    found = [dict((await tools.found()).tools)]
+    program(tmp_path / "tool", "echo shelltool 2.0")
+    found.append(dict((await tools.found()).tools))
+    assert found == [{}, {"shelltool": Installed("2.0")}]
+
+
+async def test_a_tool_that_hangs_is_told_before_a_controller_has_waited_too_long(tmp_path: Path):
+    hangs = ShellTool(asked=[str(program(tmp_path / "tool", "exec sleep 30"))])
+    async with asyncio.timeout(agents.CONNECT_TIMEOUT_S):
+        found = await Tools({"one": hangs, "other": hangs}).found()
+    assert (found.tools, {*found.broken.values()}) == (
+        {},
+        {f"{tmp_path / 'tool'}: still running after 2 s, ended"},
+    )
 
 
 async def test_one_instance_may_fail_and_others_end_well(service_in: ServiceIn, tmp_path: Path):
