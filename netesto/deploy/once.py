@@ -8,14 +8,16 @@ process carries the calls, to a socket in that folder. What the agent imports st
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from netesto import interrupts, process
 from netesto.deploy import payload, plan, remote
@@ -68,17 +70,35 @@ def agents(
         folder = stack.enter_context(private_folder())
         stack.callback(_end, started)
         for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
-            asked = _request(host, each, code, [own], holder=holder, wait_s=wait_s)
+            asked = _request(host, each, code, [own], holder)
             started.append(_start(host, each, asked, folder / f"{number}.sock"))
         _raise([error for each in started if (error := each.error("brought")) is not None])
-        # Where ssh arrives: every run takes hosts in this order, so that no two wait for each
-        # other, and one of several has all.
-        order = sorted(zip(facts, started, strict=True), key=lambda each: sorted(each[0].addresses))
-        for _, brought in order:
-            brought.begin()
-            _raise([error] if (error := brought.error("alone", wait_s, say)) is not None else [])
+        take_turns(started, wait_s, say)
         _raise([error for each in started if (error := each.error("ready")) is not None])
         yield {each.host.name: each for each in started}
+
+
+class Shared(Protocol):
+    """A host that another run may have (Brought)."""
+
+    def lock(self) -> str: ...
+
+    def begin(self, wait_s: float | None) -> None: ...
+
+    def error(
+        self, stage: str, wait_s: float | None = None, say: Callable[[str], None] | None = None
+    ) -> AgentError | None: ...
+
+
+def take_turns(hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str], None]) -> None:
+    """Let each begin when those before it are ours. Every run takes hosts in the order of their
+    locks, so that no two wait for each other, and one of several has all. `wait_s` is for all."""
+    deadline_s = time.monotonic() + (wait_s or 0.0)
+    for each in sorted(hosts, key=lambda host: host.lock()):
+        left_s = None if wait_s is None else max(deadline_s - time.monotonic(), 0.0)
+        each.begin(left_s)
+        if (error := each.error("alone", left_s, say)) is not None:
+            raise error
 
 
 def _end(started: Sequence["Brought"]) -> None:
@@ -167,10 +187,14 @@ class Brought:
         cause, remedy = ssh.NO_FORWARDING
         return AgentError(cause, host=self.host.name, remedy=remedy)
 
-    def begin(self) -> None:
+    def lock(self) -> str:
+        """The name of what a run must have to be alone on the host, when all has been brought."""
+        return str(self._ends("brought")[0].get("lock"))
+
+    def begin(self, wait_s: float | None) -> None:
         """Let the host begin: what it needs has been brought."""
         self.sending.join()
-        _send(self.pipe, b"\n")
+        _send(self.pipe, json.dumps({"wait_s": wait_s}).encode() + b"\n")
 
     def let_go(self) -> None:
         """Have the agent end, and its host put back."""
@@ -250,13 +274,7 @@ def _send(pipe: BinaryIO, data: bytes) -> None:
 
 
 def _request(
-    host: Target,
-    facts: Facts,
-    code: Archive,
-    packages: Sequence[Packages],
-    *,
-    holder: str,
-    wait_s: float | None,
+    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages], holder: str
 ) -> tuple[dict[str, Any], list[bytes]]:
     """What `onhost.once` is asked for, and the archives that go with it."""
     steps, folders = plan.brought(facts, code, packages, payload.requirements())
@@ -272,7 +290,6 @@ def _request(
         "socket": socket,
         "words": words,
         "holder": holder,
-        "wait_s": wait_s,
         "cache": facts.cache,
     }
     return request, remote.archives(steps)

@@ -39,6 +39,7 @@ LOCK_WAIT_S = 120
 # What an agent may take to put its host back; its systemd unit says the same.
 STOP_S = 30
 START_S = 30
+ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # For a run that was killed a moment ago.
 ALONE_WAIT_S = 5
 # Less than an agent needs to start.
@@ -559,16 +560,18 @@ def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
 def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     """Run an agent for as long as the other end of standard input exists; then it puts the host
     back, and its folder is removed."""
-    for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for sign in ENDS:
         signal.signal(sign, lambda _number, _frame: sys.exit(1))
     for kind, values in request["steps"]:
         with locked(request["cache"] + "/.lock"):
             take(kind, source, values)
     # A run takes its hosts one after the other, in an order that all runs share.
-    replies.send({"stage": "brought"})
-    source.readline()
+    replies.send({"stage": "brought", "lock": name_of(request["cache"])})
+    line = source.readline()
+    if not line:
+        return  # the controller is gone
+    turn = Turn(source, replies, json.loads(line.decode())["wait_s"])
     # Kept open: with this process it is free again.
-    turn = Turn(source, replies, request["wait_s"])
     alone = alone_here(request["cache"] + "/.run", request["holder"], turn)
     replies.send({"stage": "alone"})
     place = request["folder"]
@@ -600,13 +603,21 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     except KeyboardInterrupt:
         pass
     finally:
-        for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        for sign in ENDS:
             signal.signal(sign, signal.SIG_IGN)
         if child is not None:
             end(child)
         if child is None or is_put_back(argv + ["--recover"], env):
             shutil.rmtree(place, ignore_errors=True)
         alone.close()
+
+
+def name_of(folder: str) -> str:
+    """A name of a folder that is the same by whatever address and path one came to it."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    found = os.stat(folder)
+    return "{} {} {}".format(boot, found.st_dev, found.st_ino)
 
 
 class Turn:

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import os
+import signal
 import sys
 import tarfile
 from pathlib import Path
@@ -198,6 +199,40 @@ def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
         pytest.raises(onhost.StepError, match="the same machine as another host of this run"),
     ):
         onhost.alone_here(path, "ann@desk pid 7", controller.turn)
+
+
+def once(folder, *following):
+    """The replies where an agent for one run is asked for whose controller says this, and goes."""
+    sink = io.StringIO()
+    cache = str(folder / "cache")
+    request = {"steps": [], "cache": cache, "holder": "ann@desk pid 7", "folder": f"{cache}/place"}
+    onhost.once(request, io.BytesIO(b"".join(following)), onhost.Replies(sink, "token"))
+    return [json.loads(line) for line in sink.getvalue().splitlines() if line.startswith("{")]
+
+
+@pytest.fixture
+def signals():
+    kept = {number: signal.getsignal(number) for number in onhost.ENDS}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+def test_no_agent_is_begun_for_a_controller_that_is_gone(tmp_path):
+    (tmp_path / "cache").mkdir()
+    replies = once(tmp_path)
+    assert (len(replies), list((tmp_path / "cache").iterdir())) == (1, [])
+
+
+@pytest.mark.usefixtures("signals")
+def test_what_a_run_waits_for_has_the_same_name_by_whatever_path_one_comes(tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "cache").symlink_to(tmp_path / "cache")
+    (tmp_path / "third" / "cache").mkdir(parents=True)
+    locks = [once(tmp_path / each)[0]["lock"] for each in ("", "other", "third")]
+    assert (locks[0] == locks[1], locks[0] == locks[2]) == (True, False)
 
 
 @pytest.mark.parametrize(("said", "what"), [("", ""), ("usage: cat\x1b", ": usage: cat\x1b")])
