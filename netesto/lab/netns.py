@@ -84,7 +84,8 @@ class Lab:
     @property
     def missing(self) -> list[str]:
         """The namespaces that are not there."""
-        return [name for name in self.record.namespaces if not (NAMESPACE_FOLDER / name).exists()]
+        standing = teardown.identities(self.record.namespaces)
+        return [name for name in self.record.namespaces if name not in standing]
 
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command that runs `argv` at a host, router or switch. UsageError if the name is

@@ -42,9 +42,10 @@ def take_down(state: Path, record: Record) -> list[str]:
     can finish.
     """
     namespaces = [name for name in record.namespaces if (NAMESPACE_FOLDER / name).exists()]
-    inodes = identities(namespaces)
+    standing = identities(namespaces)
+    inodes = set(standing.values())
     removed = _end_agents(record)
-    removed += _recover(record, namespaces)
+    removed += _recover(record, standing)
     removed += _end_inside(inodes)
     _delete_namespaces(record.lab, namespaces)
     # An agent that was just being started may have entered meanwhile; now none can any more.
@@ -57,19 +58,24 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    """End the agents in the lab's namespaces, also one that was started an instant ago."""
-    hosts = {
-        identity: host
-        for host, entry in record.hosts.items()
-        for identity in identities([entry.namespace])
-    }
+    """End the lab's agents, also one that was started an instant ago, and one whose namespace
+    somebody deleted by name: it lives on as long as the agent."""
+    logs = {str(Path(record.files) / f"{host}.log"): host for host in record.hosts}
     agents = {
-        pid: hosts[identity]
-        for pid, identity in _processes(hosts.keys()).items()
-        if _command_of(pid) == AGENT_COMMAND
+        pid: logs[log]
+        for pid in proc.numbers()
+        if _command_of(pid) == AGENT_COMMAND and (log := _errors_of(pid)) in logs
     }
     end_processes(agents, grace_s=AGENT_GRACE_S)
     return [f"agent of {host}, process {pid}" for pid, host in agents.items()]
+
+
+def _errors_of(pid: int) -> str:
+    """The file to which a process writes its errors."""
+    try:
+        return str(Path(f"/proc/{pid}/fd/2").readlink())
+    except OSError:
+        return ""
 
 
 def _command_of(pid: int) -> str:
@@ -113,10 +119,16 @@ def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
     return {pid: each for pid, each in found.items() if each is not None and each in namespaces}
 
 
-def identities(names: Iterable[str]) -> set[Identity]:
-    """What identifies these namespaces, also after their names are deleted."""
-    found = (_identity(NAMESPACE_FOLDER / name) for name in names)
-    return {identity for identity in found if identity is not None}
+def identities(names: Iterable[str]) -> dict[str, Identity]:
+    """What identifies these namespaces, also after their names are deleted. A name on which no
+    namespace is mounted has none."""
+    found = {name: _identity(NAMESPACE_FOLDER / name) for name in names}
+    device = Path("/proc/self/ns/net").stat().st_dev
+    return {
+        name: identity
+        for name, identity in found.items()
+        if identity is not None and identity[0] == device
+    }
 
 
 def _identity(namespace: Path) -> Identity | None:

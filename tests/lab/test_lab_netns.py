@@ -239,6 +239,20 @@ def test_agents_end_with_the_lab(state: Path, planned, left_of):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("removed", [["ip", "netns", "del"], ["umount"]], ids=lambda argv: argv[0])
+def test_agents_whose_namespace_lost_its_name_end_with_the_lab(
+    state: Path, planned, left_of, removed
+):
+    with netns.up(planned("pair"), state=state) as lab:
+        name = lab.record.hosts["a"].namespace
+        agents = agents_in(lab.record.namespaces)
+        target = name if removed[0] == "ip" else str(records.NAMESPACE_FOLDER / name)
+        process.run([*removed, target], timeout=10)
+        assert lab.missing == [name]
+    assert ([is_alive(agent) for agent in agents], left_of(lab.record)) == ([False, False], [])
+
+
+@pytest.mark.lab
 def test_a_lab_that_stays_is_found_and_taken_down_by_name(state: Path, planned, left_of):
     lab = netns.bring_up(planned("pair"), state=state)
     found = netns.attach(lab.id, state=state)
