@@ -30,6 +30,8 @@ SHOWN_MESSAGE = 400
 SHOWN_LIST = 4000
 SHOWN_STEPS = 20
 
+_STEP = re.compile(r"((?P<file>.*?):\d+): (?P<run>RUN\b.*)", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -74,6 +76,22 @@ class Place:
         indent = "".join("\t" if character == "\t" else " " for character in text[: column - 1])
         yield f"    {text}"
         yield f"    {indent}{'^' * length}"
+
+
+def written_at(place: Place, chain: Sequence[str]) -> int | None:
+    """The index in `chain` of the RUN that the author wrote, if `place` is in a macro of another
+    file: the innermost one of the first file that runs a macro."""
+    runs = [(index, step) for index, text in enumerate(chain) if (step := _STEP.fullmatch(text))]
+    own = [index for index, step in runs if step["file"] == runs[0][1]["file"]]
+    return own[-1] if runs and runs[0][1]["file"] != place.file else None
+
+
+def told_place(place: Place, chain: Sequence[str], *, columns: bool = True) -> str:
+    """A place in a line of text: what the author wrote comes first."""
+    text = str(place) if columns else f"{place.file}:{place.line}"
+    index = written_at(place, chain)
+    step = None if index is None else _STEP.fullmatch(chain[index])
+    return text if step is None else f"{step[1]}, by {text}"
 
 
 def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
@@ -121,17 +139,24 @@ class ScriptError(NetestoError):
 
     def __str__(self) -> str:
         message = shortened(self.message)
+        remedy = [shortened(self.remedy, SHOWN_LIST)] if self.remedy else []
         if self.place is None:
-            lines = [message]
+            return "\n".join([message, *remedy, *self._steps(self.chain)])
+        drawn, chain = list(self.place.drawn()), self.chain
+        index = written_at(self.place, chain)
+        step = None if index is None else _STEP.fullmatch(chain[index])
+        if index is None or step is None:
+            lines = [f"{self.place}: {message}", *drawn, *remedy]
         else:
-            lines = [f"{self.place}: {message}", *self.place.drawn()]
-        if self.remedy:
-            lines.append(shortened(self.remedy, SHOWN_LIST))
-        return "\n".join([*lines, *self._steps()])
+            lines = [f"{step[1]}: {message}", f"    {shortened(step['run'])}", *remedy]
+            lines += [f"  at {self.place}", *drawn]
+            chain = chain[:index] + chain[index + 1 :]
+        return "\n".join([*lines, *self._steps(chain)])
 
-    def _steps(self) -> Iterator[str]:
+    @staticmethod
+    def _steps(chain: Sequence[str]) -> Iterator[str]:
         """The chain from the innermost step on; a long one without its middle."""
-        steps = [f"  in {shortened(step)}" for step in reversed(self.chain)]
+        steps = [f"  in {shortened(step)}" for step in reversed(chain)]
         if len(steps) > SHOWN_STEPS:
             half = SHOWN_STEPS // 2
             steps[half:-half] = [f"  … {len(steps) - 2 * half} more …"]

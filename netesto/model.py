@@ -50,6 +50,15 @@ QDISCS = frozenset(
 )  # fmt: skip
 
 
+# The congestion controls of Linux, and the usual ones that are built for it.
+CONGESTION_CONTROLS = frozenset(
+    {
+        "bbr", "bbr1", "bbr2", "bbr3", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla",
+        "illinois", "lp", "nv", "prague", "reno", "scalable", "vegas", "veno", "westwood", "yeah",
+    }
+)  # fmt: skip
+
+
 # ---- what hosts are asked to do
 # ---------------------------------------------------------------------------
 

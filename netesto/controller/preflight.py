@@ -99,10 +99,10 @@ def missing(
     info = infos[endpoints[command.host].host]
     qdisc = requests.needed_qdisc(command)
     if qdisc and info.qdiscs and qdisc not in info.qdiscs:
-        yield finding(_not_in_kernel(info, f"qdisc {qdisc}"), hint(qdisc, info.qdiscs))
+        yield finding(*_not_in_kernel(info, "qdisc", qdisc))
     if isinstance(command, steps.Configure):
-        for what in _missing_names(command, info):
-            yield finding(_not_in_kernel(info, what))
+        for kind, name in _missing_names(command, info):
+            yield finding(*_not_in_kernel(info, kind, name))
         for setting in command.settings:
             if isinstance(setting, Command) and setting.name not in info.commands:
                 said = f"{info.host}: its agent allows no command {setting.name}"
@@ -121,9 +121,7 @@ def missing(
             is_sender or "remoteCa" in command.arguments or control not in {RECEIVERS, ALWAYS_THERE}
         )
         if is_chosen and control not in host.congestion_controls:
-            text = _not_in_kernel(host, f"congestion control {control}")
-            there = host.congestion_controls
-            yield finding(f"{text}, which has {', '.join(there)}", hint(control, there))
+            yield finding(*_not_in_kernel(host, "congestion control", control))
         elif is_chosen and control not in host.usable_congestion_controls:
             yield finding(
                 f"{host.host}: congestion control {control}: only root may use it,"
@@ -146,19 +144,25 @@ def missing(
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
 
 
-def _not_in_kernel(info: HostInfo, what: str) -> str:
-    return f"{info.host}: {what}: not in this kernel ({info.kernel})"
+def _there(info: HostInfo, kind: str) -> Sequence[str]:
+    return info.qdiscs if kind == "qdisc" else info.congestion_controls
 
 
-def _missing_names(command: steps.Configure, info: HostInfo) -> list[str]:
-    """The qdiscs and congestion controls that sysctls name and a host does not have."""
-    return [
-        f"{kind} {name}"
-        for setting in command.settings
-        if isinstance(setting, Sysctl) and (kind := allowed.NAMING_SYSCTLS.get(setting.name))
-        for name in setting.value.split()
-        if name not in (info.qdiscs or (name,) if kind == "qdisc" else info.congestion_controls)
-    ]
+def _not_in_kernel(info: HostInfo, kind: str, name: str) -> tuple[str, str]:
+    """What is wrong, and the remedy."""
+    there = _there(info, kind)
+    has = f", which has {', '.join(there)}"
+    return f"{info.host}: {kind} {name}: not in this kernel ({info.kernel}){has}", hint(name, there)
+
+
+def _missing_names(command: steps.Configure, info: HostInfo) -> Iterator[tuple[str, str]]:
+    """The qdiscs and congestion controls that sysctls name and a host does not have: kind, name."""
+    for setting in command.settings:
+        if isinstance(setting, Sysctl) and (kind := allowed.NAMING_SYSCTLS.get(setting.name)):
+            there = _there(info, kind)
+            for name in setting.value.split():
+                if name not in there and (there or kind != "qdisc"):
+                    yield kind, name
 
 
 # ---- REQUIRE ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import netesto
 from netesto import units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
-from netesto.errors import MissingError, NetestoError, WorldError
+from netesto.errors import MissingError, NetestoError, WorldError, told_place
 from netesto.language import steps
 from netesto.model import (
     Address,
@@ -135,7 +135,12 @@ def problems(
     found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
     return found + [
-        Problem("", f"{each.message} (needed at {each.place})", each.remedy) for each in wrong
+        Problem(
+            "",
+            f"{each.message} (needed at {told_place(each.place, each.chain)})",
+            each.remedy,
+        )
+        for each in wrong
     ]
 
 

@@ -140,9 +140,10 @@ class _Checker:
             known = self._check_lab(head.lab, known, lab_hosts)
             if hosts is None and known is not None:
                 self._add_warnings(lab_warnings(head.lab, head.commands))
+        told: set[tuple[str, tuple[str, ...]]] = set()
         for command in head.commands:
             if known is not None:
-                self._check_hosts(command, known)
+                self._check_hosts(command, known, told)
         for command in head.commands:
             try:
                 refuse(command)
@@ -200,7 +201,8 @@ class _Checker:
         told = {each.place for each in self.findings}
         for warned in warnings:
             if warned.place not in told:
-                self.findings.report(warned.message, warned.place, "warning")
+                message, place, chain = warned.message, warned.place, warned.chain
+                self.findings.add(Finding(message, place, "warning", chain=chain))
 
     def _check_lab(
         self, request: steps.LabRequest, known: set[str] | None, lab_hosts: LabHosts
@@ -212,9 +214,18 @@ class _Checker:
             return known
         return made if known is None else known
 
-    def _check_hosts(self, command: steps.RemoteCommand, known: set[str]) -> None:
+    def _check_hosts(
+        self,
+        command: steps.RemoteCommand,
+        known: set[str],
+        told: set[tuple[str, tuple[str, ...]]],
+    ) -> None:
+        """Each unknown host, once for all that one line of the script runs (`told`)."""
         for name in command.hosts:
+            if command.chain and (name, command.chain[:1]) in told:
+                continue
             if known.isdisjoint(spellings(name, [command.suffix])):
+                told.add((name, command.chain[:1]))
                 remedy = hint(name, known, otherwise=f"Choose one of: {', '.join(sorted(known))}.")
                 place = command.place_of_host(name)
                 finding = Finding(f"unknown host {name}", place, "error", remedy, command.chain)

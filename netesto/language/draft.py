@@ -293,9 +293,9 @@ class Draft:
         own: dict[str, steps.ColumnKind] = dict.fromkeys(self._filled, "any")
         return own | dict(self._columns.kinds)
 
-    def warn(self, message: str, place: Place) -> None:
+    def warn(self, message: str, place: Place, chain: tuple[str, ...] = ()) -> None:
         """A warning to the author, such as a macro defined twice."""
-        self.warnings.append(Warned(message, place))
+        self.warnings.append(Warned(message, place, chain))
 
     # ---- steps ---------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Which SET_ commands agents allow, checked before a run, so that errors have a place.
+"""Which SET_ commands agents allow, and names that may be misspelled, checked before a run, so that
+errors have a place.
 
 An agent checks again; both use the same tables.
 """
@@ -8,10 +9,12 @@ from functools import partial
 from typing import TypeAlias
 
 from netesto import allowed
-from netesto.errors import NotAllowedError
+from netesto.errors import NotAllowedError, Place
 from netesto.language import steps
 from netesto.language.scope import MisuseError
 from netesto.model import (
+    CONGESTION_CONTROLS,
+    QDISCS,
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -20,7 +23,7 @@ from netesto.model import (
     RouteMetrics,
     Sysctl,
 )
-from netesto.nearest import hint
+from netesto.nearest import hint, nearest
 
 Check: TypeAlias = Callable[[], None]
 Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
@@ -68,6 +71,34 @@ def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
                 yield partial(allowed.check_module_parameter, module, name, value), misuse
                 if known is None:
                     return
+
+
+def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
+    """The names that no known kernel has, and that are like one that kernels have, as warnings with
+    their places. A module may be called so: only hosts know."""
+    for kind, name, near in _names(command):
+        known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
+        meant = nearest(name, known)
+        if name not in known and meant is not None:
+            place = command.place.narrowed(near)
+            yield f"unknown {kind} {name}: did you mean {meant}?", place
+
+
+def _names(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
+    """What a kernel must have for a command: kind, name, and what stands before the name."""
+    if isinstance(command, steps.DoClient):
+        for argument in ("ca", "remoteCa"):
+            if argument in command.arguments:
+                yield "congestion control", command.arguments[argument], f"{argument}="
+    for setting in command.settings if isinstance(command, steps.Configure) else ():
+        match setting:
+            case Qdisc(kind=kind, action=action) if action != "delete":
+                yield "qdisc", kind, "qdisc="
+            case Sysctl(name=sysctl, value=value) if sysctl in allowed.NAMING_SYSCTLS:
+                for name in value.split():
+                    yield allowed.NAMING_SYSCTLS[sysctl], name, f"{sysctl}="
+            case _:
+                pass
 
 
 def _of_line(error: NotAllowedError) -> MisuseError:

@@ -66,10 +66,11 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A warning to the author."""
+    """A warning to the author. `chain`: as in ScriptError."""
 
     message: str
     place: Place
+    chain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class Remote:
         command = self._make(given, common)
         if command is not None:
             self._warn_of_released(command)
+            for message, where in permitted.slips(command):
+                self.warn_once((message, chain[:1] or where), message, where, chain)
         if isinstance(command, steps.DoTcpdump) and exp not in self._begun:
             requested = given.values.get("exp")
             self._captures.append((requested if isinstance(requested, int) else None, command))
@@ -206,11 +208,13 @@ class Remote:
         self.has_flows_since_process = False
         return self._begun.pop(exp).name
 
-    def warn_once(self, key: Hashable, message: str, place: Place) -> None:
+    def warn_once(
+        self, key: Hashable, message: str, place: Place, chain: tuple[str, ...] = ()
+    ) -> None:
         """Warn once for each `key`: loops would repeat the warning."""
         if key not in self._warned:
             self._warned.add(key)
-            self._draft.warn(message, place)
+            self._draft.warn(message, place, chain)
 
     def begun(self) -> list[int]:
         """The numbers of the experiments that have begun and are not processed."""

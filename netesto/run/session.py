@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from netesto import atomic
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
-from netesto.errors import NetestoError
+from netesto.errors import NetestoError, told_place
 from netesto.lab import guest
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.results import durable, runs
@@ -171,4 +171,5 @@ def script_name(script: str) -> str:
 def tell(watcher: Watcher, warnings: Iterable[Warned]) -> None:
     """Warn the author of a script."""
     for warned in warnings:
-        watcher.warn(f"{warned.place.file}:{warned.place.line}: {warned.message}")
+        where = told_place(warned.place, warned.chain, columns=False)
+        watcher.warn(f"{where}: {warned.message}")

@@ -9,7 +9,7 @@ from netesto.controller.inventory import Inventory
 from netesto.language import steps
 from netesto.language.finding import Finding
 from netesto.language.steps import Requirement
-from netesto.model import Endpoint, HostInfo, Qdisc
+from netesto.model import Endpoint, HostInfo, Qdisc, Sysctl
 
 A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
 B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})
@@ -171,7 +171,16 @@ def test_a_qdisc_that_is_not_there_is_missing():
         name="SET_QDISC", host="a", exp=0, exp_name="", arguments={}, place=HERE,
         settings=(Qdisc("fq"),),
     )  # fmt: skip
-    assert missing(command) == [("a: qdisc fq: not in this kernel (6.18.44)", "")]
+    assert missing(command) == [("a: qdisc fq: not in this kernel (6.18.44), which has tbf", "")]
+
+
+def test_a_misspelt_qdisc_of_a_sysctl_leads_to_the_one_that_is_there():
+    command = steps.Configure(
+        name="SET_SYSCTL", host="a", exp=0, exp_name="", arguments={}, place=HERE,
+        settings=(Sysctl("net.core.default_qdisc", "tbff"),),
+    )  # fmt: skip
+    told = "a: qdisc tbff: not in this kernel (6.18.44), which has tbf"
+    assert missing(command) == [(told, "Did you mean tbf?")]
 
 
 def test_what_is_missing_for_commands_is_told_with_what_to_do():

@@ -170,13 +170,19 @@ def test_the_reason_of_a_host_that_is_not_reached_is_a_problem():
     assert problem == Problem("a", "agent unreachable at unix:/a", "Is it running?")
 
 
+def test_what_a_macro_of_a_library_needs_is_told_at_its_run():
+    command = replace(configure("SET_QDISC", Qdisc("fq")), chain=("my.nts:3: RUN m (ca=bbr)",))
+    (wrong,) = readiness.problems([visited()], HOSTS, [command], family=4)
+    assert wrong.message.endswith(" (needed at my.nts:3, by a.nts:1:1)")
+
+
 def test_what_a_script_lacks_is_told_beside_hosts_that_are_not_reached():
     lost = Visited(endpoint=B, error=AgentError("gone", host="b"))
     command = configure("SET_QDISC", Qdisc("fq"))
     wrong = readiness.problems([visited(), lost], HOSTS, [command], family=4)
     assert [each.message for each in wrong] == [
         "gone",
-        "a: qdisc fq: not in this kernel (6.18.44) (needed at a.nts:1:1)",
+        "a: qdisc fq: not in this kernel (6.18.44), which has tbf (needed at a.nts:1:1)",
     ]
 
 

@@ -96,7 +96,7 @@ class Asked:
         if whole and cell:
             self.finished.append(cell)
 
-    def warn(self, message: str, place: Place) -> None:
+    def warn(self, message: str, place: Place, chain: tuple[str, ...] = ()) -> None:
         self.warned.append(f"{place.line}: {message}")
 
 

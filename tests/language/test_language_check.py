@@ -42,6 +42,46 @@ def test_all_errors_are_found_in_one_go(findings):
     ]
 
 
+def test_names_that_are_like_those_of_kernels_are_warnings(findings):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER ca=cubik remoteCa=rno
+    SET_QDISC host=a qdisc=fqcodel
+    SET_SYSCTL host=a net.core.default_qdisc=fq_codl
+    """
+    assert findings[-4:] == [
+        "1:42: warning: unknown congestion control cubik: did you mean cubic?",
+        "1:57: warning: unknown congestion control rno: did you mean reno?",
+        "2:24: warning: unknown qdisc fqcodel: did you mean fq_codel?",
+        "3:42: warning: unknown qdisc fq_codl: did you mean fq_codel?",
+    ]
+
+
+def test_names_of_modules_that_are_like_no_other_are_not_warned_of(findings):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER ca=mine remoteCa=bbr2
+    SET_QDISC host=a qdisc=ours
+    PROCESS_EXP
+    """
+    assert findings == []
+
+
+def test_misspelt_name_that_a_macro_of_a_library_got_is_told_at_its_run():
+    script = "SOURCE inlib\nRUN OneFlowStream server=a client=b ca=cubik\n"
+    (found,) = check([Path("-")], library_path=[LIBRARY], definitions={}, read=lambda _: script)
+    assert str(found).splitlines()[:2] == [
+        "<standard input>:2: warning: unknown congestion control cubik: did you mean cubic?",
+        "    RUN OneFlowStream (server=a, client=b, ca=cubik)",
+    ]
+
+
+def test_unknown_host_is_told_once_for_a_run():
+    script = "SOURCE inlib\nRUN OneFlowStream server=a client=c ca=cubic\n"
+    found = check(
+        [Path("-")], library_path=[LIBRARY], definitions={}, read=lambda _: script, hosts=["a", "b"]
+    )
+    assert [each.message for each in found] == ["unknown host c"]
+
+
 def test_error_in_a_macro_that_never_runs_is_found(findings):
     """
     BEGIN m

@@ -415,12 +415,35 @@ def test_error_shows_the_chain_that_led_to_it(tmp_path, run_with):
     library.write_text("BEGIN m\nFOR s IN a,b DO\nWAIT $x\nSET x=soon\nDONE\nEND m\n")
     asked = run_with("SET x=0\nSOURCE macros\nRUN m y=1", library_path=[tmp_path])
     assert str(asked.error) == (
-        f"{library}:3:6: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)\n"
+        "test.nts:3: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)\n"
+        "    RUN m (y=1)\n"
+        f"  at {library}:3:6\n"
         "    WAIT $x\n"
         "         ^^\n"
-        f"  in {library}:2: FOR s (s=b)\n"
-        "  in test.nts:3: RUN m (y=1)"
+        f"  in {library}:2: FOR s (s=b)"
     )
+
+
+def test_error_in_a_macro_of_the_same_file_is_told_at_its_own_line(asked):
+    """
+    BEGIN m
+    WAIT soon
+    END m
+    RUN m
+    """
+    assert asked.message.startswith("2:6: 'soon' is not a time")
+    assert str(asked.error).splitlines()[-1] == "  in test.nts:4: RUN m"
+
+
+def test_error_in_a_library_is_told_at_the_innermost_run_of_the_script(tmp_path, run_with):
+    (tmp_path / "macros").write_text("BEGIN one\nRUN two\nEND one\nBEGIN two\nWAIT soon\nEND two\n")
+    script = "SOURCE macros\nBEGIN mine\nRUN one\nEND mine\nRUN mine"
+    asked = run_with(script, library_path=[tmp_path])
+    told = [line for line in str(asked.error).splitlines() if "test.nts" in line]
+    assert told == [
+        "test.nts:3: 'soon' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "  in test.nts:5: RUN mine",
+    ]
 
 
 def test_error_in_a_sourced_file_shows_who_sourced_it(tmp_path, run_with):
