@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import paths, process
+from netesto import process
 from netesto.deploy import payload
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError
@@ -53,7 +53,7 @@ def test_an_agent_imports_nothing_but_what_is_sent(target):
 
 def test_the_extra_of_agents_is_a_part_of_what_the_whole_needs():
     config = RawConfigParser()
-    config.read(paths.data_folder() / "setup.cfg")
+    config.read(Path(__file__).parents[2] / "setup.cfg")
     whole = config["options"]["install_requires"].split("\n")
     extra = config["options.extras_require"]["agent"].split("\n")
     assert [each for each in extra if each not in whole] == []

@@ -4,12 +4,13 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typed import found
 
-from netesto import paths, process
+from netesto import process
 from netesto.language.commands import ALL_NAMES, REMOTE
 from netesto.language.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from netesto.model import TESTS
@@ -17,7 +18,7 @@ from netesto.model import TESTS
 # Words in capital letters that are no commands, but belong to some.
 PARTICLES = ("DO", "IN")
 
-EDITORS = paths.data_folder() / "editors"
+EDITORS = Path(__file__).parents[2] / "editors"
 VIM = (EDITORS / "vim" / "syntax" / "nts.vim").read_text()
 GRAMMAR = json.loads((EDITORS / "vscode" / "syntaxes" / "nts.tmLanguage.json").read_text())
 MANIFEST = json.loads((EDITORS / "vscode" / "package.json").read_text())

@@ -2,17 +2,17 @@
 
 import re
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from typed import found
 
-from netesto import paths
 from netesto.cli import main
 from netesto.controller import inventory
 from netesto.model import Endpoint
 from netesto.run.status import OK
 
-FOLDER = paths.data_folder()
+FOLDER = Path(__file__).parents[2]
 TEXT = (FOLDER / "docs" / "hosts.md").read_text(encoding="utf-8")
 EXAMPLE = found(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[1]
 

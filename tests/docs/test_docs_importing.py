@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
-from netesto import cli, paths
+from netesto import cli
 from netesto.run.status import OK
 
-TEXT = (paths.data_folder() / "docs" / "importing.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
 RESULTS, JOBS = (
     [shlex.split(line)[1:] for line in block.splitlines()]
     for block in re.findall(r"^```\n(netesto .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -1,6 +1,7 @@
 """docs/language.md: every script in it runs, prints what the page says, and nothing is left out."""
 
 import re
+from pathlib import Path
 
 import pytest
 from documented import examples
@@ -16,7 +17,7 @@ from netesto.language.parser import parse
 from netesto.model import TESTS
 from netesto.run.status import OK, WRONG
 
-PAGE = paths.data_folder() / "docs" / "language.md"
+PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 EXAMPLES = list(examples(PAGE))
 SHOWN = [(example, shown) for example in EXAMPLES for shown in example.shown]

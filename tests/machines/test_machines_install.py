@@ -3,12 +3,13 @@ agents are mended, replaced and removed."""
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from typed import found
 from worlds import Machine, World, machines
 
-from netesto import paths, process
+from netesto import process
 from netesto.process import Finished
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
@@ -22,7 +23,7 @@ FIND = (
 )
 
 
-PAGE = (paths.data_folder() / "docs" / "hosts.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text(encoding="utf-8")
 WAY = found(r"^## From two names to a page\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)[1]
 
 
