@@ -138,6 +138,18 @@ def test_offload_off_is_off(raise_lab):
 
 
 @pytest.mark.lab
+def test_a_host_has_a_small_table_of_connections_of_its_own_and_no_lower_limits(raise_lab):
+    if netns.shared_buckets() < netns.LARGE_BUCKETS:
+        pytest.skip("the table of all namespaces is small, or this kernel is older than Linux 6.1")
+    limits = ["sysctl", "-n", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_max_syn_backlog"]
+    usual = process.run(["unshare", "--net", *limits], timeout=5).stdout.split()
+    lab = raise_lab("pair")
+    for host in ("a", "b"):
+        told = lab.exec(host, [*limits, "net.ipv4.tcp_ehash_entries"], timeout=5).stdout.split()
+        assert told == [*usual, str(netns.OWN_BUCKETS)]
+
+
+@pytest.mark.lab
 def test_two_labs_live_side_by_side(raise_lab):
     first, second = raise_lab("pair"), raise_lab("pair")
     assert (unreachable(first), unreachable(second)) == ([], [])
