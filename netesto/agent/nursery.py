@@ -94,7 +94,8 @@ def _be_the_nursery(orders: socket.socket) -> None:
 def _serve(orders: socket.socket) -> None:
     # With the first order: what this process does while the lab is built would bring chance into
     # simulated time.
-    orders.recv(1, socket.MSG_PEEK)
+    if not orders.recv(1, socket.MSG_PEEK):
+        return
     daemon.prepare()
     found = tools.abilities(TOOLS)
     # Reaped by us and not by the kernel, agents count in the processor time of whoever runs a lab.

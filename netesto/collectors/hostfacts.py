@@ -8,6 +8,7 @@ import datetime as dt
 import os
 import platform
 import re
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from netesto import process
 from netesto.collectors import hardware
 from netesto.errors import ProcessError
 
-# These commands take milliseconds; a driver that hangs must not hang the experiment.
-COMMAND_TIMEOUT_S = 5.0
+# Together they take some ten milliseconds; a driver that hangs must not hang the experiment.
+COMMANDS_TIMEOUT_S = 5.0
 
 PROC = Path("/proc")
 
@@ -78,7 +79,8 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool
 def _take(folder: Path, host: str, device: str, links: str) -> bool:
     if (folder / f"{host}.info").exists():
         return False
-    outputs = {name: _output(argv) for name, argv in commands(device, links).items()}
+    deadline_s = time.monotonic() + COMMANDS_TIMEOUT_S
+    outputs = {name: _output(argv, deadline_s) for name, argv in commands(device, links).items()}
     _write(folder, host, _kernel_texts(host, device) | outputs)
     return True
 
@@ -95,10 +97,11 @@ def commands(device: str, links: str = "") -> dict[str, list[str]]:
     return wanted
 
 
-def _output(argv: list[str]) -> str:
+def _output(argv: list[str], deadline_s: float) -> str:
     """What a command printed, with its exit status if it failed."""
+    left_s = round(max(deadline_s - time.monotonic(), 0.0), 1)
     try:
-        finished = process.run(argv, timeout=COMMAND_TIMEOUT_S, check=False)
+        finished = process.run(argv, timeout=left_s, check=False)
     except ProcessError as error:
         return f"{error}\n"
     text = finished.stdout + finished.stderr

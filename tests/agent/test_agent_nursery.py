@@ -1,5 +1,6 @@
 """The process that agents are forked from."""
 
+import os
 import sys
 
 from netesto import process
@@ -21,3 +22,13 @@ with netesto.agent.nursery.forked() as orders:
 print(os.path.exists("/proc/" + nursery))
 """
     assert process.run([sys.executable, "-c", script], timeout=60).stdout == "False\n"
+
+
+def test_a_nursery_without_orders_starts_no_program(tmp_path):
+    netperf = tmp_path / "netperf"
+    netperf.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    netperf.chmod(0o755)
+    script = f"{IMPORTS}\nwith netesto.agent.nursery.forked(): pass"
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process.run([sys.executable, "-c", script], timeout=60, env=env)
+    assert not (tmp_path / "started").exists()

@@ -101,6 +101,17 @@ def test_a_missing_tool_is_told_in_the_file(tmp_path):
     assert text == "tc: cannot start: No such file or directory\n"
 
 
+def test_a_driver_that_hangs_is_waited_for_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(hostfacts, "COMMANDS_TIMEOUT_S", 0.3)
+    hanging = tmp_path / "ethtool"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asyncio.run(hostfacts.take(tmp_path / "0", "h1", "lo"))
+    last = (tmp_path / "0" / "h1.ethtool-S").read_text()
+    assert last == "ethtool: still running after 0 s, ended\n"
+
+
 def test_sysctls_of_other_interfaces_are_left_out():
     names = {name for name, _ in hostfacts.sysctls("lo")}
     kinds = {name.split(".")[3] for name in names if name.startswith("net.ipv4.conf.")}
