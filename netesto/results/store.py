@@ -45,7 +45,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     The lock is the kernel's: it ends with the process, however that ends. Every method raises
     ResultsError, with a remedy if there is one, if the disk refuses. A folder into which an error
-    let nothing come is removed again.
+    let nothing come is removed again, with those that were made for it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,25 +55,26 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 f"{folder}: this is the folder of an experiment",
                 remedy=f"Its results folder is {folder.parent}.",
             )
-        self._is_new = not folder.exists()
+        self._made = [each for each in (folder, *folder.parents) if not each.exists()]
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._faults: dict[int, str] = {}
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._is_new:
+        if kind is not None and self._made:
             self._remove_empty()
         self.close()
 
     def _remove_empty(self) -> None:
-        """Remove the folder if it holds nothing but what it was begun with."""
+        """Remove the folders that were made, if there is nothing but what was begun with."""
         begun = {self.folder / _LOCK, self.folder / FIELDS}
         # What was written matters more than what is left.
         with contextlib.suppress(OSError):
             if begun.issuperset(self.folder.iterdir()):
                 for path in begun:
                     path.unlink(missing_ok=True)
-                self.folder.rmdir()
+                for made in self._made:
+                    made.rmdir()
 
     def close(self) -> None:
         """Release the lock."""

@@ -68,6 +68,12 @@ def test_folder_into_which_an_error_let_nothing_come_is_removed(folder):
     assert not folder.exists()
 
 
+def test_folders_that_were_made_for_it_are_removed_too(tmp_path):
+    with pytest.raises(RuntimeError):
+        fail(tmp_path / "one" / "two", lambda opened: opened.take_fields(OWN))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_folder_that_holds_anything_stays_after_an_error(folder):
     with pytest.raises(RuntimeError):
         fail(folder, lambda opened: opened.take(1))
