@@ -11,7 +11,7 @@ _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(install remove bundle list check verify status fetch)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare import summary packets lab kernel hosts clean agent)
 
-_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --commands --max-wall --max-stall --no-pages --plain -q --quiet -v --verbose)
+_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --commands --memory --max-wall --max-stall --no-pages --plain -q --quiet -v --verbose)
 _shtab_netesto_plan_option_strings=(-h --help --fields -D --lib --max-iterations --lab --seed -o --output)
 _shtab_netesto_check_option_strings=(-h --help --hosts --insecure --commands --map --fields -D --lib --max-iterations)
 _shtab_netesto_fmt_option_strings=(-h --help -w --write --check)

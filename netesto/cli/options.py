@@ -151,6 +151,17 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _memory(text: str) -> int:
+    """MiB. A kernel with less does not get to run netesto."""
+    try:
+        size = units.parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; example: 4Gi") from None
+    if not 256 <= size // 2**20 < 2**20:
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 256Mi to 1024Gi")
+    return size // 2**20
+
+
 def _wait(text: str) -> float:
     try:
         return math.inf if text == "inf" else units.parse_time(text)
@@ -262,6 +273,9 @@ def _run(commands: _Commands) -> None:
         what="do not ask before a script changes settings of real hosts (asked on a terminal)")
     _flag(run, "--force", what="go on though the lab is not as it was asked for")
     _commands_file(run)
+    run.add_argument("--memory", type=_memory, metavar="SIZE", help=
+        "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a quarter"
+        " of this machine's, from 1Gi to 4Gi)")
     run.add_argument("--max-wall", type=_seconds, metavar="S",
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=_seconds, metavar="S",

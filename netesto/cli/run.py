@@ -136,6 +136,7 @@ def _request(options: argparse.Namespace) -> Request:
         max_wall_s=options.max_wall,
         commands=options.commands,
         max_stall_s=options.max_stall,
+        memory_mb=options.memory,
         shown=tuple(_shown(options)),
         pages=not options.no_pages,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),

@@ -7,8 +7,10 @@ Needs no root. Whatever ends this process, also kill -9, ends the guest.
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -21,7 +23,16 @@ from netesto import process
 from netesto.errors import LabError, ProcessError, UsageError
 from netesto.lab import inside, owned
 from netesto.lab.kernels import Kernel
-from netesto.lab.watch import STALL_S, Guest, Output, Watch, last_lines, size
+from netesto.lab.watch import (
+    MORE_MEMORY,
+    STALL_S,
+    Guest,
+    Output,
+    Watch,
+    console,
+    crash_report,
+    size,
+)
 
 # The environment variable by which a command knows that it runs in a guest, and on which ground.
 GROUND_MARK = "NETESTO_GROUND"
@@ -32,6 +43,9 @@ MEMORY_MB = 1024
 # Simulated paths may hold more than real ones: 10 Gbit/s over 100 ms, with as much again in the
 # queue and at the receiver, needs more than 2 GB; with less, TCP is throttled.
 MOST_MEMORY_MB = 4096
+
+# How the kernel says that this machine does not let it have its memory.
+_NO_ADDRESSES = "setup_physmem - mapping"
 
 # In guest time. Simulated time passes in bursts, so the interval is shorter there.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
@@ -82,6 +96,7 @@ def run(
     stdin: bytes = b"",
     max_wall_s: float | None = None,
     stall_s: float = STALL_S,
+    memory_mb: int | None = None,
     warn: Callable[[str], None] | None = None,
     seed: int = 0,
     stdout: int = 1,
@@ -107,7 +122,8 @@ def run(
     """
     if missing := [path for path in writable if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")
-    memory_mb = default_memory_mb(kernel, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
+    machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    memory_mb = memory_mb or default_memory_mb(kernel, machine_bytes)
     terminals = {
         name: size(number)
         for name, number in (("stdout", stdout), ("stderr", stderr))
@@ -140,7 +156,10 @@ def run(
             warn=warn,
         )
         watch.run()
-        return _status(folder, guest.child)
+        status = _status(folder, guest.child, memory_mb)
+        if killed := killed_for_memory(console(folder)):
+            _tell_memory(memory_mb, killed, status, warn)
+        return status
 
 
 def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
@@ -313,7 +332,8 @@ def _memory_folder(memory_mb: int, folder: Path) -> Path:
             return place
     raise LabError(
         f"no space for a guest's memory of {memory_mb} MB: neither /dev/shm nor {folder.parent} "
-        "has so much free space and allows running programs"
+        "has so much free space and allows running programs",
+        remedy="Free space there, name another folder (TMPDIR=FOLDER), or use less: --memory SIZE.",
     )
 
 
@@ -322,7 +342,12 @@ def base_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _status(folder: Path, child: process.Child) -> int:
+def killed_for_memory(console: str) -> list[str]:
+    """The names of the processes that a guest's kernel killed because it had no memory left."""
+    return re.findall(r"Out of memory: Killed process \d+ \((.*?)\)", console)
+
+
+def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
     """The status that process 1 wrote before it powered off; LabError if it did not."""
     try:
         result = json.loads((folder / "status").read_text(encoding="utf-8"))
@@ -337,7 +362,26 @@ def _status(folder: Path, child: process.Child) -> int:
                 f"the guest kernel crashed: no space left in {folder.parent}",
                 remedy="Free space there, or name another folder: TMPDIR=FOLDER.",
             ) from None
-        raise LabError(f"the guest kernel crashed:\n{last_lines(folder)}") from None
+        said = console(folder)
+        if _NO_ADDRESSES in said and f"errno = -{errno.ENOMEM}" in said:
+            raise LabError(
+                f"the guest kernel may not map its {memory_mb} MB of memory",
+                remedy="A limit on address space forbids it: ulimit -v unlimited, or LimitAS= of"
+                " the service.",
+            ) from None
+        raise LabError(f"the guest kernel crashed:\n{crash_report(said)}") from None
     if "status" not in result:
         raise LabError(f"the guest could not be set up:\n{result.get('error')}")
     return int(result["status"])
+
+
+def _tell_memory(
+    memory_mb: int, killed: Sequence[str], status: int, warn: Callable[[str], None] | None
+) -> None:
+    """Tell what lack of memory ended. LabError if that was the command."""
+    names = ", ".join(sorted(set(killed)))
+    what = f"the guest was out of memory ({memory_mb} MB): its kernel killed {names}"
+    if status == 128 + signal.SIGKILL:
+        raise LabError(what, remedy=MORE_MEMORY)
+    if warn is not None:
+        warn(f"{what}. {MORE_MEMORY}")

@@ -55,3 +55,9 @@ def current(registers: str) -> str:
     if found is None or found[1] == "0":
         return ""
     return f"{found[2]} (process {found[1]})"
+
+
+def is_short(memory: str) -> bool:
+    """Whether no more is free, in the output of `sysrq m`, than the kernel keeps for itself."""
+    found = re.search(r" free:(\d+)kB .*?low:(\d+)kB", memory)
+    return found is not None and int(found[1]) < int(found[2])

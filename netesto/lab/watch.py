@@ -47,6 +47,9 @@ LULL_S = 1.0
 # After the wall-clock limit the command may still write what it has.
 LAST_WORDS_S = 20.0
 
+# The remedy where a guest's memory was too little.
+MORE_MEMORY = "Use fewer hosts or flows at once, or give the guest more: --memory SIZE."
+
 # The remedy for a program that never waits.
 NEVER_WAITS = (
     "A loop that polls must sleep, or wait with a timeout; what sends must be slowed down by a path"
@@ -80,6 +83,10 @@ class Guest:
     def doing(self) -> str:
         """The process that has its processor, "" if unknown."""
         return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
+
+    def lacks_memory(self) -> bool:
+        """It has so little that its kernel reads programs anew, again and again, to run them."""
+        return mconsole.is_short(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq m"))
 
     @property
     def leader(self) -> int:
@@ -273,7 +280,12 @@ class Watch:
 
     def _end_spinner(self, now: float) -> None:
         """End the program that keeps all others waiting. LabError if it is unknown or may not be
-        ended, or if that did not help."""
+        ended, if that did not help, or if the guest has no memory left."""
+        if self._guest.lacks_memory():
+            raise LabError(
+                f"the guest had no memory left, and stood still (at {self._guest_time or 0} s)",
+                remedy=MORE_MEMORY,
+            )
         found = spinner.busiest(self._guest.leader, self._ticks or {})
         may_end = (
             self._guest.kind == "sim"
@@ -299,7 +311,8 @@ class Watch:
         silent_s = time.monotonic() - self._last_sign
         message = f"the guest showed no sign of life for {silent_s:.0f} s of wall time"
         if not doing:
-            return LabError(f"{message}; its last lines:\n{last_lines(self._guest.folder)}")
+            last = crash_report(console(self._guest.folder))
+            return LabError(f"{message}; its last lines:\n{last}")
         if self._guest.kind == "sim":
             return LabError(
                 f"{message}: {described(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
@@ -353,13 +366,14 @@ def described(doing: str, argv: Sequence[str]) -> str:
     return f"{doing.removesuffix(')')}: {shown})" if is_same else shown
 
 
-def last_lines(folder: Path) -> str:
-    return crash_report((folder / "console").read_text(errors="replace"))
+def console(folder: Path) -> str:
+    """What a guest's kernel has said."""
+    return (folder / "console").read_text(encoding="utf-8", errors="replace")
 
 
-def crash_report(console: str) -> str:
+def crash_report(said: str) -> str:
     """The lines of the console that say why the kernel ended: from its panic on, or the end."""
-    lines = console.splitlines()
+    lines = said.splitlines()
     panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
     shown = lines[panics[0] :][:15] if panics else lines[-15:]
     return "\n".join(shown) or "(no output)"

@@ -75,6 +75,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             writable=[out],
             max_wall_s=request.max_wall_s,
             stall_s=request.max_stall_s or STALL_S,
+            memory_mb=request.memory_mb,
             warn=session.watcher.warn,
             seed=seed,
             meanwhile=drawer.look if drawer and draws_beside else None,
@@ -157,6 +158,8 @@ class _Guests:
             own["--max-wall"] = str(request.max_wall_s)
         if request.max_stall_s is not None:
             own["--max-stall"] = str(request.max_stall_s)
+        if request.memory_mb is not None:
+            own["--memory"] = f"{request.memory_mb}Mi"
         words = [word for pair in own.items() for word in pair]
         return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
 

@@ -19,7 +19,7 @@ from needs import kernel_or_reason
 
 from netesto import process
 from netesto.errors import LabError
-from netesto.lab import guest, owned
+from netesto.lab import guest, owned, watch
 from netesto.lab.kernels import Kernel
 
 # A boot takes a second or two; a busy machine may need far longer, and nothing here waits it out.
@@ -287,6 +287,34 @@ def test_an_ordinary_user_runs_a_lab_too(as_nobody, user_folder):
 def test_a_crash_tells_the_kernel_s_last_lines(kernel, inside):
     with pytest.raises(LabError, match="crashed:\nKernel panic - not syncing: sysrq triggered"):
         inside(kernel, ["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 60"])
+
+
+# It grows by parts: all at once would be refused.
+GROWS = "kept = []\nwhile True: kept.append(bytearray(2**20))"
+
+
+@pytest.mark.uml
+def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside):
+    with pytest.raises(LabError, match=r"was out of memory \(256 MB\): its kernel killed py") as error:
+        inside(kernel_or_reason("uml"), [*PYTHON, GROWS], memory_mb=256)
+    assert error.value.remedy == watch.MORE_MEMORY
+
+
+@pytest.mark.sim
+def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_told(sim_kernel, inside):
+    told: list[str] = []
+    with pytest.raises(LabError, match="of memory|no memory left") as error:
+        inside(sim_kernel, [*PYTHON, GROWS], memory_mb=256, stall_s=2, warn=told.append)
+    assert (error.value.remedy, told) == (watch.MORE_MEMORY, [])
+
+
+@pytest.mark.sim
+def test_a_limit_on_address_space_is_told_with_a_remedy(sim_kernel):
+    limited = 'ulimit -v 1500000; exec "$@"'
+    words = ("sh", "-c", limited, "sh", sys.executable, STARTER, sim_kernel.kind, "true")
+    done = process.run([*map(str, words)], timeout=PATIENCE_S, check=False)
+    assert "may not map its" in done.stderr
+    assert "ulimit -v unlimited" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small folder")
