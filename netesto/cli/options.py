@@ -274,8 +274,8 @@ def _run(commands: _Commands) -> None:
     _flag(run, "--force", what="go on though the lab is not as it was asked for")
     _commands_file(run)
     run.add_argument("--memory", type=_memory, metavar="SIZE", help=
-        "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a quarter"
-        " of this machine's, from 1Gi to 4Gi)")
+        "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a"
+        " quarter of this machine's, from 1Gi to 4Gi)")
     run.add_argument("--max-wall", type=_seconds, metavar="S",
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=_seconds, metavar="S",

@@ -114,7 +114,9 @@ def test_an_idle_kernel_names_nobody():
 
 @pytest.mark.parametrize(("free_kb", "is_short"), [(1996, True), (2493, False)])
 def test_a_kernel_with_less_memory_than_it_wants_is_short_of_it(free_kb, is_short):
-    said = f"Mem-Info:\n free:499 free_pcp:14\nNormal free:{free_kb}kB boost:0kB min:1996kB low:2492kB"
+    said = (
+        f"Mem-Info:\n free:499 free_pcp:14\nNormal free:{free_kb}kB boost:0kB min:1996kB low:2492kB"
+    )
     assert mconsole.is_short(said) == is_short
 
 

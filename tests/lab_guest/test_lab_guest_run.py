@@ -295,7 +295,9 @@ GROWS = "kept = []\nwhile True: kept.append(bytearray(2**20))"
 
 @pytest.mark.uml
 def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside):
-    with pytest.raises(LabError, match=r"was out of memory \(256 MB\): its kernel killed py") as error:
+    with pytest.raises(
+        LabError, match=r"was out of memory \(256 MB\): its kernel killed py"
+    ) as error:
         inside(kernel_or_reason("uml"), [*PYTHON, GROWS], memory_mb=256)
     assert error.value.remedy == watch.MORE_MEMORY
 
@@ -303,7 +305,7 @@ def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside
 @pytest.mark.sim
 def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_told(sim_kernel, inside):
     told: list[str] = []
-    with pytest.raises(LabError, match="of memory|no memory left") as error:
+    with pytest.raises(LabError, match=r"of memory|no memory left") as error:
         inside(sim_kernel, [*PYTHON, GROWS], memory_mb=256, stall_s=2, warn=told.append)
     assert (error.value.remedy, told) == (watch.MORE_MEMORY, [])
 
