@@ -31,7 +31,7 @@ from pathlib import Path
 from bench_sampling import connections
 
 from netesto import process
-from netesto.collectors import socketfile
+from netesto.collectors import sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler, SocketCollector
 from netesto.collectors.sockdiag import SocketDiagnosis
@@ -61,8 +61,8 @@ def netperf(count: int, lasting_s: float) -> Iterator[None]:
             stack.enter_context(process.background(argv, stdout=log))
         # The last of a hundred connects on a busy machine.
         with contextlib.closing(SocketDiagnosis()) as diagnosis:
-            ports = [(DATA_PORT, DATA_PORT + count - 1)]
-            are_there = lambda: len(diagnosis.sockets(ports)) >= 2 * count  # noqa: E731
+            filter_ = sockdiag.with_ports([(DATA_PORT, DATA_PORT + count - 1)])
+            are_there = lambda: len(diagnosis.sockets(filter_)) >= 2 * count  # noqa: E731
             assert process.wait_until(are_there, timeout=30), log.read_text()
         yield
 
@@ -117,7 +117,7 @@ def thread(ports: range, interval_s: float, _: Path) -> Times:
             begin_s = time.monotonic()
             while (now_s := time.monotonic()) < begin_s + LASTING_S:
                 times.append(now_s)
-                diagnosis.sockets([(ports[0], ports[-1])])
+                diagnosis.sockets(sockdiag.with_ports([(ports[0], ports[-1])]))
                 # A ticker leaves out what it has missed.
                 due = (time.monotonic() - begin_s) // interval_s + 1
                 time.sleep(max(0.0, begin_s + due * interval_s - time.monotonic()))

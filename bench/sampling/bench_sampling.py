@@ -79,10 +79,11 @@ def costs(count: int) -> tuple[float, float]:
     """µs for a sample: ours, and with ss."""
     with connections(count) as (port, carry), contextlib.closing(SocketDiagnosis()) as diagnosis:
         recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
+        filter_ = sockdiag.with_ports([(port, port)])
 
         def look() -> bytes:
             before_s = time.time()
-            recorder.add(before_s, time.time(), diagnosis.sockets([(port, port)]))
+            recorder.add(before_s, time.time(), diagnosis.sockets(filter_))
             return recorder.piece()
 
         def ss() -> bytes:
@@ -109,7 +110,7 @@ def write_file(path: Path) -> None:
         for tick in range(FILE_TICKS):
             if tick % 10 == 0:
                 carry()
-                messages = diagnosis.sockets([(port, port)])
+                messages = diagnosis.sockets(sockdiag.with_ports([(port, port)]))
             recorder.add(tick / 5, tick / 5, messages)
             file.write(recorder.piece())
         file.write(recorder.end())

@@ -56,9 +56,7 @@ class ClosedSockets:
     def listen_to(self, ranges: Sequence[tuple[int, int]]) -> None:
         """From now on receive reports of sockets with a port of `ranges` (first and last) at either
         end. The kernel filters out all others: a busy host closes thousands per second."""
-        if len(ranges) > _RANGES_MAX:
-            ranges = [(min(first for first, _ in ranges), max(last for _, last in ranges))]
-        code = _filter(ranges)
+        code = _filter(sockdiag.no_more_than(_RANGES_MAX, ranges))
         buffer = ctypes.create_string_buffer(code)
         # struct sock_fprog: the number of instructions, and their address.
         program = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer))

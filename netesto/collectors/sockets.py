@@ -5,10 +5,11 @@ that ceased to exist, in the state CLOSE, with their final counts (see sockclose
 at which the sampler was notified.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from netesto.collectors import sockdiag
 from netesto.collectors.base import Recording, Warn
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockclosed import ClosedSockets
@@ -22,7 +23,7 @@ class SocketRecording(Recording):
 
     def __init__(self, path: Path, clock: Clock, info_bytes: int, warn: Warn) -> None:
         super().__init__(path, clock, warn)
-        self._ports: Sequence[tuple[int, int]] = ()
+        self._filter = b""
         self._diagnosis: SocketDiagnosis | None = None
         self._closed: ClosedSockets | None = None
         self._recorder = Recorder(info_bytes)
@@ -39,17 +40,17 @@ class SocketRecording(Recording):
     def watch(self, what: Mapping[str, Any]) -> None:
         """Sample the sockets with one of `ports` at either end, and record the final counts of
         those with one of `to_the_end`; both are ranges, first and last."""
-        self._ports = what["ports"]
+        self._filter = sockdiag.with_ports(what["ports"]) if what["ports"] else b""
         if self._closed is not None:
             with self._warning("the final counts of some sockets are missing"):
                 self._closed.listen_to(what["to_the_end"])
 
     def look(self) -> bytes:
         self.hear()
-        if self._diagnosis is not None and self._ports:
+        if self._diagnosis is not None and self._filter:
             with self._warning("socket samples are missing"):
                 before_s = self._clock.now()
-                messages = self._diagnosis.sockets(self._ports)
+                messages = self._diagnosis.sockets(self._filter)
                 self._recorder.add(before_s, self._clock.now(), messages)
         return self._recorder.piece()
 

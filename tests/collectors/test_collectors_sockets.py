@@ -21,7 +21,7 @@ from netesto.results import sockets as arrays
 
 def reported(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
     with contextlib.closing(SocketDiagnosis()) as diagnosis:
-        return diagnosis.sockets(ranges)
+        return diagnosis.sockets(sockdiag.with_ports(ranges))
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
@@ -61,6 +61,11 @@ def test_of_many_ports_the_last_is_reported_like_the_first(server_port):
     others = [(port, port) for port in range(2, 402, 2)]
     both = ([(server_port, server_port), *others], [*others, (server_port, server_port)])
     assert [len(reported(ranges)) for ranges in both] == [2, 2]
+
+
+def test_of_more_ports_than_a_filter_holds_each_is_reported(server_port):
+    others = [(port, port) for port in range(1, 4001, 2)]
+    assert len(reported([*others, (server_port, server_port)])) >= 2
 
 
 def test_other_ports_are_not_reported(server_port):
