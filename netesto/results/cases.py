@@ -17,7 +17,7 @@ from netesto.results.manifest import Manifest
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
 
-_REPETITION = "rep"
+REPETITION = "rep"
 _FILES = ("completions.", "times.")
 
 
@@ -26,7 +26,7 @@ def name(known: Manifest, factors: Mapping[str, str]) -> str:
     one its value; without any its description, else its name."""
     # The order of the script is that of the columns.
     keys = sorted(factors, key=[*known.columns, *factors].index)
-    own = {key: factors[key] for key in keys if key != _REPETITION}
+    own = {key: factors[key] for key in keys if key != REPETITION}
     if len(own) == 1:
         return next(iter(own.values()))
     if own:

@@ -5,14 +5,14 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from netesto.model import CPU_STATES
-from netesto.results import csvfile, imported, numbers, store
+from netesto.results import cases, csvfile, imported, numbers, store
 from netesto.results.evidence import DAMAGED, OK
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
 
@@ -21,13 +21,16 @@ Pool: TypeAlias = Literal["ok", "all"]
 SIDES: tuple[Side, ...] = ("sender", "receiver")
 
 _GIGA = 1e9
+# The unit of our own rates: the first one that the mean reaches.
+_UNITS = (("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3))
 # What the runs of a matrix differ in.
 _MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run. `reason` is why it failed, "" if it did not; then it has numbers."""
+    """One run. `reason` is why it failed, "" if it did not; then it has numbers. Imported ones are
+    shown as their tools show them."""
 
     test: str
     host: str
@@ -39,6 +42,7 @@ class Run:
     mss: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     cpu: tuple[CpuFile, ...] = ()
+    is_imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,17 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
     known = {run.exp for run in brought}
     rows = store.by_experiment(csvfile.read(folder / store.TABLE))
+    factors = store.factors(folder)
+    # Cells that did not finish have theirs in exp.csv alone.
+    names = dict.fromkeys([*(name for cell in factors.values() for name in cell), "ca"])
     own = [
-        run
+        (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
         for exp, there in rows.items()
         if exp not in known
         for run in _own(there, own_loads(folder / str(exp)))
     ]
     return Data(
-        runs=[*map(_imported, brought), *own],
+        runs=[*map(_imported, brought), *_told_apart(own)],
         loose=orphans,
         are_files=bool(brought) and all(run.form != "harness" for run in brought),
         is_harness=any(run.form == "harness" for run in brought),
@@ -88,6 +95,7 @@ def _imported(run: ImportedRun) -> Run:
         mss="" if run.mss_bytes is None else str(run.mss_bytes),
         columns=run.columns,
         cpu=tuple(run.cpu.values()),
+        is_imported=True,
     )
 
 
@@ -120,6 +128,22 @@ def _own(
             columns=row,
             cpu=loads.get(int(row["exp"].partition(".")[2] or 0), ()),
         )
+
+
+def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
+    """Runs with their factors, but repetitions, in the names of their tests, where these differ."""
+    values: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for run, factors in runs:
+        for name, value in factors.items():
+            if value:
+                values[run.test, name][value] = None
+    for run, factors in runs:
+        differing = [
+            f"{name}={value}"
+            for name, value in factors.items()
+            if name != cases.REPETITION and value and len(values[run.test, name]) > 1
+        ]
+        yield replace(run, test=" ".join([run.test, *differing]))
 
 
 def fitting(data: Data) -> tuple[Kind, str]:
@@ -171,6 +195,20 @@ class Cell:
         return statistics.stdev(self.gbit_per_s) if len(self.gbit_per_s) > 1 else 0.0
 
     @property
+    def is_own(self) -> bool:
+        """Whether its throughputs are shown with 3 significant digits, not as the harness does."""
+        return not any(run.is_imported for run in self.runs)
+
+    def in_unit(self) -> tuple[Callable[[float], str], str]:
+        """What writes its throughputs, given in Gbit/s, and their unit."""
+        if not self.is_own:
+            return "{:.1f}".format, "Gbps"
+        bps = self.mean * _GIGA
+        unit, size = next((each for each in _UNITS if bps >= each[1]), _UNITS[-1])
+        decimals = _decimals(bps / size)
+        return lambda value: f"{value * _GIGA / size:.{decimals}f}", unit
+
+    @property
     def retransmits(self) -> int | None:
         """The mean without its decimals; None if no run tells them."""
         known = [run.retransmits for run in self.good if run.retransmits is not None]
@@ -186,6 +224,11 @@ class Cell:
         return {
             cpu: _fields(cores) for cpu, cores in pooled.items() if sum(c.samples for c in cores)
         }
+
+
+def _decimals(value: float) -> int:
+    """How many show 3 significant digits."""
+    return max(0, 2 - math.floor(math.log10(value))) if value > 0 else 1
 
 
 def _fields(cores: Sequence[Core]) -> dict[str, float]:
@@ -244,10 +287,11 @@ def _part_one(cell: Cell) -> Iterator[str]:
     failed = f"   failed: {cell.failed} of {len(cell.runs)}" if cell.failed else ""
     if cell.good:
         rates = cell.gbit_per_s
+        write, unit = cell.in_unit()
         yield (
-            f"       Throughput:   Mean: {cell.mean:.1f} Gbps   Min: {min(rates):.1f} Gbps"
-            f"  Max: {max(rates):.1f} Gbps   STDEV: {cell.deviation:.1f}"
-            f"   Retr: {_or_unknown(cell.retransmits)}{failed}"
+            f"       Throughput:   Mean: {write(cell.mean)} {unit}"
+            f"   Min: {write(min(rates))} {unit}  Max: {write(max(rates))} {unit}"
+            f"   STDEV: {write(cell.deviation)}   Retr: {_or_unknown(cell.retransmits)}{failed}"
         )
     else:
         yield f"       Throughput:{failed}"
@@ -260,9 +304,10 @@ def _part_one(cell: Cell) -> Iterator[str]:
 
 def _part_two(cell: Cell) -> str:
     rates = cell.gbit_per_s
+    shown, unit = cell.in_unit()
     return (
-        f"    Test Name: {cell.test}, Ave Throughput: {cell.mean:.1f} Gbps"
-        f" (std: {cell.deviation:.1f}, min: {min(rates):.1f}, max: {max(rates):.1f}),"
+        f"    Test Name: {cell.test}, Ave Throughput: {shown(cell.mean)} {unit}"
+        f" (std: {shown(cell.deviation)}, min: {shown(min(rates))}, max: {shown(max(rates))}),"
         f"  Retr: {_or_unknown(cell.retransmits)}"
     )
 
@@ -304,7 +349,8 @@ def _values(cell: Cell) -> dict[str, float | int | None]:
     measured: list[float | None] = [None] * 4
     if rates:
         exact = (cell.mean, min(rates), max(rates), cell.deviation)
-        measured = [float(f"{value:.1f}") for value in exact]
+        form = ".3g" if cell.is_own else ".1f"
+        measured = [float(f"{value:{form}}") for value in exact]
     return dict(
         zip(_NUMBERS, (len(cell.runs), cell.failed, *measured, cell.retransmits), strict=True)
     )
@@ -335,7 +381,7 @@ def lab_rows(data: Data) -> list[dict[str, str]]:
             run.columns.get("mtu", ""),
             run.columns.get("zerocopy", ""),
             run.columns.get("P") or run.columns.get("parallel", ""),
-            f"{run.bps / _GIGA:.3f}" if is_good and run.bps is not None else "",
+            _gbps(run) if is_good else "",
             "" if again is None else f"{again:.0f}",
             OK if is_good else f"failed: {run.reason}",
             run.congestion_control,
@@ -343,6 +389,11 @@ def lab_rows(data: Data) -> list[dict[str, str]]:
         )
         rows.append(dict(zip(LAB_COLUMNS, values, strict=True)))
     return sorted(rows, key=lambda row: (numbers.parse(row["mtu"]) or 0.0, row["file"].encode()))
+
+
+def _gbps(run: Run) -> str:
+    value = (run.bps or 0.0) / _GIGA
+    return f"{value:.{3 if run.is_imported else max(3, _decimals(value))}f}"
 
 
 # ---- forms ---------------------------------------------------------------------------------------

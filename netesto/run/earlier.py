@@ -1,6 +1,7 @@
 """What earlier runs have measured in the SWEEP cells that `--resume` passes over."""
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.store import FinishedCell, Store
 from netesto.run.request import Watcher
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,12 @@ def pass_over(
     if not done:
         return Passed()
     failures = list(_failures(plan, done, _earlier_columns(results, claimable)))
+    whole = [_name(each.part) for each in done.values()]
+    for name in whole:
+        _log.info("passed over %s", name)
+    which = whole[0] if len(whole) == 1 else f"{len(whole)} cells, {whole[0]} … {whole[-1]}"
+    watcher.say(f"passed over {which}: finished by an earlier run")
     for each in done.values():
-        watcher.say(f"passed over {_name(each.part)}: finished by an earlier run")
         how = "" if each.cell.part_hash else otherwise(results, each.cell, each.flows)
         if how:
             name = _name(each.part)

@@ -47,6 +47,54 @@ def test_summary_of_our_own_runs_has_their_goodput(own, capsys):
     )
 
 
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    """The table of two cells of a SWEEP, with two congestion controls each."""
+    lines = ["exp,expName,server,ca,n,rate,status"]
+    for exp, (n, ca, rate) in enumerate(
+        [(1, "reno", "47.61"), (1, "cubic", "0.0482"), (2, "reno", "47.8"), (2, "reno", "47.9")], 1
+    ):
+        lines.append(f"{exp}.1,one,b,{ca},{n},{rate},ok")
+    (tmp_path / "exp.csv").write_text("\n".join(lines) + "\n")
+    cells = [
+        {"script": "s", "cell": {"n": str(n), "rep": "1"}, "experiments": exps, "hash": "h"}
+        for n, exps in ((1, [1, 2]), (2, [3, 4]))
+    ]
+    (tmp_path / "cells.jsonl").write_text("".join(f"{json.dumps(cell)}\n" for cell in cells))
+    return tmp_path
+
+
+def test_our_own_runs_are_pooled_by_their_factors_and_congestion_controls(swept):
+    data = summary.read(swept, lambda _: {})
+    assert [(cell.test, len(cell.runs)) for cell in summary.cells(data, "ok")] == [
+        ("one n=1 ca=cubic", 1),
+        ("one n=1 ca=reno", 1),
+        ("one n=2 ca=reno", 2),
+    ]
+
+
+def test_our_own_rates_have_three_digits_in_the_unit_that_fits(swept):
+    found = summary.cells(summary.read(swept, lambda _: {}), "ok")
+    told = [line for line in summary.harness_text(found).splitlines() if "Mean" in line]
+    assert [line.split("Mean: ")[1].replace("   ", "  ") for line in told] == [
+        "48.2 kbps  Min: 48.2 kbps  Max: 48.2 kbps  STDEV: 0.0  Retr: —",
+        "47.6 Mbps  Min: 47.6 Mbps  Max: 47.6 Mbps  STDEV: 0.0  Retr: —",
+        "47.9 Mbps  Min: 47.8 Mbps  Max: 47.9 Mbps  STDEV: 0.1  Retr: —",
+    ]
+
+
+def test_our_own_rates_keep_three_digits_in_gbit_per_s(swept):
+    data = summary.read(swept, lambda _: {})
+    rows = summary.harness_rows(summary.cells(data, "ok"))
+    assert [row["mean"] for row in rows] == ["4.82e-05", "0.0476", "0.0479"]
+    assert [row["gbps"] for row in summary.lab_rows(data)] == [
+        "0.0476",
+        "0.0000482",
+        "0.0478",
+        "0.0479",
+    ]
+
+
 def test_cpus_of_our_own_runs_count_as_those_of_mpstat(own):
     (file, *_) = watched.of(own / "1")[1]
     # Of eleven intervals the first four and the last do not count.

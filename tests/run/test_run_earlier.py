@@ -83,6 +83,14 @@ def test_a_finished_cell_is_passed_over_and_said_so(store):
     )
 
 
+def test_several_cells_that_are_passed_over_are_one_line(store):
+    finish(store, planned(SWEEP), 0, 1)
+    finish(store, planned(SWEEP), 1, 2)
+    assert passed_over(store, planned(SWEEP))[1] == [
+        "passed over 2 cells, ca=cubic rep=1 … ca=bbr rep=1: finished by an earlier run"
+    ]
+
+
 def test_a_changed_comment_changes_nothing(store):
     finish(store, planned(SWEEP), 1, 1)
     changed = SWEEP.replace("PROCESS_EXP", "PROCESS_EXP  # now")
