@@ -40,7 +40,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         for name in names
         if name not in SHOWN
         and distinguishes(name, whole)
-        and not any(row[name].endswith("+...") for row in whole)
+        and not any(row.get(name, "").endswith("+...") for row in whole)
     ]
     shown = [
         name
@@ -80,7 +80,7 @@ def _cell(row: Row, name: str) -> Text:
     value = _text(row, name)
     if (column(name).in_ms or name in _LATENCIES) and (us := numbers.parse(value)) is not None:
         value = f"{us / 1000:.2f}"
-    elif name not in SHOWN and (number := numbers.parse(value)) is not None:
-        value = numbers.short(number, 3)
+    elif name not in SHOWN:
+        value = numbers.trimmed(value)
     wrong = name == "status" and value not in {"", "ok"}
     return Text(value, style="red" if wrong else "")

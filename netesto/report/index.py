@@ -127,10 +127,9 @@ def _looks_like_number(text: str) -> bool:
 
 def shown(text: str, name: str = "") -> str:
     """A cell without zeros at its end: "60.0" is "60", "43333.787" stays."""
-    number = numbers.parse(text)
-    if number is None or text[-1] in "KMG":
-        return text
-    return numbers.short(number / 1000 if column(name).in_ms else number, 3)
+    if column(name).in_ms and (number := numbers.parse(text)) is not None:
+        return numbers.short(number / 1000, 3)
+    return numbers.trimmed(text)
 
 
 class _Cells:

@@ -14,6 +14,8 @@ THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([KMG]?)")
 
+_DECIMAL = re.compile(r"-?\d+\.\d+")
+
 # A quantile that rests on fewer slower values says little: it is marked.
 FEW_SLOWER = 10
 
@@ -35,10 +37,12 @@ def fixed(value: float, decimals: int) -> str:
 
 def short(value: float | None, decimals: int) -> str:
     """`value` with at most this number of decimals, without zeros at the end; "" for None."""
-    if value is None:
-        return ""
-    text = fixed(value, decimals)
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return "" if value is None else trimmed(fixed(value, decimals))
+
+
+def trimmed(text: str) -> str:
+    """A decimal without zeros at its end, another text as it is: "60.0" is "60", "1M" stays."""
+    return text.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(text) else text
 
 
 # ---- for people: the text of a value -> what a table shows

@@ -35,6 +35,15 @@ def test_table_of_a_sweep_has_its_factors_in_place_of_what_is_always_the_same(ca
     ]
 
 
+def test_factors_are_shown_as_they_were_written_without_zeros_at_their_end(capsys):
+    rows = "exp,loss,req,ca\n1.0,0.0001,1M,reno\n2.0,0.0002,10K,reno\n3.0,1.0,0,reno\n"
+    assert [row[1:3] for row in shown(rows, capsys)[1:]] == [
+        ["0.0001", "1M"],
+        ["0.0002", "10K"],
+        ["1", "0"],
+    ]
+
+
 def test_latencies_are_those_of_requests_alone(capsys):
     assert [row[-3:] for row in shown(MIXED, capsys)[1:]] == [
         ["47.5", "47.15", "ok"],

@@ -119,7 +119,14 @@ def test_rtt_of_the_index_is_a_thousandth_of_the_tables():
 
 @pytest.mark.parametrize(
     ("cell", "shown"),
-    [("60.0", "60"), ("43333.787", "43333.787"), ("60+...", "60+..."), ("1M", "1M"), ("", "")],
+    [
+        ("60.0", "60"),
+        ("43333.787", "43333.787"),
+        ("0.0001", "0.0001"),
+        ("60+...", "60+..."),
+        ("1M", "1M"),
+        ("", ""),
+    ],
 )
 def test_zeros_that_say_nothing_are_not_shown(cell, shown):
     assert index.shown(cell) == shown
