@@ -572,7 +572,9 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
         return  # the controller is gone
     turn = Turn(source, replies, json.loads(line.decode())["wait_s"])
     # Kept open: with this process it is free again.
-    alone = alone_here(request["cache"] + "/.run", request["holder"], turn)
+    # Several machines may have the same home folder.
+    lock = "{}/.run-{}".format(request["cache"], platform.node())
+    alone = alone_here(lock, request["holder"], turn)
     replies.send({"stage": "alone"})
     place = request["folder"]
     os.mkdir(place, 0o700)

@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from needs import unmet
 
 from netesto import process
 from netesto.deploy import facts, onhost, remote, target
@@ -177,6 +178,36 @@ def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
                 onhost.alone_here(path, "bob@desk pid 8", controller.turn)
             assert str(caught.value) == "in use by ann@desk pid 7"
         onhost.alone_here(path, "bob@desk pid 8", controller.turn).close()
+
+
+def once_at(machine, home, program):
+    """A command that runs an agent for one run, which is `program`, on a machine of that name."""
+    path = home / f"{machine}.agent"
+    path.write_text(f"#!/bin/sh\n{program}\n")
+    path.chmod(0o755)
+    place = {"folder": str(home / machine), "socket": str(home / machine / "agent.sock")}
+    request = {"do": "once", "steps": [], "packages": [], "words": [], "python": str(path)}
+    own = {"holder": "ann@desk pid 7", "cache": str(home)}
+    said = remote.spoken(request | place | own, [b'{"wait_s": null}\n'])
+    (home / f"{machine}.request").write_bytes(said.data)
+    named = f"echo {machine} >/proc/sys/kernel/hostname"
+    there = f"{named} && {remote.command(sudo=False)} <{home}/{machine}.request"
+    return ["unshare", "--uts", "sh", "-c", there]
+
+
+def test_two_machines_with_one_home_folder_have_an_agent_each(tmp_path):
+    if os.geteuid() != 0:
+        unmet("machines", "only root may name a machine")
+    log = tmp_path / "log"
+    stays = 'case "$*" in *--recover) exit;; esac; exec sleep 60'
+    with process.background(
+        once_at("h1", tmp_path, stays),
+        stdout=log,
+        ready=lambda: '"alone"' in log.read_text(),
+        timeout=PATIENCE_S,
+    ):
+        other = process.run(once_at("h2", tmp_path, "exit 1"), timeout=PATIENCE_S)
+    assert '"alone"' in other.stdout
 
 
 def test_a_run_that_waits_is_told_for_whom_until_its_controller_is_gone(tmp_path):
