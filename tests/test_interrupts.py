@@ -260,3 +260,14 @@ sys.exit(main())
 """
     finished = process.run([sys.executable, "-c", interrupted], timeout=30, check=False)
     assert (finished.status, finished.stderr) == (130, "netesto: interrupted\n")
+
+
+def test_the_program_ends_without_a_last_look_at_what_it_imported():
+    looked_at = """
+import gc, sys
+from netesto.__main__ import main
+sys.argv = ["netesto", "unknown"]
+main()
+sys.exit(len(gc.get_objects()) > 1000)
+"""
+    process.run([sys.executable, "-c", looked_at], timeout=30)
