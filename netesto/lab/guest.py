@@ -217,10 +217,18 @@ def command(
         *("quiet", "loglevel=7", "panic=1"),
         *(simulated if kernel.kind == "sim" else distributed),
         # A plain interpreter: a virtual environment's needs its site packages to be found.
-        f"init={Path(sys.executable).resolve()}",
-        *("--", "-I", "-S", inside.__file__),
+        word(f"init={Path(sys.executable).resolve()}"),
+        *("--", "-I", "-S", word(inside.__file__)),
     ]
     return process.tethered(argv)
+
+
+def word(text: str) -> str:
+    """One word of a kernel's command line. The kernel takes it for Latin-1, in which a byte of a
+    letter such as `à` in UTF-8 is a space, and knows double quotes, but no way to quote these."""
+    if '"' in text:
+        raise LabError(f"a guest cannot start from {text!r}: the path contains a double quote")
+    return text if re.fullmatch("[!-~]+", text) else f'"{text}"'
 
 
 # --- the guest as a process ----------------------------------------------------------------------

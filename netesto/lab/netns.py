@@ -226,7 +226,7 @@ def check(plan: Plan) -> None:
     if os.geteuid() != 0:
         raise LabError(
             "a lab in this machine's kernel needs root: it makes network namespaces",
-            remedy="Run it with sudo, or with --ground uml, which needs no root.",
+            remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
         )
     without_offload = any(map(commands.without_offload, plan.namespaces))
     for tool, package in TOOLS.items():

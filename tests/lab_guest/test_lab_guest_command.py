@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto import process
-from netesto.errors import UsageError
+from netesto.errors import LabError, UsageError
 from netesto.lab import guest, inside, mconsole, watch
 
 
@@ -141,3 +141,15 @@ def test_simulations_have_more_memory_where_the_machine_has(
 ):
     kernel = dataclasses.replace(any_kernel, kind=kind)
     assert guest.default_memory_mb(kernel, machine_gb * 2**30) == memory_mb
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("/opt/a-b_c.py", "/opt/a-b_c.py"), ("/a b", '"/a b"'), ("/à", '"/à"')]
+)
+def test_a_path_is_one_word_of_a_kernels_command_line(path, word):
+    assert guest.word(path) == word
+
+
+def test_a_path_with_a_double_quote_is_refused():
+    with pytest.raises(LabError, match="double quote"):
+        guest.word('/a"b')

@@ -17,6 +17,7 @@ import pytest
 from guests import Ended, run_inside
 from needs import kernel_or_reason
 
+import netesto
 from netesto import process
 from netesto.errors import LabError
 from netesto.lab import guest, owned, watch
@@ -350,6 +351,21 @@ def test_interrupted_twice_the_guest_ends(sim_kernel, tmp_path):
         os.kill(child.pid, signal.SIGINT)
         child.wait(PATIENCE_S)
     assert out.read_text().splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_netesto_may_be_in_a_folder_whose_name_has_spaces_and_any_letters(sim_kernel, tmp_path):
+    folder = tmp_path / "été à l'atelier" / "results"
+    folder.mkdir(parents=True)
+    (folder / "netesto").symlink_to(Path(netesto.__file__).parents[1] / "netesto")
+    ended = process.run(
+        [sys.executable, str(STARTER), sim_kernel.kind, "sh", "-c", "pwd | tee 'so viel Öl'"],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        cwd=folder,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    written = (folder / "so viel Öl").read_text()
+    assert (ended.status, ended.stdout, written) == (0, f"{folder}\n", f"{folder}\n")
 
 
 def test_what_a_killed_starter_leaves_is_ended_by_who_cleans(kernel, tmp_path):
