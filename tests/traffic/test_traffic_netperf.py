@@ -109,6 +109,12 @@ def test_stream_on_a_slow_path(output, ask):
     )
 
 
+def test_more_than_all_of_the_cpus_is_unknown(output, ask):
+    text = output("netperf-2.7.0-tcp-stream-ipv6.txt")
+    result = parse(text.replace("REMOTE_CPU_UTIL=78.25", "REMOTE_CPU_UTIL=299.65"), ask())
+    assert (result.local_cpu_percent, result.remote_cpu_percent) == (78.25, None)
+
+
 def test_latencies_of_a_stream_are_those_of_a_send(output, ask):
     result = parse(output("netperf-2.7.0-tcp-stream-100mbit-bottleneck.txt"), ask())
     found = (result.min_latency_us, result.mean_latency_us, result.p99_latency_us)
