@@ -10,7 +10,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from netesto import atomic
+from netesto import atomic, units
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
 from netesto.transport.base import Agent
@@ -22,8 +22,8 @@ PATH_BYTES_MAX, DEPTH_MAX = 400, 4
 # Of file systems.
 NAME_BYTES_MAX = 255
 
-# What is left of the disk for the results of everything else.
-DISK_RESERVE_BYTES = 100_000_000
+# What is left of the disk for the results of everything else: so much, on a small disk its share.
+DISK_RESERVE_BYTES, DISK_RESERVE_SHARE = 100_000_000, 0.05
 
 # A host that sends less on average is given up: the slowest path that anybody waits for.
 LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 300.0
@@ -148,10 +148,19 @@ def _is_proper(text: str, path: PurePosixPath) -> bool:
 def _check_room(total: int, place: Path, host: str) -> None:
     with _writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(place.parent).free
-    if total + DISK_RESERVE_BYTES > free:
+        disk = shutil.disk_usage(place.parent)
+    reserve = min(DISK_RESERVE_BYTES, round(disk.total * DISK_RESERVE_SHARE))
+    free = f"{units.format_bytes(disk.free)} are free in {place.parent}"
+    if disk.free < reserve:
+        # No other experiment would fare better.
+        raise ResultsError(
+            f"{free}; {units.format_bytes(reserve)} have to be",
+            remedy="Make room there, or choose another results folder with --out.",
+        )
+    if total + reserve > disk.free:
         raise AgentError(
-            f"has {total} bytes of data, and {free} are free in {place.parent}",
+            f"has {units.format_bytes(total)} of data; {free}, of which "
+            f"{units.format_bytes(reserve)} have to stay free",
             host=host,
             remedy="Make room there; the host keeps the data until it is fetched.",
         )

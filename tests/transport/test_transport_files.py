@@ -1,5 +1,6 @@
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from recording_service import RecordingService
 from transport_wires import Wire, in_memory
 
+from netesto import process
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
 from netesto.transport import files
@@ -173,8 +175,29 @@ async def test_what_no_agent_of_ours_announces_is_refused(trick: str, tmp_path: 
 async def test_more_than_the_disk_has_room_for_is_not_begun(wire: Wire, tmp_path: Path):
     liar = RecordingService(announced=[FileEntry("a", 10**18, "")])
     async with held_agent(wire, liar) as agent:
-        with pytest.raises(AgentError, match=r"^h1: has 1000000000000000000 bytes of data, and "):
+        with pytest.raises(AgentError, match=r"^h1: has 1e\+09 GB of data; .* GB are free"):
             await fetch(agent, lambda entry: tmp_path / entry.path)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of 1 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    path = tmp_path / "disk"
+    path.mkdir()
+    process.run(["mount", "-t", "tmpfs", "-o", "size=1M", "small", str(path)], timeout=10)
+    yield path
+    process.run(["umount", str(path)], timeout=10)
+
+
+async def test_a_small_disk_takes_what_leaves_its_share_free(small_disk: Path):
+    async with held_agent(in_memory, RecordingService(files_by_path=FILES)) as agent:
+        (small_disk / "other").write_bytes(b"o" * 900_000)
+        assert (await fetch(agent, lambda entry: small_disk / entry.path)).keys() == FILES.keys()
+        (small_disk / "other").write_bytes(b"o" * 1_000_000)
+        with pytest.raises(ResultsError, match=r"^36.9 kB are free in .*; 52.4 kB have to be\n"):
+            await fetch(agent, lambda entry: small_disk / entry.path)
 
 
 async def test_two_files_do_not_share_a_place(wire: Wire, tmp_path: Path):
