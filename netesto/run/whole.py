@@ -17,6 +17,7 @@ from netesto.lab import drawing, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
 from netesto.language import steps
+from netesto.language.plan import Totals
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.run import agents, grounds, keeping, labs, status
@@ -93,10 +94,22 @@ class _Whole:
                     self._head.requirements,
                     wait_s=self._request.wait_s,
                 )
-                totals = self._head.totals
+                totals = self._left
                 seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
                 self._watcher.expect(experiments=totals.experiments, seconds=seconds)
                 return self._execute(controller, ground, inventory)
+
+    @property
+    def _left(self) -> Totals:
+        """What the script amounts to without the parts that are passed over."""
+        whole = self._head.totals
+        passed = [part for part in self._head.parts if part.index in self._passed.parts]
+        return replace(
+            whole,
+            experiments=whole.experiments - sum(part.numbers for part in passed),
+            seconds=whole.seconds - sum(part.seconds for part in passed),
+            simulated_s=whole.simulated_s - sum(part.simulated_s for part in passed),
+        )
 
     @contextlib.contextmanager
     def _ground(self) -> Iterator[tuple[Inventory, Ground, Connect]]:
@@ -168,7 +181,7 @@ class _Whole:
         }
         if not changed:
             return
-        seconds = units.format_time(round(self._head.totals.seconds))
+        seconds = units.format_time(round(self._left.seconds))
         kept = keeping.told(keeping.of(self._head.commands, inventory))
         but = f" but for what hosts keep ({kept})" if kept else ""
         question = (

@@ -79,9 +79,12 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
     again = netesto(
         tmp_path, "run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts"
     )
-    passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
-    assert (first.status, again.status, passed) == (
+    lines = again.stderr.splitlines()
+    passed = [line for line in lines if line.startswith("passed over")]
+    begun = [line for line in lines if " experiment 1 of 1: " in line]
+    assert (first.status, again.status, passed, len(begun)) == (
         1,
         0,
         ["passed over outer=1 rep=1 ca=cubic rep2=1: finished by an earlier run"],
+        1,
     )
