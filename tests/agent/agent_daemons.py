@@ -23,7 +23,7 @@ class HoldingClient(AgentClient):
 @dataclass(frozen=True, slots=True)
 class Daemon:
     """A running agent. `state` is its folder, `log` the file with what it said; `others` are the
-    other addresses on which it listens."""
+    other addresses on which it listens. `held` holds it for `run`."""
 
     host: str
     child: Popen[bytes]
@@ -31,16 +31,17 @@ class Daemon:
     state: Path
     log: Path
     others: Sequence[str] = ()
+    run: str = "run"
 
     @property
     def socket(self) -> Path:
         return Path(self.address.removeprefix("unix:"))
 
     @contextlib.asynccontextmanager
-    async def held(self, run: str = "run") -> AsyncIterator[HoldingClient]:
-        """A connection that holds it."""
+    async def held(self, run: str | None = None) -> AsyncIterator[HoldingClient]:
+        """A connection that holds it, for `self.run` if no other is named."""
         async with await connect(self.address, host=self.host, timeout=READY_TIMEOUT_S) as agent:
-            events = agent.hold("the test", run)
+            events = agent.hold("the test", self.run if run is None else run)
             async with contextlib.aclosing(events):
                 await anext(events)
                 holding = cast("HoldingClient", agent)

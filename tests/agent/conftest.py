@@ -1,12 +1,14 @@
 """Real agents for tests: a process each, reached over a Unix socket."""
 
 import asyncio
+import contextlib
 import inspect
 import os
 import select
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -29,6 +31,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture
 def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
     """Starts agents; `prefix` is a command to run one under, such as `ip netns exec NAME`."""
+    with starting_in(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, Daemon]]:
+    with starting_in(tmp_path_factory.mktemp("pair")) as start:
+        yield start("a"), start("b")
+
+
+@pytest.fixture
+def pair(module_pair: tuple[Daemon, Daemon], tmp_path: Path) -> tuple[Daemon, Daemon]:
+    """Agents of hosts a and b, for all tests of a module that leave them as they were; each test
+    has its own run."""
+    a, b = (replace(daemon, run=tmp_path.name) for daemon in module_pair)
+    return a, b
+
+
+@contextlib.contextmanager
+def starting_in(folder: Path) -> Iterator[StartDaemon]:
     children: list[Popen[bytes]] = []
 
     def start(
@@ -38,9 +60,9 @@ def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
         env: dict[str, str] | None = None,
         program: tuple[str, ...] = ("-m", "netesto.agent.daemon"),
     ) -> Daemon:
-        state = tmp_path / host
-        log = tmp_path / f"{host}.log"
-        address = f"unix:{tmp_path}/{host}.sock"
+        state = folder / host
+        log = folder / f"{host}.log"
+        address = f"unix:{folder}/{host}.sock"
         reader, writer = os.pipe()
         argv = [*prefix, sys.executable, *program, "--listen", address]
         argv += ["--state", str(state), "--host", host, "--device", "lo", *options]
@@ -54,9 +76,11 @@ def start_daemon(tmp_path: Path) -> Iterator[StartDaemon]:
             assert ready[:2] == ["ready", address], log.read_text()
         return Daemon(host, child, address, state, log, ready[2:])
 
-    yield start
-    for child in children:
-        process.end(child)
+    try:
+        yield start
+    finally:
+        for child in children:
+            process.end(child)
 
 
 @pytest.fixture

@@ -78,8 +78,8 @@ async def pid_of(life: str, name: str) -> int:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it captures packets and pings")
 @pytest.mark.usefixtures("netperf")
-async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path: Path):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_flow_runs_between_two_agents(pair: tuple[Daemon, Daemon], tmp_path: Path):
+    client, server = pair
     made = request(instances=2, stats=True)
     async with client.held() as a, server.held() as b:
         ports = await b.expect(made)
@@ -131,8 +131,8 @@ async def test_flow_runs_between_two_agents(start_daemon: StartDaemon, tmp_path:
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_statistics_lie_around_all_groups(start_daemon: StartDaemon, tmp_path: Path):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_statistics_lie_around_all_groups(pair: tuple[Daemon, Daemon], tmp_path: Path):
+    client, server = pair
     groups = [request(stats=True), request(stats=True, group=2, delay_s=0.2)]
     async with client.held() as a, server.held() as b:
         for group in groups:
@@ -145,8 +145,8 @@ async def test_statistics_lie_around_all_groups(start_daemon: StartDaemon, tmp_p
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_statistics_between_groups_are_kept_aside(start_daemon: StartDaemon):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_statistics_between_groups_are_kept_aside(pair: tuple[Daemon, Daemon]):
+    client, server = pair
     groups = [request(stats=True), request(stats=True, group=2)]
     async with client.held() as a, server.held() as b:
         for group in groups:
@@ -159,8 +159,8 @@ async def test_statistics_between_groups_are_kept_aside(start_daemon: StartDaemo
 
 @pytest.mark.usefixtures("netperf")
 @pytest.mark.parametrize("tool", ["netperf", "iperf3"])
-async def test_flow_runs_over_ipv6(tool: str, start_daemon: StartDaemon):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_flow_runs_over_ipv6(tool: str, pair: tuple[Daemon, Daemon]):
+    client, server = pair
     loopback = ip_address("::1")
     made = request(tool=tool, client_address=loopback, server_address=loopback)
     async with client.held() as a, server.held() as b:
@@ -170,8 +170,8 @@ async def test_flow_runs_over_ipv6(tool: str, start_daemon: StartDaemon):
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_flow_starts_at_the_instant_given(start_daemon: StartDaemon, tmp_path: Path):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_flow_starts_at_the_instant_given(pair: tuple[Daemon, Daemon], tmp_path: Path):
+    client, server = pair
     async with client.held() as a, server.held() as b:
         ports = await b.expect(request(delay_s=0.25))
         base_s = (await a.probe_clock()).sent_s + 0.5
@@ -189,8 +189,8 @@ def test_many_flows_may_have_their_files(start_daemon: StartDaemon):
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_killed_tool_is_a_failed_flow(start_daemon: StartDaemon):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_killed_tool_is_a_failed_flow(pair: tuple[Daemon, Daemon]):
+    client, server = pair
     async with client.held() as a, server.held() as b:
         await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
@@ -204,8 +204,8 @@ async def test_killed_tool_is_a_failed_flow(start_daemon: StartDaemon):
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_flow_without_a_server_fails_with_what_the_tool_says(start_daemon: StartDaemon):
-    async with start_daemon("a").held() as a:
+async def test_flow_without_a_server_fails_with_what_the_tool_says(pair: tuple[Daemon, Daemon]):
+    async with pair[0].held() as a:
         await a.start(request(), NOBODY, 0.0)
         events = await events_until(a, "complete")
     assert kinds(events) == [
@@ -246,32 +246,32 @@ async def test_missing_server_is_named(start_daemon: StartDaemon, tmp_path: Path
 
 
 async def test_unknown_congestion_control_is_refused_before_anything_runs(
-    start_daemon: StartDaemon,
+    pair: tuple[Daemon, Daemon],
 ):
-    async with start_daemon("a").held() as a:
+    async with pair[0].held() as a:
         with pytest.raises(MissingError, match=r"^a: congestion control nosuch: not in this kern"):
             await a.start(request(congestion_control="nosuch"), NOBODY, 0.0)
 
 
-async def test_group_that_has_run_is_refused(start_daemon: StartDaemon):
-    async with start_daemon("a").held() as a:
+async def test_group_that_has_run_is_refused(pair: tuple[Daemon, Daemon]):
+    async with pair[0].held() as a:
         await a.start(request(), NOBODY, 0.0)
         with pytest.raises(AgentError, match=r"^a: experiment 1: group 1 was started before$"):
             await a.start(request(), NOBODY, 0.0)
 
 
 @pytest.mark.parametrize("run", ["../escape", "", "a/b", ".hidden"])
-async def test_run_that_is_no_name_is_refused(run: str, start_daemon: StartDaemon):
+async def test_run_that_is_no_name_is_refused(run: str, pair: tuple[Daemon, Daemon]):
     with pytest.raises(AgentError, match="invalid name of a run"):
-        async with start_daemon("a").held(run):
+        async with pair[0].held(run):
             pass
 
 
 @pytest.mark.usefixtures("netperf")
 async def test_abort_ends_flows_and_keeps_what_was_measured(
-    start_daemon: StartDaemon, tmp_path: Path
+    pair: tuple[Daemon, Daemon], tmp_path: Path
 ):
-    client, server = start_daemon("a"), start_daemon("b")
+    client, server = pair
     async with client.held() as a, server.held() as b:
         await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
@@ -286,8 +286,8 @@ async def test_abort_ends_flows_and_keeps_what_was_measured(
 
 
 @pytest.mark.usefixtures("netperf")
-async def test_finish_is_refused_while_flows_run(start_daemon: StartDaemon):
-    client, server = start_daemon("a"), start_daemon("b")
+async def test_finish_is_refused_while_flows_run(pair: tuple[Daemon, Daemon]):
+    client, server = pair
     async with client.held() as a, server.held() as b:
         await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         with pytest.raises(AgentError, match=r"^a: experiment 1: flows of group 1 still run$"):
