@@ -1,6 +1,6 @@
 """Rows of exp.csv as a table for the terminal."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rich.table import Table
@@ -28,10 +28,12 @@ _LATENCIES = ("p50Latency", "p99Latency")
 
 def print_rows(rows: Sequence[Row]) -> None:
     """Print the rows to standard output; aggregates (N.0) bold, what is not ok red. The only group
-    of an experiment has no row: it would repeat the aggregate."""
+    of an experiment has a row if its status, the reason of a failure, is not the aggregate's."""
     whole = [row for row in rows if _is_aggregate(row)]
-    of_one = Counter(map(_number, rows))
-    repeated = {_number(row) for row in whole if of_one[_number(row)] == 2}
+    statuses = defaultdict(list)
+    for row in rows:
+        statuses[_number(row)].append(row.get("status"))
+    repeated = {_number(row) for row in whole if statuses[_number(row)] == [row.get("status")] * 2}
     shown_rows = [row for row in rows if _is_aggregate(row) or _number(row) not in repeated]
     names = {name: None for row in rows for name in row}
     # What differs between the groups of an experiment does not tell experiments apart.

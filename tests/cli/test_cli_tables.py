@@ -44,6 +44,13 @@ def test_factors_are_shown_as_they_were_written_without_zeros_at_their_end(capsy
     ]
 
 
+def test_the_reason_for_which_the_only_group_failed_is_shown(capsys):
+    rows = (
+        "exp,ca,rate,status\n1.0,reno,,failed\n1.1,reno,,no route\n2.0,reno,5,ok\n2.1,reno,5,ok\n"
+    )
+    assert [row[0] for row in shown(rows, capsys)[1:]] == ["1.0", "1.1", "2.0"]
+
+
 def test_latencies_are_those_of_requests_alone(capsys):
     assert [row[-3:] for row in shown(MIXED, capsys)[1:]] == [
         ["47.5", "47.15", "ok"],
