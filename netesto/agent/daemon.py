@@ -161,7 +161,7 @@ async def _run(
             commands=settings.commands,
             is_device_named=bool(settings.device),
             host=settings.host or platform.node().partition(".")[0],
-            device=settings.device or await routes.default_device(),
+            device=settings.device or routes.default_device(),
             links=links or "",
             nodes=nodes,
             folder=settings.state,

@@ -23,11 +23,10 @@ _ETHTOOL_TIMEOUT_S = 2.0
 async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
     """The state of this host, as its agent would use it, and of its paths to those `peers` with
     which it may have flows. Takes at most 3 s."""
-    clock, paths, managing = await asyncio.gather(
-        timesync.read(),
-        asyncio.gather(*(_path(peer, premises) for peer in peers)),
-        routes.managing(),
+    clock, paths = await asyncio.gather(
+        timesync.read(), asyncio.gather(*(_path(peer, premises) for peer in peers))
     )
+    managing = routes.managing()
     used = {premises.device, *(path.device for path in paths)}
     return HostState(
         is_synchronized=clock.is_synchronized,

@@ -1,17 +1,12 @@
 """The interfaces by which this host reaches others."""
 
 import contextlib
-import json
-from collections.abc import Sequence
+import socket
 
 import psutil
 
-from netesto import process
 from netesto.collectors.queues import Queues
-from netesto.errors import ProcessError
 from netesto.model import Address
-
-_IP_TIMEOUT_S = 5.0
 
 _LOOPBACK = "lo"
 
@@ -25,33 +20,16 @@ def device_to(address: Address, *, default: str) -> str:
         return default
 
 
-async def default_device() -> str:
+def default_device() -> str:
     """The interface of the default route; else the first that is up; else loopback."""
-    for family in ("-4", "-6"):
-        if found := await _device(family, "route", "show", "default"):
-            return found
+    if found := managing():
+        return found[0]
     up = (name for name, state in psutil.net_if_stats().items() if state.isup)
     return next((name for name in up if name != _LOOPBACK), _LOOPBACK)
 
 
-async def managing() -> tuple[str, ...]:
+def managing() -> tuple[str, ...]:
     """The interfaces of default routes: by one of them, others most likely manage this host."""
-    found = [await _device(family, "route", "show", "default") for family in ("-4", "-6")]
+    with contextlib.closing(Queues()) as asked:
+        found = [asked.default_device(family) for family in (socket.AF_INET, socket.AF_INET6)]
     return tuple(dict.fromkeys(filter(None, found)))
-
-
-async def _device(*question: str) -> str:
-    try:
-        finished = await process.run_async(("ip", "-j", *question), timeout=_IP_TIMEOUT_S)
-    except ProcessError:
-        return ""
-    return parse(finished.stdout)
-
-
-def parse(text: str) -> str:
-    """The interface of the first route in the output of `ip -j route`, "" if there is none."""
-    try:
-        routes: Sequence[dict[str, object]] = json.loads(text)
-        return str(routes[0]["dev"])
-    except (ValueError, LookupError, TypeError):
-        return ""

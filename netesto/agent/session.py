@@ -76,8 +76,8 @@ class Session:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)
 
-    async def _check_device(self, device: str) -> None:
-        self._premises.check_interface(device, managing=await routes.managing())
+    def _check_device(self, device: str) -> None:
+        self._premises.check_interface(device, managing=routes.managing())
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:

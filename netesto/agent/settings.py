@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -151,7 +151,7 @@ class Settings:
         device: str,
         links: str = "",
         allowed_commands: Mapping[str, Allowed] | None = None,
-        check_device: Callable[[str], Awaitable[None]],
+        check_device: Callable[[str], None],
         on_warning: Callable[[str], None],
     ) -> None:
         self._journal = journal
@@ -209,7 +209,7 @@ class Settings:
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
         allowed.check_device(device)
-        await self._check_device(device)
+        self._check_device(device)
         before, shown_before = await _read_root(device)
         match asked:
             case Qdisc(kind, options, action):
@@ -237,7 +237,7 @@ class Settings:
         if not device:
             raise AgentError(f"no interface leads to {asked.to}")
         allowed.check_device(device)
-        await self._check_device(device)
+        self._check_device(device)
         return device
 
     async def _apply_attribute(self, asked: LinkAttribute) -> Applied:
@@ -298,7 +298,7 @@ class Settings:
         address = str(ip_address(asked.address))
         route = await metrics.find(address)
         allowed.check_device(route.device)
-        await self._check_device(route.device)
+        self._check_device(route.device)
         make, undo = metrics.plan(asked, route)
         values = {
             "rto_min": asked.rto_min_ms, "initcwnd": asked.initcwnd, "initrwnd": asked.initrwnd,

@@ -18,7 +18,8 @@ from pathlib import Path
 from netesto import atomic, proc, process
 from netesto.errors import ProcessError
 
-TC_TIMEOUT_S = 10.0
+# Controllers wait 5 s for what an agent knows of its host (run.agents).
+_TC_TIMEOUT_S = 4.0
 
 # A kind and the fewest options that tc takes for it. Kinds that need an interface with several
 # queues (mq, mqprio, taprio, multiq) depend on the interface, not on the kernel.
@@ -158,7 +159,7 @@ def try_qdiscs(kinds: Iterable[str]) -> frozenset[str]:
         # Root of a user namespace may do inside it what only root may do outside.
         argv.insert(1, "--map-root-user")
     lines = "".join(f"{line}\n" for line, _ in batch)
-    finished = process.run(argv, timeout=TC_TIMEOUT_S, check=False, stdin=lines)
+    finished = process.run(argv, timeout=_TC_TIMEOUT_S, check=False, stdin=lines)
     if not finished.stdout.startswith("qdisc "):
         raise ProcessError(argv, finished.last_lines(1), status=finished.status)
     return created(batch, finished.stderr)

@@ -16,7 +16,8 @@ from netesto.collectors.netlink import Netlink, attribute, attributes, opened
 from netesto.model import Address, InstalledQdisc
 
 _RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
-_RTA_DST, _RTA_OIF = 1, 4
+_RTA_DST, _RTA_OIF, _RTA_MULTIPATH = 1, 4, 9
+_RT_TABLE_MAIN, _RTN_UNICAST = 254, 1
 _IFLA_IFNAME, _IFLA_STATS_LINK_64 = 3, 1
 _TCA_KIND, _TCA_OPTIONS, _TCA_STATS2 = 1, 2, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
@@ -101,6 +102,17 @@ class Queues:
         [route] = self._netlink.ask(_RTM_GETROUTE, request + attribute(_RTA_DST, packed))
         index = attributes(route, _RTMSG.size).get(_RTA_OIF, b"")
         return socket.if_indextoname(_number(index) or 0)
+
+    def default_device(self, family: int) -> str:
+        """The interface of the first default route of an address family, "" if there is none."""
+        for body in self._netlink.dump(_RTM_GETROUTE, _RTMSG.pack(family, *[0] * 8)):
+            found = attributes(body, _RTMSG.size)
+            _, prefix, _, _, table, _, _, kind, _ = _RTMSG.unpack_from(body)
+            # struct rtnexthop has the index behind four other bytes.
+            index = _number(found.get(_RTA_OIF) or found.get(_RTA_MULTIPATH, b"")[4:8])
+            if index and (prefix, table, kind) == (0, _RT_TABLE_MAIN, _RTN_UNICAST):
+                return socket.if_indextoname(index)
+        return ""
 
     def _read_names(self) -> dict[int, str]:
         names = {}

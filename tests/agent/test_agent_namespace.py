@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -99,6 +99,28 @@ from netesto.agent import routes
 print(routes.device_to(ip_address("{address}"), default="unknown"))
 """
     assert inside(namespace, sys.executable, "-c", ask) == device
+
+
+@pytest.mark.parametrize(
+    ("routes", "devices"),
+    [
+        ((), ()),
+        (("-4 default dev m4 metric 50", "-4 default dev m6 table 77"), ("m4",)),
+        (("-4 default nexthop dev m6 nexthop dev m4",), ("m6",)),
+        (("-4 default dev m4", "-6 default dev m6"), ("m4", "m6")),
+        (("-6 unreachable default",), ()),
+    ],
+)
+def test_interfaces_of_default_routes_are_those_that_manage_the_host(
+    namespace: str, routes: Sequence[str], devices: Sequence[str]
+):
+    inside(namespace, "ip", "link", "add", "m4", "type", "veth", "peer", "name", "m6")
+    for device in ("m4", "m6"):
+        inside(namespace, "ip", "link", "set", device, "up")
+    for family, _, route in (each.partition(" ") for each in routes):
+        inside(namespace, "ip", family, "route", "add", *route.split())
+    ask = "from netesto.agent import routes; print(*routes.managing())"
+    assert inside(namespace, sys.executable, "-c", ask).split() == list(devices)
 
 
 async def test_sysctl_is_set_while_held_and_put_back(agent: Daemon, namespace: str):
