@@ -76,6 +76,13 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
                 f"netesto: {about}{error.strerror}\nnetesto --debug … shows where it happened",
             )
             return status.NOT_READY
+        if isinstance(error, ModuleNotFoundError) and "netesto" not in str(error.name):
+            # An installation for an agent has no more than an agent needs.
+            printing.err(
+                f"netesto: Python package {error.name}: not found\n"
+                f"{sys.executable} -m pip check lists all that are missing"
+            )
+            return status.NOT_READY
         logging.getLogger(__name__).debug("unexpected", exc_info=True)
         printing.err(
             f"netesto: internal error; please report it: {type(error).__name__}: {error}\n"

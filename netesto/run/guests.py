@@ -33,6 +33,8 @@ def run_whole(session: Session, kernel: Kernel) -> End:
             seed = _part_seed(head.seed, only_part(session.plan).drawn)
             path = request.script
         else:
+            # Here, for a guest takes seconds to refuse them.
+            results.take_fields(session.fields)
             results.write_run(session.record)
             path = str(session.keep_plan())
             words = ["--on-failure", str(request.on_failure)]

@@ -1,9 +1,11 @@
 """Wrong input ends with the documented exit status, and words a newcomer understands."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+from needs import kernel_or_reason
 
 from netesto import cli, process
 from netesto.lab import guest
@@ -139,10 +141,17 @@ def test_a_results_folder_that_cannot_be_written_is_refused(script, capsys, tmp_
     assert (status, "file/out: cannot write" in text) == (3, True)
 
 
-def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tmp_path):
+@pytest.mark.parametrize("ground", ["lab", pytest.param("uml", marks=pytest.mark.uml)])
+def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tmp_path, ground):
+    """By this process: on `uml` before a guest starts, whose words `capsys` would not see."""
+    if ground == "uml":
+        kernel_or_reason("uml")
+    elif os.geteuid() != 0:
+        pytest.skip("needs root")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "exp.csv").write_text("exp,colour\n")
-    status, text = run(capsys, "run", "--out", "out", script("LAB pair\nWAIT 0\n"))
+    words = ("run", "--ground", ground, "--out", "out")
+    status, text = run(capsys, *words, script("LAB pair\nWAIT 0\n"))
     assert (status, "no longer there: colour" in text) == (3, True)
 
 
@@ -446,3 +455,12 @@ def test_a_host_mapped_twice_is_refused(script, capsys):
             "A name has one host; a host may have several names.\n"
         ),
     )
+
+
+def test_a_python_package_that_is_missing_is_no_internal_error(tmp_path):
+    (tmp_path / "a.nts").write_text("LAB pair\n")
+    code = "import sys; sys.modules['lark'] = None; from netesto import cli; sys.exit(cli.main())"
+    argv = [sys.executable, "-c", code, "check", str(tmp_path / "a.nts")]
+    ended = process.run(argv, timeout=60, check=False)
+    said = f"{sys.executable} -m pip check lists all that are missing\n"
+    assert (ended.status, ended.stderr) == (3, f"netesto: Python package lark: not found\n{said}")
