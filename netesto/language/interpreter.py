@@ -197,9 +197,13 @@ def read_stream(file: BinaryIO, *, name: str) -> str:
 
 
 def decoded(data: bytes, *, file: str) -> str:
-    """The text of a script that is there in bytes. ScriptError if it is not UTF-8."""
+    """The text of a script that is there in bytes. ScriptError if it is not UTF-8, or has a NUL,
+    which would be in exp.csv and ends the text of other programs."""
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
+        if "\0" not in text:
+            return text
+        raise UnicodeDecodeError("utf-8", data, data.index(0), data.index(0) + 1, "NUL")
     except UnicodeDecodeError as error:
         before = data[: error.start].split(b"\n")
         line = data[error.start - len(before[-1]) :].split(b"\n", 1)[0]

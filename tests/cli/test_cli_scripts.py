@@ -67,6 +67,15 @@ def test_what_cannot_be_read_is_told_and_the_others_are_checked(write, capsys, t
     ]
 
 
+def test_a_script_with_a_nul_is_no_text(write, capsys):
+    write(b"\xef\xbb\xbfECHO a\nECHO b\0c\n")
+    cli.main(["check", "a.nts"])
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "a.nts:2:7: error: not UTF-8 text (byte 0x00)",
+        "    ECHO b·c",
+    ]
+
+
 def test_a_file_that_is_no_text_is_told_with_the_place(write, capsys):
     write(b"ECHO a\nECHO \xc3\xa9b \xff\n")
     cli.main(["check", "a.nts"])
