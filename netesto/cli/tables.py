@@ -3,11 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from rich.cells import cell_len
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
 from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
+from netesto.printable import printable
 from netesto.results import numbers
 from netesto.results.columns import column, distinguishes
 
@@ -24,6 +27,12 @@ SHOWN: Mapping[str, str] = {
 # They make room for factors where they are the same in all rows.
 _ROOM = ("expName", "host", "server", "dur", "delay")
 _LATENCIES = ("p50Latency", "p99Latency")
+# What a narrow terminal leaves out, in this order, and what it cuts down to so many characters: a
+# number is never cut.
+_LEFT_OUT = ("cwnd", "delay", "dur", "server", "host", "rtt", "p50Latency", "expName",
+             "retransSegs%", "p99Latency", "ca")  # fmt: skip
+_CUT, _LEAST = ("status", "expName", "host", "server"), 10
+_GAP = 2
 
 
 def print_rows(rows: Sequence[Row]) -> None:
@@ -52,15 +61,44 @@ def print_rows(rows: Sequence[Row]) -> None:
         and not (factors and name in _ROOM and len({row.get(name) for row in rows}) == 1)
     ]
     shown[1:1] = factors
+    cells = {name: [_cell(row, name) for row in shown_rows] for name in shown}
+    needed = {
+        name: max(cell_len(SHOWN.get(name, name)), *(cell.cell_len for cell in there))
+        for name, there in cells.items()
+    }
+    output = console.to_stdout()
+    widths = _fitting(needed, output.width)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in shown:
+    for name, width in widths.items():
         is_number = column(name).unit or column(name).holds == "number"
-        heading = SHOWN.get(name, name)
-        table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
-    for row in shown_rows:
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(SHOWN.get(name, name), justify=justify, no_wrap=True, width=width)
+    for place, row in enumerate(shown_rows):
         style = "bold" if _is_aggregate(row) and len(whole) < len(shown_rows) else ""
-        table.add_row(*(_cell(row, name) for name in shown), style=style)
-    console.to_stdout().print(table)
+        table.add_row(*(cells[name][place] for name in widths), style=style)
+    # What is still too wide goes on in the next line of the terminal.
+    output.width = max(output.width, _total(widths))
+    output.print(table)
+    if absent := [SHOWN.get(name, name) for name in shown if name not in widths]:
+        output.print(Text(f"no room for: {', '.join(absent)}", style="dim"))
+
+
+def _fitting(needed: Mapping[str, int], room: int) -> dict[str, int]:
+    """The columns that a terminal of this width has room for, with their widths."""
+    kept = dict(needed)
+    for name in (*_LEFT_OUT, ""):
+        widths = {key: min(width, _LEAST) if key in _CUT else width for key, width in kept.items()}
+        if _total(widths) <= room:
+            break
+        kept.pop(name, None)
+    for name in _CUT:
+        if name in widths:
+            widths[name] += max(0, min(kept[name] - widths[name], room - _total(widths)))
+    return widths
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
 def _is_aggregate(row: Row) -> bool:
@@ -85,4 +123,4 @@ def _cell(row: Row, name: str) -> Text:
     elif name not in SHOWN:
         value = numbers.trimmed(value)
     wrong = name == "status" and value not in {"", "ok"}
-    return Text(value, style="red" if wrong else "")
+    return Text(printable(value), style="red" if wrong else "")

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from rich.text import Text
 
 from netesto.cli import tables
 
@@ -62,3 +63,36 @@ def test_latencies_are_those_of_requests_alone(capsys):
 def test_rows_of_groups_alone_are_shown(capsys):
     rows = FLOWS.splitlines(keepends=True)
     assert [row[0] for row in shown(rows[0] + rows[2], capsys)] == ["exp", "1.1"]
+
+
+NARROW = FLOWS.replace("38.7,14530,50,2,90,ok", "38.7,14530,50,2,90,failed: the server refused it")
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (
+            60,
+            [
+                "exp  loss  ca     rate Mbit/s  rtt ms  status",
+                "1.0  0     cubic         47.5   47.15  ok",
+                "2.0  0.5   cubic         38.7   14.53  failed: the server r…",
+            ],
+        ),
+        (
+            30,
+            [
+                "exp  loss  rate Mbit/s  status",
+                "1.0  0            47.5  ok",
+                "2.0  0.5          38.7  failed: t…",
+                "no room for: ca, rtt ms",
+            ],
+        ),
+    ],
+)
+def test_a_narrow_terminal_loses_whole_columns_and_no_digits(capsys, monkeypatch, columns, lines):
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", str(columns)), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    tables.print_rows(list(csv.DictReader(io.StringIO(NARROW))))
+    plain = Text.from_ansi(capsys.readouterr().out).plain
+    assert [line.rstrip() for line in plain.splitlines()] == lines
