@@ -68,7 +68,7 @@ def agents(
     started: list[Brought] = []
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder())
-        stack.callback(_end, started)
+        stack.callback(end, started)
         for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
             asked = _request(host, each, code, [own], holder)
             started.append(_start(host, each, asked, folder / f"{number}.sock"))
@@ -101,7 +101,19 @@ def take_turns(hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str
             raise error
 
 
-def _end(started: Sequence["Brought"]) -> None:
+class Ending(Protocol):
+    """An ssh process that ends some time after `let_go`, as far as runs end it."""
+
+    @property
+    def child(self) -> Child: ...
+
+    @property
+    def is_gone(self) -> bool: ...
+
+    def let_go(self) -> None: ...
+
+
+def end(started: Sequence[Ending]) -> None:
     """End all at once. They put their hosts back also if nobody waits for that, as after a second
     Ctrl-C, or where the network is cut."""
     is_interrupted = interrupts.is_ending()
@@ -118,6 +130,9 @@ def _end(started: Sequence["Brought"]) -> None:
             raise
     finally:
         for each in started:
+            if is_interrupted and not each.is_gone:
+                # One that is frozen would be waited for, and each for itself.
+                process.kill_group(each.child.pid)
             process.end(each.child)
 
 

@@ -1,11 +1,15 @@
 """Several runs with --ssh, and the hosts that they share."""
 
+import contextlib
+import os
+import signal
 import time
 from dataclasses import dataclass, field
 
 import pytest
 
-from netesto.deploy.once import take_turns
+from netesto import interrupts, process
+from netesto.deploy.once import end, take_turns
 from netesto.errors import AgentError
 
 WAIT_S = 5.0
@@ -51,3 +55,39 @@ def test_behind_a_host_that_is_in_use_none_is_taken(begun):
     with pytest.raises(AgentError) as caught:
         take_turns([Host("b", begun), Host("a", begun, busy)], None, print)
     assert (caught.value, begun) == (busy, [("a", None)])
+
+
+@dataclass
+class Frozen:
+    """A host whose ssh does not notice that it is to end."""
+
+    child: process.Child
+
+    def let_go(self):
+        process.kill_group(self.child.pid, signal.SIGSTOP)
+
+    @property
+    def is_gone(self):
+        return self.child.poll() is not None
+
+
+@pytest.fixture
+def handlers():
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_second_ctrl_c_waits_for_no_ssh_that_is_frozen(tmp_path):
+    hosts = [Frozen(process.launch(["sleep", "60"], stdout=tmp_path / "log")) for _ in range(2)]
+    with interrupts.heeded():
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        interrupts.heed()
+        os.kill(os.getpid(), signal.SIGINT)
+        begun_s = time.monotonic()
+        end(hosts)
+        took_s = time.monotonic() - begun_s
+    assert took_s < process.TERM_GRACE_S
