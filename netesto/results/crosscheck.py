@@ -75,7 +75,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for each in evidence.groups:
         group = Group(each)
         name = f"group {group.request.group}"
-        yield from (f"{name}: {text}" for text in _durations(group))
+        yield from (f"{name}: {text}" for text in (*_durations(group), *_begins(group)))
         for flow in group.good:
             if flow.result is not None:
                 found = _Flow(group.request, flow, flow.result).warnings()
@@ -107,6 +107,37 @@ def _durations(group: Group) -> Iterator[str]:
                 f"{which} took {furthest_s:.3g} s as {group.request.tool} reports, requested were "
                 f"{requested_s:g} s"
             )
+
+
+def _begins(group: Group) -> Iterator[str]:
+    """Data that came long after the start of their flow: what a tool counts is of a later time than
+    that of other flows, which sums over flows do not know."""
+    asked = group.request
+    if not flows.is_seen_whole(asked.test):
+        return
+    most_s = max(LATE_BEGIN_S, asked.duration_s * TOLERANCE)
+    counted = [flow for flow in group.good if flow.result is not None]
+    late_s = [late_s for flow in counted if (late_s := _late_s(asked, flow)) > most_s]
+    if late_s:
+        which = f"{len(late_s)} of {len(counted)} flows"
+        yield (
+            f"the first data of {which} arrived late, the last more than {max(late_s):.3g} s after "
+            "the start: rates summed over flows count them as if they had begun then"
+        )
+
+
+def _late_s(asked: GroupRequest, flow: InstanceEvidence) -> float:
+    """By how many seconds the flow's first data came late, at least; 0 if that is not known."""
+    samples = flows.receiver_samples(asked, flow) + flows.sender_samples(asked, flow)
+    with_data_s = [
+        each.time_s
+        for each in samples
+        # A sender counts its SYN as acknowledged.
+        if (each.bytes_received or 0) > 0 or (each.bytes_acked or 0) > 1
+    ]
+    if flow.started_s is None or not with_data_s:
+        return 0.0
+    return min(with_data_s) - flow.started_s - asked.interval_s
 
 
 def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
@@ -150,30 +181,9 @@ class _Flow:
         if self.result.datagrams is not None:
             yield from self._datagrams(self.result.datagrams)
         if flows.is_seen_whole(self.request.test):
-            yield from self._begin()
             yield from self._rate()
             yield from self._retransmissions()
             yield from self._packets()
-
-    def _begin(self) -> Iterator[str]:
-        """Data that came long after the start: what a tool counts is of a later time than that of
-        other flows, which sums over flows do not know."""
-        asked = self.request
-        samples = flows.receiver_samples(asked, self.flow) + flows.sender_samples(asked, self.flow)
-        with_data_s = [
-            each.time_s
-            for each in samples
-            # A sender counts its SYN as acknowledged.
-            if (each.bytes_received or 0) > 0 or (each.bytes_acked or 0) > 1
-        ]
-        if self.flow.started_s is None or not with_data_s:
-            return
-        late_s = min(with_data_s) - self.flow.started_s - self.request.interval_s
-        if late_s > max(LATE_BEGIN_S, self.request.duration_s * TOLERANCE):
-            yield (
-                f"its first data arrived more than {late_s:.3g} s after its start: rates summed"
-                " over flows count it as if it had begun then"
-            )
 
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
         """What is not the path's doing: datagrams that were not sent, or not taken in."""

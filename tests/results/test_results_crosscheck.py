@@ -219,12 +219,16 @@ def later(by_s: float):
     return tuple(replace(each, time_s=each.time_s + by_s) for each in ticks())
 
 
-def test_a_flow_whose_data_came_late_is_told():
-    late = flow(client=later(1.2), server=later(1.2), ended_s=START_S + 5.3)
-    assert doubts(late, interval_s=0.2) == [
+@pytest.mark.parametrize(
+    ("late", "flows"),
+    [((1.2,), "1 of 1 flows"), ((0.0, 1.2, 1.0), "2 of 3 flows")],
+)
+def test_flows_whose_data_came_late_are_told_in_one_line(late, flows):
+    found = [flow(client=later(by_s), server=later(by_s), ended_s=START_S + 5.3) for by_s in late]
+    assert doubts(*found, interval_s=0.2) == [
         (
-            "group 1, flow 1: its first data arrived more than 1.2 s after its start: rates summed "
-            "over flows count it as if it had begun then"
+            f"group 1: the first data of {flows} arrived late, the last more than 1.2 s after "
+            "the start: rates summed over flows count them as if they had begun then"
         )
     ]
 
