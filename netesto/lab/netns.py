@@ -65,7 +65,7 @@ _SHARED_BUCKETS = Path("/proc/sys/net/ipv4/tcp_ehash_entries")
 
 # Runs a command in a namespace that ends with it. What is made from there has tables of its own.
 _WITH_OWN_TABLES = (
-    *("unshare", "--net", "sh", "-c"),
+    *("unshare", "--net", "/bin/sh", "-c"),
     f'echo {OWN_BUCKETS} > /proc/sys/net/ipv4/tcp_child_ehash_entries && exec "$0" "$@"',
 )
 
@@ -126,7 +126,7 @@ class Lab:
         with contextlib.suppress(OSError):
             atomic.replace(names, self._names())
         put = f"mount --bind {shlex.quote(str(names))} /etc/hosts 2>/dev/null"
-        return [*enter, "sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
+        return [*enter, "/bin/sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
 
     def _names(self) -> str:
         """/etc/hosts, and the lab's hosts before those of this machine."""

@@ -39,9 +39,9 @@ def test_escape_sequences_of_an_echo_are_shown_and_not_obeyed(script, capsys):
 
 
 def test_a_caret_stands_under_its_word_behind_control_characters(script, capsys):
-    cli.main(["run", "-n", script("WAIT \x00\x1b x\x00y\n")])
+    cli.main(["run", "-n", script("WAIT \x01\x1b x\x01y\n")])
     assert capsys.readouterr().err.splitlines()[1:3] == [
-        "    WAIT ␀␛ x␀y",
+        "    WAIT ␁␛ x␁y",
         "            ^^^",
     ]
 

@@ -110,8 +110,14 @@ def test_samples_move_to_the_clock_that_the_files_was_ahead_of(fixtures):
     assert times_s == pytest.approx([0.0001, 0.0001, 0.2001, 0.2001, 0.4001, 0.4001, 0.7, 0.7])
 
 
-def test_the_documents_lines_read_a_file_into_columns(fixtures, monkeypatch, tmp_path):
-    code = DOCUMENT.read_text().partition("```python\n")[2].partition("```")[0]
+@pytest.mark.parametrize("block", [1, 2])
+def test_the_documents_lines_read_a_file_into_columns(fixtures, monkeypatch, tmp_path, block):
+    code = (
+        DOCUMENT.read_text()
+        .split("```python\n")[block]
+        .partition("```")[0]
+        .replace("13399", "39876")
+    )
     (tmp_path / "sockets.bin.gz").write_bytes((fixtures / STORED).read_bytes())
     monkeypatch.chdir(tmp_path)
     names: dict[str, np.ndarray] = {}
