@@ -6,6 +6,7 @@ import ctypes
 import os
 import select
 import signal
+import struct
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -17,6 +18,18 @@ KILL_GRACE_S = 5.0
 # From <malloc.h> of glibc.
 _M_ARENA_MAX = -8
 
+# The environment variable by which a command knows that it runs in a guest, and on which ground.
+GROUND_MARK = "NETESTO_GROUND"
+
+# From <asm/unistd_64.h>, <linux/sched.h> and <linux/sched/types.h>: size, policy, flags, niceness,
+# priority; then in nanoseconds runtime, deadline and period.
+_SYS_SCHED_SETATTR = 314
+_SCHED_DEADLINE = 6
+_SCHED_ATTR = struct.Struct("=IIQiIQQQ")
+
+# With the smallest runtime that the kernel takes, some four hundred processes may have it at once.
+_YIELD_RUNTIME_NS, _YIELD_NS = 1024, 500_000
+
 
 def take_memory_from_one_arena() -> None:
     """Have glibc take memory from one place. Otherwise each thread keeps what it has freed for
@@ -25,6 +38,20 @@ def take_memory_from_one_arena() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def sleep_when_yielding(pid: int) -> None:
+    """In simulated time have this process sleep for a moment where it yields its processor.
+
+    A loop of sched_yield(2) gives way to others that compute. Time passes when all wait, so that it
+    would go on for seconds of the machine until the next millisecond. By its deadline scheduling
+    (sched(7)) who yields waits for the next period. A process that may not have it stays as it is.
+    """
+    if os.environ.get(GROUND_MARK) == "sim":
+        attributes = _SCHED_ATTR.pack(
+            _SCHED_ATTR.size, _SCHED_DEADLINE, 0, 0, 0, _YIELD_RUNTIME_NS, _YIELD_NS, _YIELD_NS
+        )
+        ctypes.CDLL(None).syscall(_SYS_SCHED_SETATTR, pid, attributes, 0)
 
 
 def boot_id() -> str:

@@ -9,7 +9,7 @@ import re
 import signal
 from pathlib import Path
 
-from netesto import process
+from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
 from netesto.errors import ProcessError
@@ -56,6 +56,8 @@ class PingCollector(Collector):
         except ProcessError as error:
             self._warn(f"round trips are not measured: {error}")
             return
+        # In the last 10 ms before a request it polls, if no reply is due.
+        proc.sleep_when_yielding(self._job.pid)
         self._watch = asyncio.create_task(self._until_end(self._job))
 
     async def stop(self) -> None:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto import process
+from netesto import proc, process
 from netesto.errors import LabError, ProcessError, UsageError
 from netesto.lab import inside, owned
 from netesto.lab.kernels import Kernel
@@ -33,9 +33,6 @@ from netesto.lab.watch import (
     crash_report,
     size,
 )
-
-# The environment variable by which a command knows that it runs in a guest, and on which ground.
-GROUND_MARK = "NETESTO_GROUND"
 
 # A lab of sixteen hosts with agents and tools takes about 650 MB. Pages are allocated when used.
 MEMORY_MB = 1024
@@ -84,7 +81,7 @@ FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
 
 def ground_inside() -> str | None:
     """The ground of the guest that this process runs in, None outside of guests."""
-    return os.environ.get(GROUND_MARK)
+    return os.environ.get(proc.GROUND_MARK)
 
 
 def run(
@@ -176,12 +173,12 @@ def remove_leftovers() -> list[Path]:
 
 
 def environment(given: Mapping[str, str], ground: str) -> dict[str, str]:
-    """The command's environment: the given one without FOREIGN_VARIABLES, and GROUND_MARK. For a
+    """The command's environment: the given one without FOREIGN_VARIABLES, and the mark. For a
     `netesto run` inside, the mark wins over --ground: it builds its lab there. In simulated time
     sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
     same = {"PYTHONHASHSEED": "0"} if ground == "sim" else {}
-    return kept | same | {GROUND_MARK: ground}
+    return kept | same | {proc.GROUND_MARK: ground}
 
 
 def command(

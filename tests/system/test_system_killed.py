@@ -21,8 +21,8 @@ from places import LAB, PATIENCE_S, SIM, UML, Place, place_on, skip_unless_possi
 from processes import inside, is_alive
 from whole_runs import command
 
-from netesto import process
-from netesto.lab import guest, owned, records
+from netesto import proc, process
+from netesto.lab import owned, records
 
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)
@@ -265,7 +265,7 @@ def killing_agent(place: Place, host: str, text: str) -> list[str]:
     argv += place.words(SET_SCRIPT)
     if place.ground == "lab":
         return argv
-    mark = f"{guest.GROUND_MARK}={place.ground}"
+    mark = f"{proc.GROUND_MARK}={place.ground}"
     return [sys.executable, str(STARTER), place.ground, "env", mark, *argv]
 
 
