@@ -145,7 +145,8 @@ class FlowSpec:
 class GroupRequest(FlowSpec):
     """One DO_CLIENT as agents get it: what it says of its flows, and what the controller adds.
 
-    `client` and `server` are short host names; `tool` is the name of one.
+    `client` and `server` are short host names; `tool` is the name of one. By `seed` flows draw
+    when transfers begin, and which requests read.
     """
 
     exp: int
@@ -155,6 +156,7 @@ class GroupRequest(FlowSpec):
     server: str
     client_address: Address
     server_address: Address
+    seed: int = 0
 
     @property
     def control(self) -> str:

@@ -65,6 +65,7 @@ def group_request(
         server=server[0].host,
         client_address=addresses[0],
         server_address=addresses[1],
+        seed=command.seed,
     )
 
 

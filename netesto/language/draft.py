@@ -19,6 +19,8 @@ from netesto.language.plan import (
     Plan,
     Totals,
     Warned,
+    drawn,
+    seed_of,
 )
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.spool import Spool, encoded
@@ -30,7 +32,7 @@ from netesto.model import LARGEST_EXPERIMENT
 SHADOW = LARGEST_EXPERIMENT
 
 # What a step says beside what it does; the number of its experiment depends on those before it.
-_BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s")
+_BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s", "seed")
 # Settings are no part of an experiment.
 _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (steps.Claim, steps.Echo, steps.EnterPart, steps.LeavePart)
@@ -49,6 +51,7 @@ class _Open:
     requests: int
     seconds: float
     simulated_s: float
+    attempt: int
     ranges: list[tuple[int, int]] = field(default_factory=list)
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     # The numbers that it has taken, each with its place among them.
@@ -196,6 +199,8 @@ class Draft:
 
     def do(self, step: steps.Step) -> None:
         """The next step of the script. EnterPart and LeavePart are not among them."""
+        if isinstance(step, steps.DoClient):
+            step = replace(step, seed=self._flow_seed(step))
         match step:
             case steps.RemoteCommand():
                 self._remote(step)
@@ -211,7 +216,7 @@ class Draft:
                 """Nothing is known of it beside it."""
         self._do(step)
 
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+    def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:
         """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
         repetition of `RUN macro,n` (`cell` is empty then). Only cells are within other parts."""
         if not self._open:
@@ -221,7 +226,7 @@ class Draft:
             # When the part ends, the numbers go on from here.
             self._counter, self._shadow = self._shadow, self._counter
         self._counter = self._begins.get(index, self._counter)
-        part = self._opened(index, name, cell)
+        part = self._opened(index, name, cell, attempt=attempt)
         for number, hashed in self._settings:
             _add_range(part.ranges, number, number + 1)
             part.digest.update(hashed)
@@ -323,6 +328,13 @@ class Draft:
                     self._refuse_held(held, f"{command.name} of {command.host}")
         self._commands.setdefault(command.demands, command)
 
+    def _flow_seed(self, command: steps.DoClient) -> int:
+        """The outermost part decides it, for that runs alone; numbers count within it."""
+        part = self._open[0] if self._open else self._rest
+        number = self._number_in(part, command).decode()
+        words = f"{drawn(part.name, part.attempt)}, experiment {number}, group {command.group}"
+        return seed_of(self._seed, words)
+
     def _process(self, step: steps.ProcessExperiment) -> None:
         for held in self._held:
             if held.exp == step.exp:
@@ -400,7 +412,9 @@ class Draft:
 
     # ---- parts ---------------------------------------------------------------------------
 
-    def _opened(self, index: int | None, name: str, cell: Mapping[str, str]) -> _Open:
+    def _opened(
+        self, index: int | None, name: str, cell: Mapping[str, str], *, attempt: int = 1
+    ) -> _Open:
         return _Open(
             index=index,
             name=name,
@@ -411,6 +425,7 @@ class Draft:
             requests=self._requests,
             seconds=self._real.now_s,
             simulated_s=self._simulated.now_s,
+            attempt=attempt,
         )
 
     def _close_range(self, part: _Open) -> None:
@@ -418,9 +433,9 @@ class Draft:
         part.first = len(self._spool)
 
     def _part(self, part: _Open) -> Part:
-        drawn = [each.name for each in self._open or [part]]
+        within = [each.name for each in self._open or [part]]
         names = () if self._columns is None else self._columns.table.names
-        where = [FORMAT, self._seed, drawn, self._network, names]
+        where = [FORMAT, self._seed, within, self._network, names]
         part.digest.update(json.dumps(where, sort_keys=True).encode())
         return Part(
             index=part.index,

@@ -145,14 +145,14 @@ class Machine:
         if not (is_outer or cell):
             body()
             return
-        before = self.random
+        before, attempt = self.random, 1
         if is_outer:
             self._parts[name] += 1
             name = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
-            words = drawn(name, self.attempts.get(name, 1))
-            self.random = random.Random(f"{self.seed} {words}")
+            attempt = self.attempts.get(name, 1)
+            self.random = random.Random(f"{self.seed} {drawn(name, attempt)}")
         self._is_in_part = True
-        self.draft.enter_part(name, cell)
+        self.draft.enter_part(name, cell, attempt=attempt)
         whole = False
         try:
             body()

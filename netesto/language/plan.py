@@ -132,6 +132,12 @@ def drawn(name: str, attempt: int) -> str:
     return name if attempt == 1 else f"{name}, attempt {attempt}"
 
 
+def seed_of(seed: int, drawn: str) -> int:
+    """The seed, 31 bits, of what draws by a name: it depends on nothing but that and the run's."""
+    digest = hashlib.sha256(f"{seed} {drawn}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """All of a plan but its steps. It does not grow with the number of steps, only with that of

@@ -83,11 +83,13 @@ class DoServer(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoClient(RemoteCommand):
-    """The test of `flow` is what will run: `TCP_RR` with `req=S` has become `TCP_STREAM`."""
+    """The test of `flow` is what will run: `TCP_RR` with `req=S` has become `TCP_STREAM`. What its
+    flows draw, they draw by `seed`, which the plan gives it."""
 
     server: str
     flow: FlowSpec = field(default_factory=FlowSpec)
     hold: bool = False
+    seed: int = 0
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Runs plans in guests: as a whole, or part by part, side by side."""
 
-import hashlib
 import math
 import os
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from netesto import interrupts, process
 from netesto.lab import drawing, guest
 from netesto.lab.kernels import Kernel
 from netesto.lab.watch import STALL_S
-from netesto.language.plan import Part, Plan
+from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import FIELDS, Store
 from netesto.run import grounds, status
@@ -30,7 +29,7 @@ def run_whole(session: Session, kernel: Kernel) -> End:
     with Store(session.out) as results:
         if session.is_part:
             words = ["--fields", str(request.fields)]
-            seed = _part_seed(head.seed, only_part(session.plan).drawn)
+            seed = seed_of(head.seed, only_part(session.plan).drawn)
             path = request.script
         else:
             # Here, for a guest takes seconds to refuse them.
@@ -172,10 +171,3 @@ class _Guests:
         again = only_part(made)
         self._again[again.before] = made
         return again
-
-
-def _part_seed(seed: int, drawn: str) -> int:
-    """The seed of the guest that a part of the script runs in, 31 bits: it depends on nothing but
-    the run's and what the part draws by (language.plan.Part)."""
-    digest = hashlib.sha256(f"{seed} {drawn}".encode()).digest()
-    return int.from_bytes(digest[:4]) >> 1

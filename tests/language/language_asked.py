@@ -86,7 +86,7 @@ class Asked:
     def column_kinds(self) -> None:
         return None
 
-    def enter_part(self, name: str, cell: Mapping[str, str]) -> None:
+    def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:
         self.parts.append(name)
         self._cells.append(cell)
 

@@ -1,5 +1,6 @@
 """A script as a plan: its steps, its parts, and what decides the results of each."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from language_plans import ONE, SWEEP, planned, told
 from netesto.errors import Place
 from netesto.language.plan import Part, SourceFile
 from netesto.language.planner import again, renumbered
-from netesto.language.steps import Configure, LabRequest, RemoteCommand, Wait
+from netesto.language.steps import Configure, DoClient, LabRequest, RemoteCommand, Step, Wait
 
 NOWHERE = Place("--lab", 1)
 
@@ -398,6 +399,33 @@ def test_another_attempt_of_the_rest_has_new_numbers():
     assert plan.head.rest is not None
     second = again(plan, plan.head.rest, attempt=2, before=40)
     assert told(second.steps()) == ["DO_CLIENT a exp=41", "flows 41", "process 41"]
+
+
+def seeds(steps: Iterable[Step]) -> list[int]:
+    return [step.seed for step in steps if isinstance(step, DoClient)]
+
+
+def test_flows_of_a_cell_draw_the_same_whatever_cells_there_are():
+    text = f"{ONE}SWEEP ca=reno,bbr reps=2 DO\nRUN one\nDONE\n"
+    of_bbr = planned(text.replace("reno,", ""))
+    # The repetitions of all cells follow each other.
+    assert seeds(planned(text).steps())[1::2] == seeds(of_bbr.steps())
+
+
+def test_flows_of_each_cell_repetition_experiment_group_and_seed_draw_otherwise():
+    text = (
+        f"{ONE.replace('WAIT_FLOWS', 'DO_CLIENT host=a server=b exp=$exp')}SET ca=nv\nRUN one\n"
+        "SWEEP ca=reno,bbr reps=2 DO\nRUN one\nRUN one\nDONE\n"
+    )
+    drawn = [*seeds(planned(text).steps()), *seeds(planned(text, seed=2).steps())]
+    assert len(set(drawn)) == len(drawn) == 36
+
+
+def test_flows_of_another_attempt_draw_otherwise():
+    plan = planned(f"{ONE}{SWEEP}")
+    second = again(plan, plan.head.parts[1], attempt=2, before=7)
+    [drawn] = seeds(second.steps())
+    assert drawn not in seeds(plan.steps())
 
 
 def test_draws_of_a_part_do_not_depend_on_the_others():

@@ -189,12 +189,18 @@ TRANSFERS = {
 
 def test_a_command_of_transfers(ask, ports, tmp_path):
     request = ask(
-        test="TCP_FLOWS", size_bytes=1000, count=10, gap_s=0.001, arrivals="poisson", exp=2, group=3
+        test="TCP_FLOWS",
+        size_bytes=1000,
+        count=10,
+        gap_s=0.001,
+        arrivals="poisson",
+        group=3,
+        seed=2,
     )
     command = NATIVE.client_command(request, ports, 1, folder=tmp_path)
     assert command[5:] == [
         "port=12900", "local=10.0.0.1", "duration=20", "interval=0.2",
-        "size=1000", "count=10", "gap=0.001", "arrivals=poisson", "seed=20014090064",
+        "size=1000", "count=10", "gap=0.001", "arrivals=poisson", "seed=20015",
         f"times={tmp_path}/completions.3.1.csv",
         "congestion_control=reno", "reverse_congestion_control=cubic",
     ]  # fmt: skip

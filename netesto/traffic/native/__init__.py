@@ -98,6 +98,7 @@ class Native:
     ) -> list[str]:
         command = [str(PROGRAM), "client", str(request.server_address)]
         command += [str(ports.control[instance - 1]), f"test={request.test}"]
+        seed = request.seed * 10_007 + instance
         values: dict[str, object] = {
             "port": ports.data[instance - 1],
             "client_port": self.client_port(request, ports, instance),
@@ -123,14 +124,14 @@ class Native:
             values["rate"] = request.requests_per_s
         if request.test == "KV_RR":
             values |= {"size": request.size_bytes or VALUE_BYTES}
-            values |= {"get": round(request.get_percent * 10_000), "seed": _seed(request, instance)}
+            values |= {"get": round(request.get_percent * 10_000), "seed": seed}
         elif request.test in REQUEST_TESTS:
             values |= {"request": request.request_bytes, "reply": request.reply_bytes}
         if request.test in COMPLETION_TESTS:
             values |= {"size": request.size_bytes, "count": request.count or None}
             values["gap"] = _seconds(request.gap_s) if request.gap_s else None
             values["arrivals"] = request.arrivals if request.arrivals != "constant" else None
-            values["seed"] = _seed(request, instance)
+            values["seed"] = seed
         if folder is not None and request.test in TIMED_TESTS:
             values["times"] = folder / times_name(request, instance)
         if request.test not in UDP_TESTS:
@@ -230,11 +231,6 @@ def _result(output: str) -> _Result:
                 raise OutputError(f"{_NAME} printed an incomplete result") from None
             return _Result(members)
     raise OutputError(f"{_NAME} printed no result")
-
-
-def _seed(request: GroupRequest, instance: int) -> int:
-    """The same for the same flow of the same script."""
-    return (request.exp * 1_000_003 + request.group) * 10_007 + instance
 
 
 def _seconds(seconds: float) -> str:
