@@ -55,7 +55,9 @@ proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 
 reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
-	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py
+	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py tests/system/test_system_interrupted.py
+	@$(BIN)/pytest $(WORKERS) tests/system/test_system_instants.py --instants 200 --instants-grounds hosts,lab,uml,sim
+	@$(BIN)/pytest $(WORKERS) tests/agent/test_agent_hostile.py --streams 100000
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options

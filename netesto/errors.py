@@ -78,20 +78,19 @@ class Place:
         yield f"    {indent}{'^' * length}"
 
 
-def written_at(place: Place, chain: Sequence[str]) -> int | None:
-    """The index in `chain` of the RUN that the author wrote, if `place` is in a macro of another
+def _written_at(place: Place, chain: Sequence[str]) -> tuple[int, re.Match[str]] | None:
+    """The RUN in `chain` that the author wrote, with its index, if `place` is in a macro of another
     file: the innermost one of the first file that runs a macro."""
     runs = [(index, step) for index, text in enumerate(chain) if (step := _STEP.fullmatch(text))]
-    own = [index for index, step in runs if step["file"] == runs[0][1]["file"]]
+    own = [(index, step) for index, step in runs if step["file"] == runs[0][1]["file"]]
     return own[-1] if runs and runs[0][1]["file"] != place.file else None
 
 
 def told_place(place: Place, chain: Sequence[str], *, columns: bool = True) -> str:
     """A place in a line of text: what the author wrote comes first."""
     text = str(place) if columns else f"{place.file}:{place.line}"
-    index = written_at(place, chain)
-    step = None if index is None else _STEP.fullmatch(chain[index])
-    return text if step is None else f"{step[1]}, by {text}"
+    written = _written_at(place, chain)
+    return text if written is None else f"{written[1][1]}, by {text}"
 
 
 def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
@@ -143,11 +142,11 @@ class ScriptError(NetestoError):
         if self.place is None:
             return "\n".join([message, *remedy, *self._steps(self.chain)])
         drawn, chain = list(self.place.drawn()), self.chain
-        index = written_at(self.place, chain)
-        step = None if index is None else _STEP.fullmatch(chain[index])
-        if index is None or step is None:
+        written = _written_at(self.place, chain)
+        if written is None:
             lines = [f"{self.place}: {message}", *drawn, *remedy]
         else:
+            index, step = written
             lines = [f"{step[1]}: {message}", f"    {shortened(step['run'])}", *remedy]
             lines += [f"  at {self.place}", *drawn]
             chain = chain[:index] + chain[index + 1 :]
@@ -193,10 +192,6 @@ class AgentBusyError(AgentError):
 
 class ConnectionLostError(AgentError):
     """The connection to an agent was cut, or cannot be made. What it does for us may go on."""
-
-
-class AgentGoneError(AgentError):
-    """The agent was there for one run, and has ended: nothing brings it back."""
 
 
 class HoldEndedError(AgentError):

@@ -18,11 +18,13 @@ STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
 # Transfers of a size, each of which is timed: a connection for each, or all on one.
 COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
+# What these measure is time, of each request or transfer.
+TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 
 # A number of transfers one after the other lasts until all are done, unless the script has a
 # duration for it, and at most so long: something is wrong with the path by then.
 UNTIL_DONE_S = 3600.0
-TESTS = STREAM_TESTS | REQUEST_TESTS | COMPLETION_TESTS
+TESTS = STREAM_TESTS | TIMED_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
 # Of KV_RR without `size`.
 VALUE_BYTES = 100
@@ -146,7 +148,7 @@ class GroupRequest(FlowSpec):
     """One DO_CLIENT as agents get it: what it says of its flows, and what the controller adds.
 
     `client` and `server` are short host names; `tool` is the name of one. By `seed` flows draw
-    when transfers begin, and which requests read.
+    when transfers begin, and which requests read. `is_held`: it waits for START_FLOWS.
     """
 
     exp: int
@@ -157,6 +159,7 @@ class GroupRequest(FlowSpec):
     client_address: Address
     server_address: Address
     seed: int = 0
+    is_held: bool = False
 
     @property
     def control(self) -> str:
@@ -314,8 +317,9 @@ class Applied:
 class HostInfo:
     """What a host is and can do.
 
-    `tools`: name -> version of the tools found; `tool_options`: what only some versions of a tool
-    can do and these can, as `iperf3 skiprx`. `commands` are those that scripts may run. `device` is
+    `tools`: name -> version of the tools found; `unusable_tools`: those that are installed and do
+    not tell their version -> why; `tool_options`: what only some versions of a tool can do and
+    these can, as `iperf3 skiprx`. `commands` are those that scripts may run. `device` is
     its test interface. `processors` are the numbers of those that its agent may use, as many as
     `cpus`; empty: unknown. `holder` names the controller that holds it; "" without one. `identity`
     is the agent's own, from one start to the next; "": unknown. `allowed_congestion_controls` are
@@ -338,6 +342,7 @@ class HostInfo:
     allowed_congestion_controls: tuple[str, ...] = ()
     tool_options: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    unusable_tools: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def usable_congestion_controls(self) -> tuple[str, ...]:

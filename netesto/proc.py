@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # After SIGKILL only the kernel can delay the end.
-KILL_GRACE_S = 5.0
+KILL_GRACE_S = 30.0
 
 # From <malloc.h> of glibc.
 _M_ARENA_MAX = -8
@@ -61,7 +61,7 @@ def boot_id() -> str:
 
 def numbers() -> list[int]:
     """The numbers of all processes."""
-    return sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return sorted(int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal())
 
 
 def is_stopped(pid: int) -> bool:

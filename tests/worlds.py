@@ -5,6 +5,7 @@
         with world["h1"].agent():
             world.controller.run(["netesto", "hosts", "check", "hosts.toml"])
         world.cut("h1", "management")
+        world.reboot("h1")
 
 A machine has network, mount, PID, UTS and IPC namespaces of its own. Its file system is that of
 this machine, seen through an overlay: it writes where it likes, and nothing of that reaches the
@@ -24,18 +25,23 @@ The session's fixture `world` (tests/conftest.py: controller, h1, h2) is shared:
 it was. What would not (an installation, a changed sshd) takes machines of its own, in a second.
 
 A machine ends with the pipe to its first process, and everything in it ends with that: also after
-kill -9 of the test.
+kill -9 of the test. One that is rebooted keeps its files, but for /run, /tmp and /dev/shm, and the
+hardware addresses of its interfaces; it gets another boot id, a monotonic clock that begins again,
+and a network where nothing is set. `world["h1"]` is the machine as it is since.
 """
 
 import contextlib
 import io
+import itertools
 import os
 import select
 import shutil
+import signal
 import sys
 import tarfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -55,7 +61,13 @@ INTERFACES: Mapping[Plane, str] = {"management": "eth0", "data": "eth1"}
 _NETWORKS: Mapping[Plane, str] = {"management": "10.81.1.", "data": "10.81.2."}
 _NETWORKS6: Mapping[Plane, str] = {"management": "fd81:1::", "data": "fd81:2::"}
 
+# Locally administered: network and machine (IEEE 802, section 8.2).
+_HARDWARE = "02:00:00:00:{:02x}:{:02x}"
+
 AGENT_SOCKET = Path("/run/netesto/agent.sock")
+
+# What the monotonic clock of a machine shows when it is booted again.
+_EARLY_S = 10
 
 # Only keeps a broken test from hanging.
 _PATIENCE_S = 30.0
@@ -104,6 +116,23 @@ for home in home/*; do
 done
 pivot_root . .
 umount -l .
+"""
+
+# That of a machine that is rebooted, with its files: in their mount namespace, and new ones of all
+# other kinds. The words are those above.
+_REBOOT = r"""
+set -eu
+name=$1 life=$2 ready=$4
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+# What is mounted there, the checkout maybe, stays.
+find /tmp /run /dev/shm -xdev -mindepth 1 -delete 2>/dev/null || true
+cp /proc/sys/kernel/random/uuid /run/boot-id
+mount --bind /run/boot-id /proc/sys/kernel/random/boot_id
+"""
+
+# How both go on.
+_UP = r"""
 hostname "$name"
 ip link set lo up
 mkdir -p /run/sshd
@@ -119,7 +148,7 @@ read -r -u "$life" || true
 # The first process of the network that joins the machines; its words are as above.
 _SWITCH = 'ip link set lo up; echo ready >&"$4"; read -r -u "$2"'
 
-_OWN = ("--mount", "--net", "--pid", "--uts", "--ipc")
+_OWN = ("--net", "--pid", "--uts", "--ipc")
 _SSHD = "/usr/sbin/sshd"
 
 _PASSWD = {
@@ -164,7 +193,9 @@ def missing() -> str:
         return "has no overlay file system"
     if not Path(_SSHD).exists() and not _fetched_sshd().is_dir():
         return "needs sshd (.ci/sshd fetches it, and installs nothing)"
-    made = process.run(["unshare", "--net", "--pid", "--fork", "true"], timeout=5, check=False)
+    made = process.run(
+        ["unshare", "--net", "--pid", "--time", "--fork", "true"], timeout=5, check=False
+    )
     return "" if made.status == 0 else f"has no namespaces: {made.last_lines()}"
 
 
@@ -208,7 +239,7 @@ class Machine:
         return [
             # nsenter waits for its child, to which alone a signal of their group is then of use.
             *("env", f"--ignore-signal={_REQUESTS}"),
-            *("nsenter", f"--target={self.pid}", "--mount", "--net", "--pid", "--uts", "--ipc"),
+            *("nsenter", f"--target={self.pid}", *_OWN, "--mount", "--time"),
             f"--wdns={home}",
             *("setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"),
             *("env", "-i", f"--default-signal={_REQUESTS}"),
@@ -289,8 +320,14 @@ class Machine:
 class World:
     """Machines by name, and the wires between them."""
 
-    def __init__(self, machines: Sequence[Machine], switch: int) -> None:
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        first_processes: "dict[str, _FirstProcess]",
+        switch: int,
+    ) -> None:
         self._machines = {machine.name: machine for machine in machines}
+        self._first_processes = first_processes
         self._switch = switch
 
     def __getitem__(self, name: str) -> Machine:
@@ -310,6 +347,32 @@ class World:
     def restore(self, name: str, plane: Plane) -> None:
         self._wire(name, plane, "master", plane)
 
+    def reboot(self, name: str) -> None:
+        """End all of a machine at once, silently, and start it again. Nobody starts its agent."""
+        before = self[name]
+        # Its network goes down first: no process says farewell.
+        wires = [["link", "delete", _wire(plane, before.number)] for plane in INTERFACES]
+        _ip(self._switch, wires)
+        files = os.open(f"/proc/{before.pid}/ns/mnt", os.O_RDONLY)
+        try:
+            os.kill(before.pid, signal.SIGKILL)
+            first = self._first_processes[name]
+            first.let_go()
+            first.await_end()
+            first = _FirstProcess.start(
+                ["--time", "--monotonic", str(_EARLY_S - int(time.monotonic())), *_OWN],
+                _REBOOT + _UP,
+                [name],
+                b"",
+                before.folder / f"{name}-boot.log",
+                files=[files],
+            )
+        finally:
+            os.close(files)
+        self._first_processes[name] = first
+        self._machines[name] = replace(before, pid=first.await_ready())
+        _join(self[name], self._switch)
+
     def _wire(self, name: str, plane: Plane, *words: str) -> None:
         wire = _wire(plane, self[name].number)
         _ip(self._switch, [["link", "set", wire, *words]])
@@ -324,29 +387,33 @@ def machines(*names: str, folder: Path, bare: bool = False) -> Iterator[World]:
     _skip_if_impossible()
     names = ("controller", *names)
     archives = _archives(names, folder)
-    processes: list[_FirstProcess] = []
+    processes: dict[str, _FirstProcess] = {}
     try:
         switch = _FirstProcess.start(["--net"], _SWITCH, ["switch"], b"", folder / "switch.log")
-        processes.append(switch)
+        processes["the switch"] = switch
         for name, archive in zip(names, archives, strict=True):
             how = "hide" if bare and name != "controller" else "see"
             sshd = "" if Path(_SSHD).exists() else str(_fetched_sshd())
             words = [name, sshd, how, *map(str, _checkout())]
-            processes.append(
-                _FirstProcess.start(_OWN, _BOOT, words, archive, folder / f"{name}-boot.log")
+            log = folder / f"{name}-boot.log"
+            processes[name] = _FirstProcess.start(
+                ["--mount", *_OWN], _BOOT + _UP, words, archive, log
             )
-        pids = [each.await_ready() for each in processes]
+        pids = [each.await_ready() for each in processes.values()]
         made = [
             Machine(name, number, pid, folder, has_checkout=not bare or name == "controller")
             for number, (name, pid) in enumerate(zip(names, pids[1:], strict=True), start=1)
         ]
-        _join(made, pids[0])
-        yield World(made, pids[0])
+        bridges = [["link", "add", plane, "up", "type", "bridge"] for plane in INTERFACES]
+        _ip(pids[0], bridges)
+        for each in made:
+            _join(each, pids[0])
+        yield World(made, processes, pids[0])
     finally:
-        for each in processes:
-            each.let_go()
-        for each in processes:
-            each.await_end()
+        for first in processes.values():
+            first.let_go()
+        for first in processes.values():
+            first.await_end()
 
 
 def _skip_if_impossible() -> None:
@@ -372,14 +439,25 @@ class _FirstProcess:
 
     @classmethod
     def start(
-        cls, namespaces: Sequence[str], script: str, words: Sequence[str], archive: bytes, log: Path
+        cls,
+        namespaces: Sequence[str],
+        script: str,
+        words: Sequence[str],
+        archive: bytes,
+        log: Path,
+        *,
+        files: Sequence[int] = (),
     ) -> "_FirstProcess":
+        """`files`: the mount namespace of a machine that was there before, if there was one."""
         life_reader, life = os.pipe()
         ready, ready_writer = os.pipe()
         name, *rest = words
-        argv = ["unshare", *namespaces, "--fork", "--kill-child", "bash", "-c", script, "machine"]
+        enter = [["nsenter", f"--mount=/proc/self/fd/{each}"] for each in files]
+        argv = ["unshare", *namespaces, "--fork", "--kill-child", *itertools.chain(*enter)]
+        argv += ["bash", "-c", script, "machine"]
         argv += [name, str(life_reader), str(len(archive)), str(ready_writer), *rest]
-        child = process.launch(argv, stdout=log, pass_fds=[life_reader, ready_writer])
+        passed = [life_reader, ready_writer, *files]
+        child = process.launch(argv, stdout=log, pass_fds=passed)
         os.close(life_reader)
         os.close(ready_writer)
         with os.fdopen(os.dup(life), "wb") as pipe:
@@ -402,25 +480,21 @@ class _FirstProcess:
         process.end(self.child)
 
 
-def _join(made: Sequence[Machine], switch: int) -> None:
-    """Two networks, and a wire from each machine to both."""
-    commands = []
-    for plane in INTERFACES:
-        commands += [["link", "add", plane, "type", "bridge"], ["link", "set", plane, "up"]]
-        for each in made:
-            wire, peer = _wire(plane, each.number), INTERFACES[plane]
-            ends = ["type", "veth", "peer", "name", peer, "netns", str(each.pid)]
-            commands.append(["link", "add", wire, "master", plane, "up", *ends])
-    _ip(switch, commands)
-    for each in made:
-        commands = []
-        for plane, interface in INTERFACES.items():
-            commands += [
-                ["address", "add", f"{each.address(plane)}/24", "dev", interface],
-                ["address", "add", f"{each.address6(plane)}/64", "dev", interface, "nodad"],
-                ["link", "set", interface, "up"],
-            ]
-        _ip(each.pid, commands)
+def _join(machine: Machine, switch: int) -> None:
+    """A wire from a machine to each network. A machine keeps its hardware addresses."""
+    wires, own = [], []
+    for plane, interface in INTERFACES.items():
+        wire = _wire(plane, machine.number)
+        hardware = _HARDWARE.format(list(INTERFACES).index(plane), machine.number)
+        end = ["peer", "name", interface, "address", hardware, "netns", str(machine.pid)]
+        wires.append(["link", "add", wire, "master", plane, "up", "type", "veth", *end])
+        own += [
+            ["address", "add", f"{machine.address(plane)}/24", "dev", interface],
+            ["address", "add", f"{machine.address6(plane)}/64", "dev", interface, "nodad"],
+            ["link", "set", interface, "up"],
+        ]
+    _ip(switch, wires)
+    _ip(machine.pid, own)
 
 
 def _wire(plane: Plane, number: int) -> str:

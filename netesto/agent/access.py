@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
+from netesto import texts
 from netesto.errors import UsageError
 from netesto.model import Address
 from netesto.transport.addresses import (
@@ -154,12 +155,7 @@ def _signature(path: Path | None) -> tuple[int, int, int] | None:
 
 def read_clients(path: Path) -> Clients:
     """The clients.txt at `path`. UsageError names a line without a valid address or network."""
-    try:
-        return parse_clients(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    return parse_clients(texts.read(path), str(path))
 
 
 def parse_clients(text: str, name: str) -> Clients:

@@ -90,7 +90,7 @@ def _allowed(entry: object) -> Allowed:
         raise ValueError(f"a table with {', '.join(sorted(KEYS))} is required")
     argv = entry.get("run")
     if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
-        raise ValueError("run: a list of texts is required")
+        raise ValueError("run: a list of strings is required")
     parameters = {name: _values(name, text) for name, text in entry.get("parameters", {}).items()}
     used = {name for word in argv for name in _PARAMETER.findall(word)}
     if used != parameters.keys():

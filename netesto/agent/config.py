@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from netesto import texts
 from netesto.agent import commands
 from netesto.agent.commands import Allowed
 from netesto.agent.limits import Limits
@@ -54,7 +55,7 @@ def read(path: Path) -> Config:
     texts = {key: table.get(key, "") for key in ("group", "state", "host", "device", "clients")}
     for key, text in texts.items():
         if not isinstance(text, str):
-            raise UsageError(f"{path}: {key}: a text is required")
+            raise UsageError(f"{path}: {key}: a string is required")
     try:
         files = tls.files_of(table["tls"], path.parent) if "tls" in table else None
     except UsageError as error:
@@ -89,11 +90,9 @@ def read_commands(path: Path) -> Mapping[str, Allowed]:
 
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
     """The text of a TOML file, and its table. UsageError if it cannot be read."""
+    text = texts.read(path)
     try:
-        text = path.read_text(encoding="utf-8")
         return text, tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from None
 

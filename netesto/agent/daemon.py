@@ -11,8 +11,8 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netesto import interrupts, proc, process
@@ -89,20 +89,7 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
                 contextlib.closing(Sampler.forked()) as sampler,
                 recovery.claim(settings.state) as journal,
             ):
-                ready_fd = arguments.ready_fd
-                asyncio.run(
-                    _run(
-                        settings,
-                        journal,
-                        sampler,
-                        Tools(TOOLS, found),
-                        links=arguments.links,
-                        nodes=dict(pair.split("=") for pair in arguments.nodes),
-                        machine_hosts=arguments.machine_hosts,
-                        ready_fd=ready_fd,
-                        insecure=arguments.insecure,
-                    )
-                )
+                asyncio.run(_run(arguments, settings, journal, sampler, Tools(TOOLS, found)))
     except UsageError as error:
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_USAGE
@@ -110,6 +97,20 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_WORLD
     return EXIT_OK
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entrance:
+    """Where controllers come in. `inner` is gRPC's own socket: who comes by a door or by TLS gets
+    there, and is in `callers`. `group` may use the doors, `clients` all else."""
+
+    clients: ClientsFile
+    group: int | None
+    inner: UnixAddress
+    doors: list[UnixAddress]
+    plain: list[UnixAddress | TcpAddress]
+    tls: list[TlsServer] = field(default_factory=list)
+    callers: dict[str, str] = field(default_factory=dict)
 
 
 def _allow_many_flows() -> None:
@@ -121,39 +122,39 @@ def _allow_many_flows() -> None:
 
 
 async def _run(
+    arguments: argparse.Namespace,
     settings: Config,
     journal: Journal,
     sampler: Sampler,
     tools: Tools,
-    *,
-    links: str | None,
-    nodes: Mapping[str, str],
-    machine_hosts: int,
-    ready_fd: int | None,
-    insecure: bool,
 ) -> None:
+    is_in_lab = arguments.links is not None
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
-    listen = [access.listen_address(text, insecure=insecure) for text in settings.listen]
+    listen = [access.listen_address(text, insecure=arguments.insecure) for text in settings.listen]
     group = access.group_number(settings.group) if settings.group else None
     for address in listen:
         if isinstance(address, UnixAddress):
             access.prepare_folder(address.path.parent, group)
-    clients = ClientsFile(settings.clients)
-    # gRPC's own: whoever comes in gets there by a door, or by TLS.
-    inner = UnixAddress(settings.state / "rpc.sock")
-    callers: dict[str, str] = {}
-    if links is None:
-        socket_path(str(inner.path))  # raises if it is too long
-    tls = [
-        _tls_server(address, settings, clients, inner, callers)
-        for address in listen
-        if isinstance(address, TlsAddress)
-    ]
+    entrance = _Entrance(
+        clients=ClientsFile(settings.clients),
+        group=group,
+        inner=UnixAddress(settings.state / "rpc.sock"),
+        doors=[address for address in listen if isinstance(address, UnixAddress)],
+        plain=[address for address in listen if isinstance(address, TcpAddress)],
+    )
+    if is_in_lab:
+        # Its controller alone comes, and simulated time is for nothing else.
+        entrance.plain[:0], entrance.doors = entrance.doors, []
+    else:
+        socket_path(str(entrance.inner.path))  # raises if it is too long
+    for address in listen:
+        if isinstance(address, TlsAddress):
+            entrance.tls.append(_tls_server(address, settings, entrance))
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
     with _life(journal):
-        limits = settings.limits if links is None else OF_LAB
+        limits = OF_LAB if is_in_lab else settings.limits
         for run in spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
@@ -162,50 +163,27 @@ async def _run(
             is_device_named=bool(settings.device),
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or routes.default_device(),
-            links=links or "",
-            nodes=nodes,
+            links=arguments.links or "",
+            nodes=dict(pair.split("=") for pair in arguments.nodes),
             folder=settings.state,
             spool=spool,
             journal=journal,
-            clock=Clock(),
+            clock=Clock(arguments.clock),
             sampler=sampler,
             tools=tools,
-            ports=_ports_of_lab(settings.host) if links is not None else _fresh_ports(),
+            ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
         )
-        doors = [address for address in listen if isinstance(address, UnixAddress)]
-        plain: list[UnixAddress | TcpAddress] = [
-            address for address in listen if isinstance(address, TcpAddress)
-        ]
-        if links is not None:
-            # Of a lab: its controller alone comes, and simulated time is for nothing else.
-            doors, plain = [], [*doors, *plain]
-        await _serve(
-            premises,
-            plain,
-            doors,
-            tls,
-            clients,
-            inner=inner,
-            callers=callers,
-            group=group,
-            machine_hosts=machine_hosts,
-            ready_fd=ready_fd,
-        )
+        await _serve(premises, entrance, arguments)
 
 
-def _tls_server(
-    address: TlsAddress,
-    settings: Config,
-    clients: ClientsFile,
-    inner: UnixAddress,
-    callers: MutableMapping[str, str],
-) -> TlsServer:
+def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> TlsServer:
     """What lets controllers in at `address`, to gRPC's own socket."""
     if settings.tls is None:
         raise UsageError(
             f"cannot listen on {address}: no certificate",
             remedy='Write in agent.toml: tls = {certificate = "…", key = "…", ca = "…"}',
         )
+    clients = entrance.clients
     if not clients.now().names:
         raise UsageError(
             f"cannot listen on {address}: clients.txt names no controller",
@@ -215,31 +193,21 @@ def _tls_server(
     return TlsServer(
         address,
         settings.tls,
-        inner,
-        callers,
+        entrance.inner,
+        entrance.callers,
         admits=lambda peer: clients.now().admits_to_tls(peer),
         names=lambda: clients.now().names,
     )
 
 
-def _fresh_ports() -> PortRange:
-    """Ports from a random one on: after a restart the first ones may be in TIME_WAIT, and a client
-    could not use the same pair of ports again."""
-    return _ports_from(secrets.randbelow(DATA_PORTS))
-
-
-def _ports_of_lab(host: str) -> PortRange:
-    """The same of a host in a lab: its namespace is new, or the agent was started before in another
-    second. In simulated time the ports do not depend on how many random numbers were used before,
-    which differs between versions of Python."""
-    chance = random.Random(f"{host} {int(time.monotonic())}")
-    return _ports_from(chance.randrange(DATA_PORTS))
-
-
-def _ports_from(first: int) -> PortRange:
-    ports = PortRange()
-    ports.give_back(ports.take(first))
-    return ports
+def _first_port(host: str | None) -> int:
+    """A random one: after a restart the first ones may be in TIME_WAIT, and a client could not use
+    the same pair of ports again. The namespace of a `host` in a lab is new, or the agent was
+    started before in another second: in simulated time its ports do not depend on how many random
+    numbers were used before, which differs between versions of Python."""
+    if host is None:
+        return secrets.randbelow(DATA_PORTS)
+    return random.Random(f"{host} {int(time.monotonic())}").randrange(DATA_PORTS)
 
 
 @contextlib.contextmanager
@@ -255,19 +223,7 @@ def _life(journal: Journal) -> Iterator[None]:
         journal.ended(life)
 
 
-async def _serve(
-    premises: Premises,
-    listen: Sequence[UnixAddress | TcpAddress],
-    behind_doors: Sequence[UnixAddress],
-    tls: Sequence[TlsServer],
-    clients: ClientsFile,
-    *,
-    inner: UnixAddress,
-    callers: MutableMapping[str, str],
-    group: int | None,
-    machine_hosts: int,
-    ready_fd: int | None,
-) -> None:
+async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     reason = "the agent was asked to end"
 
@@ -283,16 +239,17 @@ async def _serve(
     gate = Gate(service)
     server = AgentServer(
         gate,
-        admits=lambda peer: clients.now().admits(peer),
-        callers=callers,
-        machine_hosts=machine_hosts,
+        admits=lambda peer: entrance.clients.now().admits(peer),
+        callers=entrance.callers,
+        machine_hosts=arguments.machine_hosts,
     )
     manager = Manager.of_environment()
     finding_out: asyncio.Task[None] | None = None
-    doors: list[Door] = []
+    inner, tls, doors = entrance.inner, entrance.tls, list[Door]()
     try:
-        doors.extend(Door(address, inner, callers, group=group) for address in behind_doors)
-        addresses = [*(each.address for each in doors), *map(server.listen, listen)]
+        for address in entrance.doors:
+            doors.append(Door(address, inner, entrance.callers, group=entrance.group))
+        addresses = [*(each.address for each in doors), *map(server.listen, entrance.plain)]
         if doors or tls:
             addresses.append(server.listen(inner))
         await server.start()
@@ -301,7 +258,7 @@ async def _serve(
         for front in tls:
             await front.start()
         reached = [address for address in addresses if address != inner]
-        _announce([*reached, *(front.address for front in tls)], ready_fd)
+        _announce([*reached, *(front.address for front in tls)], arguments.ready_fd)
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
@@ -380,6 +337,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--machine-hosts", type=int, default=1, metavar="N", help=
         "in a lab: how many hosts it has; those of large ones ask less often whether the controller"
         " is there")
+    parser.add_argument("--clock", type=int, metavar="NS",
+        help="in a lab: what UTC is ahead of the monotonic clock, the same at all of its hosts")
     parser.add_argument("--clients", type=Path, metavar="FILE",
         help="a clients.txt: who may connect by TCP")
     parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")

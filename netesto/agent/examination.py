@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import psutil
 
@@ -26,6 +27,8 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
     clock, paths = await asyncio.gather(
         timesync.read(), asyncio.gather(*(_path(peer, premises) for peer in peers))
     )
+    room = partial(premises.limits.check_room, premises.folder / "spool")
+    full = await asyncio.to_thread(_refusal, room)
     managing = routes.managing()
     used = {premises.device, *(path.device for path in paths)}
     return HostState(
@@ -37,7 +40,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         management=managing,
         interfaces=await _interfaces(used, premises, managing),
         paths=tuple(paths),
-        refusals=await asyncio.to_thread(_refusals, premises),
+        refusals=(full,) if full else (),
         keep_refusal=_refusal(premises.limits.check_keep),
     )
 
@@ -49,11 +52,6 @@ async def _path(peer: Address, premises: Premises) -> PathState:
             peer=str(peer), device=device, mtu_bytes=0, answer="unreachable", reason=refusal
         )
     return await pathmtu.measure(peer, port=REFUSED_PORT, device=device)
-
-
-def _refusals(premises: Premises) -> tuple[str, ...]:
-    refusal = _refusal(lambda: premises.limits.check_room(premises.folder / "spool"))
-    return (refusal,) if refusal else ()
 
 
 def _refusal(check: Callable[[], None]) -> str:

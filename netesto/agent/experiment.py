@@ -10,7 +10,7 @@ from pathlib import Path
 
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
-from netesto.agent.group import Group
+from netesto.agent.group import PREPARATION_S, Group
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
 from netesto.agent.limits import OF_LAB, Limits, flows_of
@@ -73,6 +73,8 @@ class Experiment:
         # Of groups that wait for it, the instant of START_FLOWS.
         self._starts: dict[int, asyncio.Future[float]] = {}
         self._sizes: dict[int, int] = {}
+        # How long before its flows an idle path is to be seen.
+        self._idle_s = 0.0
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,9 +115,14 @@ class Experiment:
             spool.set_aside(place)
         of = self._premises
         try:
-            await hostfacts.take(place, of.host, of.device, links=of.links)
+            late = await hostfacts.take(place, of.host, of.device, links=of.links)
         except OSError as error:
             raise AgentError(f"statistics of the host cannot be kept: {error.strerror}") from error
+        if late:
+            self.warn(
+                f"'{late}' did not end within {hostfacts.COMMANDS_TIMEOUT_S:g} s: statistics of"
+                f" {of.host} are not complete"
+            )
 
     async def start(
         self,
@@ -131,6 +138,7 @@ class Experiment:
             raise AgentError(f"experiment {self.exp}: group {request.group} was started before")
         self._accepted.add(request.group)
         self._sizes[request.group] = flows_of(request)
+        self._idle_s = max(self._idle_s, request.idle_s)
         if request.stats:
             await self.take_stats(0)
         device = routes.device_to(request.server_address, default=self._premises.device)
@@ -154,7 +162,9 @@ class Experiment:
         if request.group == 1:
             # For all groups: one agent is enough, and every experiment with flows has this one.
             for node, namespace in self._premises.nodes.items():
-                await self.observation.watch_node(node, namespace, request.interval_s)
+                await self.observation.watch_links(
+                    request.interval_s, node=node, namespace=namespace
+                )
         group = Group(start, device=device, observation=self.observation)
         self._report("accepted", group=request.group)
         self._flowing.add(request.group)
@@ -162,10 +172,13 @@ class Experiment:
         self._groups[request.group] = task
 
     def begin(self, groups: Sequence[int], start_at_s: float) -> None:
-        """Tell groups that wait when they begin. Those that have ended meanwhile do not."""
+        """Tell groups that wait when they begin, and observe from a moment before on. Those that
+        have ended meanwhile do not."""
         for group in groups:
             if group in self._groups and group in self._starts:
                 self._starts.pop(group).set_result(start_at_s)
+        first_s = start_at_s - PREPARATION_S - self._idle_s
+        self.observation.begin(self._clock.monotonic_ns(first_s))
 
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""
@@ -178,9 +191,12 @@ class Experiment:
         spool.write_json(self.folder / f"server.{request.group}.json", record)
         self._expected[request.group] = (ports.data, request.interval_s)
         self._sizes[request.group] = flows_of(request)
-        await self.observation.watch(ports.data, request.interval_s, test=request.test)
-        await self.observation.watch_interface(
-            request.group, request.client_address, request.interval_s
+        self._idle_s = max(self._idle_s, request.idle_s)
+        await self.observation.watch(
+            ports.data, request.interval_s, test=request.test, is_held=request.is_held
+        )
+        await self.observation.watch_links(
+            request.interval_s, group=request.group, peer=str(request.client_address)
         )
 
     def forget(self, group: int) -> None:

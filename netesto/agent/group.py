@@ -69,9 +69,11 @@ class Group:
         ports, interval_s = self._start.ports.data, self.request.interval_s
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._observation.unwatch, ports, interval_s)
-            await self._observation.watch(ports, interval_s, test=self.request.test)
-            await self._observation.watch_interface(
-                self.request.group, self.request.server_address, interval_s
+            await self._observation.watch(
+                ports, interval_s, test=self.request.test, is_held=self._is_made_ready
+            )
+            await self._observation.watch_links(
+                interval_s, group=self.request.group, peer=str(self.request.server_address)
             )
             pinging = self._observation.pinging(self.request.group, self.request.server_address)
             await stack.enter_async_context(pinging)

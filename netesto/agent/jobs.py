@@ -213,7 +213,7 @@ class Flow:
         elif not reason:
             try:
                 if self._started_s is None:
-                    raise OutputError(f"{self._tool.name} does not tell when it began")
+                    raise OutputError(f"{self._tool.name} does not report when it began")
                 result = self._tool.parse(output, self._request, started_s=self._started_s)
             except OutputError as error:
                 reason = str(error)

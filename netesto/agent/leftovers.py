@@ -35,7 +35,7 @@ def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
 def carries(pid: int, life: str) -> bool:
     """Whether a process carries this mark; one that has ended does not."""
     try:
-        variables = hostfacts.contents(f"/proc/{pid}/environ").split("\0")
+        variables = hostfacts.contents(f"/proc/{pid}/environ")
     except OSError:
         return False
-    return f"{LIFE_VARIABLE}={life}" in variables
+    return f"\0{LIFE_VARIABLE}={life}\0" in f"\0{variables}"

@@ -200,7 +200,7 @@ def _refusal(said: str, key: str, example: object, *, first: str = "") -> NotAll
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError("a list of texts is required")
+        raise ValueError("a list of strings is required")
     return tuple(value)
 
 
@@ -247,7 +247,7 @@ def _seconds(text: str) -> float:
 def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
     def read_amount(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise TypeError('a number, or a text with its unit, such as "10G" or "24h"')
+            raise TypeError('a number, or a string with a unit, such as "10G" or "24h"')
         return float(parse(str(value)))
 
     return read_amount

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
@@ -45,15 +46,22 @@ class Observation:
         self._sockets: dict[float, SocketCollector] = {}
         self._links: Sampled | None = None
         self._captures: list[Capture] = []
-        self._counters: list[Collector] = []
+        self._counters: list[Sampled] = []
+        # Until the first flow that does not wait for START_FLOWS, or that is told its instant.
+        self._is_held = True
         # By destination, with the number of groups that use them.
         self._pings: dict[Address, PingCollector] = {}
         self._pinging: Counter[Address] = Counter()
         self._turn = asyncio.Lock()
 
-    async def watch(self, ports: Iterable[int], interval_s: float, *, test: str) -> None:
-        """Sample the sockets of these ports from now on; the first call begins all observation."""
+    async def watch(
+        self, ports: Iterable[int], interval_s: float, *, test: str, is_held: bool
+    ) -> None:
+        """Sample the sockets of these ports from now on, or (`is_held`) from `begin` on. The first
+        call opens all files."""
         async with self._turn:
+            if not is_held:
+                self.begin(time.monotonic_ns())
             await self._begin()
             if interval_s not in self._sockets:
                 number = f".{len(self._sockets) + 1}" if self._sockets else ""
@@ -62,21 +70,27 @@ class Observation:
                 await collector.start()
             self._sockets[interval_s].watch_ports(ports, to_the_end=test not in MANY_CONNECTIONS)
 
+    def begin(self, first_tick_ns: int) -> None:
+        """Sample from this instant of the monotonic clock on, unless samples are taken already."""
+        if self._is_held:
+            self._is_held = False
+            for sampled in self._samplers:
+                sampled.begin(first_tick_ns)
+
+    @property
+    def _samplers(self) -> tuple[Sampled, ...]:
+        links = () if self._links is None else (self._links,)
+        return (*self._sockets.values(), *links, *self._counters)
+
     def unwatch(self, ports: Iterable[int], interval_s: float) -> None:
         """Stop sampling these sockets."""
         if interval_s in self._sockets:
             self._sockets[interval_s].unwatch(ports)
 
-    async def watch_interface(self, group: int, peer: Address, interval_s: float) -> None:
-        """Sample the interface that leads to a group's `peer`, and its queues, from now on; at the
-        interval of the first group here."""
-        await self._watch_links(interval_s, group=group, peer=str(peer))
-
-    async def watch_node(self, node: str, namespace: str, interval_s: float) -> None:
-        """Sample all interfaces and queues of another node of a lab from now on."""
-        await self._watch_links(interval_s, node=node, namespace=namespace)
-
-    async def _watch_links(self, interval_s: float, **what: object) -> None:
+    async def watch_links(self, interval_s: float, **what: object) -> None:
+        """Sample interfaces and their queues from now on, at the interval of the first call: the
+        one that leads to the `peer` of a `group`, or all in the `namespace` of another `node` of a
+        lab."""
         async with self._turn:
             if self._links is not None:
                 self._links.watch(**what)
@@ -92,6 +106,7 @@ class Observation:
             self._clock,
             interval_s,
             self._sampler,
+            is_held=self._is_held,
             on_warning=self._on_warning,
             on_loss=self._on_loss,
         )
@@ -135,9 +150,7 @@ class Observation:
         async with self._turn:
             if self._captures and not self._counters:
                 self._on_warning("no flow ran here: the capture did not begin")
-            links = [] if self._links is None else [self._links]
-            samplers = (*self._sockets.values(), *links, *self._counters)
-            await _stop([*self._captures, *samplers])
+            await _stop([*self._captures, *self._samplers])
 
     async def _begin(self) -> None:
         if self._counters:

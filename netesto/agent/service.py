@@ -76,6 +76,7 @@ class Service:
                 f"{name} {extra}" for name, each in able.tools.items() for extra in each.extras
             ),
             commands=tuple(premises.commands),
+            unusable_tools=able.broken,
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:

@@ -116,13 +116,13 @@ class Session:
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         """Start the lasting servers of these tools that the tests need."""
         for name in tools:
-            tool = await self._premises.tools.get(name)
+            tool, _ = await self._premises.tools.get(name)
             if tool.lasting_server and tool.tests.intersection(tests):
                 await self._servers.ensure(tool)
 
     async def expect(self, request: GroupRequest) -> Ports:
         check(request)
-        tool = await self._premises.tools.get(request.tool)
+        tool, _ = await self._premises.tools.get(request.tool)
         if request.test not in UDP_TESTS:
             congestion.require(request.congestion_controls[1])
         await self._check_limits(request, request.client_address)
@@ -144,10 +144,9 @@ class Session:
         check(request)
         if not len(ports.control) == len(ports.data) == request.instances:
             raise AgentError(f"{request.instances} instances need a pair of ports each")
-        tool = await self._premises.tools.get(request.tool)
+        tool, version = await self._premises.tools.get(request.tool)
         if request.test not in UDP_TESTS:
             congestion.require(request.congestion_controls[0])
-        version = await self._premises.tools.version(request.tool)
         self._premises.limits.check_ports(ports)
         await self._check_limits(request, request.server_address)
         experiment = self.experiment(request.exp)

@@ -64,4 +64,4 @@ class Manager:
                     self.report("WATCHDOG=1")
                     await asyncio.sleep(self.watchdog_s / 2)
         except NetestoError as error:
-            log.error("the agent does not answer itself", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
+            log.error("the agent does not answer its own calls", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all

@@ -69,19 +69,14 @@ class Tools:
         self._found = await asyncio.to_thread(abilities, self._known)
         return self._found
 
-    async def version(self, name: str) -> str:
-        """The version of a tool, "" if it is not installed."""
-        installed = (self._found or await self.found()).tools.get(name)
-        return installed.version if installed else ""
-
-    async def get(self, name: str) -> Tool:
-        """The tool as its installed version needs it. MissingError if the tool is unknown; one that
-        is not installed fails when it is started."""
+    async def get(self, name: str) -> tuple[Tool, str]:
+        """The tool as its installed version needs it, and that version. MissingError if the tool is
+        unknown; one that is not installed has none, and fails when it is started."""
         tool = self._known.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")
-        version = await self.version(name)
-        return tool.for_version(version) if version else tool
+        installed = (self._found or await self.found()).tools.get(name)
+        return (tool.for_version(installed.version), installed.version) if installed else (tool, "")
 
 
 def _programs(tools: Iterable[Tool]) -> list[int]:

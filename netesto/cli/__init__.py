@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
-    """The exit status of `run`; what goes wrong in it is told in words.
+    """The exit status of `run`; errors in it are printed in words.
 
     A request to end, however it is made, is treated as Ctrl-C: partial results are kept, hosts are
     put back.
@@ -54,8 +54,10 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
         # An error with a place begins with it, as editors expect.
         placed = isinstance(error, ScriptError) and error.place is not None
         printing.err(error if placed else f"netesto: {error}")
+        _tell_notes(error)
         return status.of(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        _tell_notes(error)
         return _interrupted()
     except BrokenPipeError:
         # The reader of a listing (head, less) has seen enough.
@@ -91,6 +93,12 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
         return status.FAILED
     finally:
         _settle_output()
+
+
+def _tell_notes(error: BaseException) -> None:
+    """What went wrong while the error was cleaned up after."""
+    for note in getattr(error, "__notes__", ()):
+        printing.err(f"netesto: {note}")
 
 
 def _interrupted() -> int:

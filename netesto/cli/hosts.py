@@ -35,7 +35,7 @@ def _inventory(options: argparse.Namespace) -> Inventory:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """What each host has, one thing a line."""
+    """What each host has, one item per line."""
     return verifying.verify(_inventory(options), family=options.family)
 
 
@@ -82,7 +82,7 @@ def _lines_of(asked: Asked) -> Iterator[str]:
 
 
 def fetch(options: argparse.Namespace) -> int:
-    """Bring what was measured and not fetched."""
+    """Fetch what was measured and not fetched."""
     inventory = _inventory(options)
     fetched = asyncio.run(unfetched.fetch(inventory, options.out, connect=agents.connect))
     for host in fetched:
@@ -97,7 +97,7 @@ def fetch(options: argparse.Namespace) -> int:
 
 
 def _judged(errors: Sequence[NetestoError | None]) -> int:
-    """The exit status, after the errors are told."""
+    """Print the errors; the exit status."""
     found = [error for error in errors if error is not None]
     for error in found:
         printing.err(f"netesto: {error}")

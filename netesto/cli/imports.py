@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from netesto.imports import ini
 from netesto.imports import jobs as job_files
 from netesto.language import check as checking
 from netesto.report import index, summarypage
+from netesto.report.expscript import tables
 from netesto.results import cases, completions, steady
 from netesto.results import summary as summaries
 from netesto.results.store import Store
@@ -56,7 +58,7 @@ def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
     if done.ignored:
         named = ", ".join(done.ignored[:_SHOWN_IGNORED])
         more = ", …" if len(done.ignored) > _SHOWN_IGNORED else ""
-        printing.err(f"{len(done.ignored)} other files were left alone: {named}{more}")
+        printing.err(f"{len(done.ignored)} other files were ignored: {named}{more}")
     printing.out(f"results  {options.out}")
 
 
@@ -141,7 +143,7 @@ def _steady(options: argparse.Namespace) -> str:
         raise UsageError(
             f"{options.folder}: no flow has an interval of 1 s behind the first {skip} that is not"
             " one of the last",
-            remedy="Longer flows have; --skip drops fewer.",
+            remedy="Run longer flows, or leave out fewer intervals with --skip.",
         )
     if options.format == "csv":
         return steady.to_csv(found)
@@ -155,14 +157,13 @@ def _formatted(
 ) -> str:
     """Rows in the form that was asked for; `page` makes the page, of rows and a title."""
     match options.format:
-        case "csv":
-            return summaries.as_csv(rows)
         case "json":
-            return summaries.as_json(rows)
+            return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
         case "html":
             return page(rows, f"Summary of {options.folder.resolve().name}")
         case _:
-            return summaries.as_text(rows)
+            write = tables.as_csv if options.format == "csv" else tables.as_text
+            return write(summarypage.table(rows, texts=rows[0] if rows else ()))
 
 
 def _harness(data: summaries.Data, options: argparse.Namespace) -> str:

@@ -22,6 +22,7 @@ from netesto.deploy.plan import Plan, Wanted
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
 from netesto.model import ALWAYS_THERE, Endpoint
+from netesto.results import store
 from netesto.run import agents, status
 from netesto.transport.addresses import SshAddress
 
@@ -35,7 +36,7 @@ PROOF_WAIT_S = 30.0
 
 
 def install(options: argparse.Namespace) -> int:
-    """Put an agent on each host, prove it, and write the hosts file."""
+    """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options)
     wanted = _wanted(options)
     done = _carry_out(
@@ -52,7 +53,7 @@ def install(options: argparse.Namespace) -> int:
 
 
 def remove(options: argparse.Namespace) -> int:
-    """Take the agent of each host away, and all that came with it."""
+    """Remove the agent of each host, and all that its installation brought."""
     done = _carry_out(
         _targets(options),
         lambda _, facts: plan.remove(facts, force=options.force),
@@ -127,7 +128,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What became of hosts: their plans, carried out, or why not."""
+    """The result for each host: its plan as carried out, or the error."""
 
     hosts: Sequence[Target]
     plans: Mapping[str, Plan]
@@ -168,7 +169,7 @@ def _carry_out(
         return asyncio.run(_carried_out(hosts, planned, dry=dry, taken=taken))
     except KeyboardInterrupt:
         if not dry:
-            printing.err("Repeat the command: it goes on where it ended.")
+            printing.err("Repeat the command: it continues where it stopped.")
         raise
 
 
@@ -325,7 +326,7 @@ def _prove(path: Path, done: _Done) -> int:
         printing.err(f"netesto: {failure}")
     # The flows that failed have the reason there.
     for row in display.rows:
-        if not row["exp"].endswith(".0") and row["status"] != "ok":
+        if not store.is_aggregate(row) and row["status"] != "ok":
             printing.err(f"    {row['host']} to {row['server']}: {row['status']}")
     if end.status == status.OK:
         printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(display.rows)}")
@@ -355,5 +356,5 @@ def _rates(rows: Sequence[Mapping[str, str]]) -> str:
     return ", ".join(
         f"{row['host']} to {row['server']} {row['rate']} Mbit/s"
         for row in rows
-        if not row["exp"].endswith(".0")
+        if not store.is_aggregate(row)
     )

@@ -101,7 +101,7 @@ def watch(options: argparse.Namespace) -> int:
 
 
 def path(options: argparse.Namespace) -> int:
-    """The way of a flow, or the shares of the ways of many."""
+    """The path of a flow, or the share of each path over many flows."""
     built = _the_lab(options.name)
     source, destination = (_address(built, host) for host in (options.source, options.destination))
     if source == destination:

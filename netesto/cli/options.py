@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     _add(
         commands,
         "clean",
-        "remove what a killed run left on this machine: exactly what it had recorded as its own",
+        "remove what killed runs left on this machine: only what they had recorded as their own",
         "netesto clean",
         "labs.clean",
     )
@@ -262,16 +262,16 @@ def _run(commands: _Commands) -> None:
     # One of the processes that a run starts.
     run.add_argument("--run", help=argparse.SUPPRESS)
     _flag(run, "--resume",
-        what="pass over the cells of a SWEEP that an earlier run finished in this results folder")
+        what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=
-        "when something measured has failed: continue; stop; or retry=N, that is run the cell of"
-        " the SWEEP or the repetition of the RUN again, up to N times (default: continue)")
+        "after a failed measurement: continue; stop; or retry=N, which runs the cell of the SWEEP"
+        " or the repetition of the RUN again, up to N times (default: continue)")
     run.add_argument("--wait", type=_wait, metavar="TIME", help=
-        "wait for hosts that others use, with --wait=5m at most so long; without it such a run ends"
-        " at once, and tells who uses them")
+        "wait for hosts in use, with --wait=5m for at most 5 minutes; without it the run ends at"
+        " once and reports who uses them")
     _flag(run, "--yes",
-        what="do not ask before a script changes settings of real hosts (asked on a terminal)")
-    _flag(run, "--force", what="go on though the lab is not as it was asked for")
+        what="do not ask before changing settings of real hosts (a run on a terminal asks)")
+    _flag(run, "--force", what="continue even if the paths of the lab are not as requested")
     _commands_file(run)
     run.add_argument("--memory", type=_memory, metavar="SIZE", help=
         "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a"
@@ -280,8 +280,8 @@ def _run(commands: _Commands) -> None:
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=_seconds, metavar="S",
         help="on sim, end a program that computes for S seconds and never waits (default: 120)")
-    _flag(run, "--no-pages", what="draw no pages: netesto report DIR does, at any time")
-    _flag(run, "--plain", what="no live display: lines with times")
+    _flag(run, "--no-pages", what="draw no pages; netesto report DIR draws them at any time")
+    _flag(run, "--plain", what="no live display: a line with its time for each event")
     _flag(run, "-q", "--quiet", what="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
 
@@ -289,14 +289,14 @@ def _run(commands: _Commands) -> None:
 def _decisive(command: argparse.ArgumentParser) -> None:
     """What decides a plan, beside the language's options."""
     command.add_argument("--lab", metavar="SPEC",
-        help="the lab, over the script's own LAB: dumbbell,rate=10mbit,…")
+        help="the lab, instead of the script's LAB: dumbbell,rate=10mbit,…")
     command.add_argument("--seed", type=_whole, metavar="N",
-        help="for everything random (default: chosen, and told)")
+        help="the seed of all random numbers (default: chosen and printed)")
 
 
 def _plan(commands: _Commands) -> None:
     plan = _add(commands, "plan",
-        "interpret a script: what it asks of hosts, as a file that 'netesto run' carries out",
+        "interpret a script and write its plan, a file that 'netesto run' carries out",
         "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json", "run.plan")
     _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
     _language(plan)
@@ -324,7 +324,7 @@ def _language(command: argparse.ArgumentParser) -> None:
         "fields.txt beside the script, else in the working folder, else the one of netesto")
     command.add_argument("-D", dest="definitions", action="append", default=[],
         metavar="NAME=VALUE",
-        help="set a variable before the script begins (a script says DEFAULT where this may win)")
+        help="set a variable before the script begins (it overrides DEFAULT, not SET)")
     _path(command, "--lib", complete=_FOLDERS, dest="libraries", action="append", default=[],
         metavar="DIR",
         help="where SOURCE looks after the script's folder and before the installed libraries")
@@ -341,12 +341,12 @@ def _real_hosts(command: argparse.ArgumentParser) -> None:
 
 def _insecure(command: argparse.ArgumentParser) -> None:
     _flag(command, "--insecure",
-        what="also use agents that listen on a TCP port, which anybody may use who reaches it")
+        what="also use agents that listen on a TCP port, open to everybody who can reach it")
 
 
 def _commands_file(command: argparse.ArgumentParser) -> None:
     _path(command, "--commands", metavar="FILE",
-        help="in a lab: a TOML file whose [commands] DO_COMMAND may run, as those of an agent.toml")
+        help="in a lab: a TOML file with the [commands] that DO_COMMAND may run, as in agent.toml")
 
 
 def _check(commands: _Commands) -> None:
@@ -361,12 +361,12 @@ def _check(commands: _Commands) -> None:
 
 
 def _format(commands: _Commands) -> None:
-    form = _add(commands, "fmt", "print scripts in the usual form", "netesto fmt -w my.nts",
+    form = _add(commands, "fmt", "print scripts in the standard format", "netesto fmt -w my.nts",
         "scripts.format_scripts")
     _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     how = form.add_mutually_exclusive_group()
     _flag(how, "-w", "--write", what="change the files in place")
-    _flag(how, "--check", what="print nothing; tell which are not in this form, with exit status 1")
+    _flag(how, "--check", what="only report scripts not in this format, with exit status 1")
 
 
 def _report(commands: _Commands) -> None:
@@ -374,7 +374,7 @@ def _report(commands: _Commands) -> None:
         "rebuild tables and pages from the raw data",
         "netesto report results/two-flows 3", "folders.report")
     _results_folder(report)
-    _fields(report, "those that the folder was begun with")
+    _fields(report, "fields.txt in the results folder")
     report.add_argument(
         "experiments", nargs="*", default=(), type=_whole, metavar="N", help="only these"
     )
@@ -402,8 +402,8 @@ def _exp(commands: _Commands) -> None:
         "variables", nargs="*", default=(), metavar="k=v", help="variables of the script"
     )
     _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
-    _flag(exp, "--strict", what="warnings are errors")
-    _flag(exp, "--explain", what="how many rows each step leaves")
+    _flag(exp, "--strict", what="treat warnings as errors")
+    _flag(exp, "--explain", what="show how many rows each step leaves")
 
 
 def _compare(commands: _Commands) -> None:
@@ -414,32 +414,33 @@ def _compare(commands: _Commands) -> None:
     _path(compare, "base", complete=_FOLDERS, metavar="BASE")
     _path(compare, "new", complete=_FOLDERS, metavar="NEW")
     compare.add_argument("--metric", dest="measures", nargs="+", default=[], metavar="COLUMN",
-        help="what to judge (default: rate, meanLatency for tests of requests)")
+        help="measures to judge (default: rate, for request tests meanLatency)")
     compare.add_argument("--by", nargs="+", default=[], metavar="COLUMN",
-        help="what tells experiments apart (default: all that was asked for)")
+        help="columns that distinguish experiments (default: all that hold requested values)")
     compare.add_argument("--threshold", type=_percent, default=5.0, metavar="P%",
         help="differences below this do not matter (default 5%%)")
     _flag(compare, "--paired",
-        what="runs of both folders took turns: compare each with the one of equal rep")
-    _flag(compare, "--lenient", what="exit status 0, not 4, where the runs cannot tell")
-    _path(compare, "-o", "--out", metavar="FILE", help="a page of it")
+        what="the runs of both folders alternated: compare each with that of the same rep")
+    _flag(compare, "--lenient", what="exit status 0 instead of 4 if the runs cannot tell")
+    _path(compare, "-o", "--out", metavar="FILE", help="write the comparison as a page")
 
 
 def _import(commands: _Commands) -> None:
     importing = _add(commands, "import",
-        "bring in what other tools have measured",
+        "import measurements of other tools",
         "netesto import results ubuntu22-6.8 --out results/6.8")
     actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
     results = _action(actions, "results",
         "a tree of the testing harness, or files of iperf3, netperf and flent", "imports.results")
     _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
     _path(results, "--out", complete=_FOLDERS, required=True, metavar="DIR",
-        help="the results folder; runs that it has already are not added again")
+        help="the results folder; runs that it already has are not added again")
     results.add_argument("--name", default="", metavar="PATTERN",
-        help="how files are called: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns")
+        help="pattern of file names: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns")
     _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
     jobs = _action(actions, "jobs",
-        "write a job file of the testing harness as a script: a macro a section", "imports.jobs")
+        "convert a job file of the testing harness into a script, one macro for each section",
+        "imports.jobs")
     _path(jobs, "file", metavar="FILE.ini", help="the job file")
     _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
     _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
@@ -453,14 +454,14 @@ def _summary(commands: _Commands) -> None:
     summary.add_argument("--as", dest="kind",
         choices=["harness", "iperf-lab", "completions", "steady"], help=
         "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
-        " long transfers took, in µs; steady: throughput without the begin and the end of flows"
+        " long transfers took, in µs; steady: throughput without the start and the end of flows"
         " (default: harness or iperf-lab, the one that fits)")
     summary.add_argument("--skip", type=_skip, metavar="N", help=
-        "of --as steady: so many intervals of 1 s at the begin and at the end of each flow do not"
-        " count (default: 5)")
+        "with --as steady: leave out N intervals of 1 s at the start and at the end of each flow"
+        " (default: 5)")
     summary.add_argument("--pool", choices=["ok", "all"], default="ok", help=
-        "mpstat files that count: ok, those of runs that did not fail; all, also others, as in the"
-        " harness's own summaries (default: ok)")
+        "mpstat files that count: ok, those of runs that did not fail; all, as in the harness's own"
+        " summaries (default: ok)")
     summary.add_argument("-f", "--format", choices=["text", "csv", "json", "html"], default="text",
         help="html: a page with figures (default: text)")
     _path(summary, "-o", "--out", metavar="FILE", help="(default: standard output)")
@@ -475,8 +476,8 @@ def _packets(commands: _Commands) -> None:
         default="text",
         help="html has figures (default: text)")
     packets.add_argument("--flow", type=_count, metavar="N",
-        help="only this flow, with everything known of it")
-    _path(packets, "-o", "--out", metavar="FILE", help="default: standard output")
+        help="only the flows of connection N, with all of their values")
+    _path(packets, "-o", "--out", metavar="FILE", help="(default: standard output)")
 
 
 def _kernel(commands: _Commands) -> None:
@@ -487,12 +488,12 @@ def _kernel(commands: _Commands) -> None:
     build = _action(actions, "build", "build the kernel for simulated time", "guests.build")
     _path(build, "--source", complete=_FOLDERS, metavar="DIR",
         help="a kernel source tree (default: Debian's)")
-    _action(actions, "list", "what is there", "guests.show_list")
+    _action(actions, "list", "list the kernels", "guests.show_list")
 
 
 def _hosts(commands: _Commands) -> None:
     hosts = _add(commands, "hosts",
-        "real hosts: which there are, and whether they are ready",
+        "real hosts: install agents, check them, fetch what they have measured",
         "netesto hosts check hosts.toml scripts/rate-tests.nts")
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     _install(actions)
@@ -500,22 +501,22 @@ def _hosts(commands: _Commands) -> None:
         "the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
     check = _action(actions, "check",
-        "reach every agent; its kernel, clock and tools, and what a script would lack",
+        "report all problems of all hosts, and what a script would lack",
         "hosts.check")
     _hosts_of(check)
-    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="what is to be run")
+    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="the script to be run")
     _table_or_json(check)
     _family(check)
     _map(check)
     verified = _action(actions, "verify",
-        "kernel, tools, offloads, addresses and paths of each host, one a line", "hosts.verify")
+        "kernel, tools, offloads, addresses and paths of each host, one per line", "hosts.verify")
     _hosts_of(verified)
     _family(verified)
     asked = _action(actions, "status",
-        "who holds each agent, and what runs have left with it: data, settings", "hosts.status_of")
+        "who holds each agent, and which data and settings runs have left there", "hosts.status_of")
     _hosts_of(asked)
     _table_or_json(asked)
-    fetch = _action(actions, "fetch", "bring what was measured and not fetched", "hosts.fetch")
+    fetch = _action(actions, "fetch", "fetch measurements that no run has fetched", "hosts.fetch")
     _hosts_of(fetch)
     _path(fetch, "--out", complete=_FOLDERS, default=Path("results"), metavar="DIR",
         help="into DIR/runs/RUN-unfetched/HOST (default: results)")
@@ -535,10 +536,10 @@ def _table_or_json(command: argparse.ArgumentParser) -> None:
 
 def _install(actions: _Actions) -> None:
     install = _action(actions, "install",
-        "put an agent on hosts that ssh reaches, start it, prove it by a flow of 2 s, and write the"
-        " hosts file; again: change nothing; another version: upgrade", "installing.install")
+        "install or upgrade the agent on hosts that ssh reaches, start it, test it with a flow of"
+        " 2 s, and write the hosts file", "installing.install")
     remove = _action(actions, "remove",
-        "take the agent of a host away, and all that came with it", "installing.remove")
+        "remove the agent of a host, and all that its installation brought", "installing.remove")
     for command in (install, remove):
         command.add_argument("names", nargs="*", metavar="HOST",
             help="[user@]HOST, or a host of the file (default: all of the file)")
@@ -546,15 +547,15 @@ def _install(actions: _Actions) -> None:
             help="the hosts file, or an inventory of Ansible (default: hosts.toml)")
         command.add_argument("-n", "--dry-run", nargs="?", const="plain", choices=["plain"],
             metavar="plain",
-            help="look at the hosts, say what would be done, and do nothing")
+            help="examine the hosts, and only show what would be done")
     _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
     _flag(install, "--offline",
         what="use no package index: the packages are those of this installation")
     _path(install, "--bundle", metavar="FILE",
-        help="use no package index: packages of 'bundle', too")
-    _flag(remove, "--force", what="also with measurements that were never fetched")
+        help="use no package index: also use the packages of this file (see 'bundle')")
+    _flag(remove, "--force", what="also remove measurements that were never fetched")
     bundle = _action(actions, "bundle",
-        "write the packages of agents into a file, for hosts without a package index",
+        "write the packages that agents need into a file, for hosts without a package index",
         "installing.bundle")
     _path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
         help="(default: agents.zip)")
@@ -584,25 +585,25 @@ def _lab(commands: _Commands) -> None:
     execute.add_argument("host", metavar="HOST")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     path = _action(actions, "path",
-        "the way of a flow from one host to another (IPv4)", "labs.path")
+        "the path of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
     path.add_argument("source", metavar="SOURCE")
     path.add_argument("destination", metavar="DESTINATION")
     path.add_argument("--sport", type=_port, metavar="N",
-        help="its source port (default: many, and their shares)")
+        help="source port (default: many, with the share of each path)")
     path.add_argument("--dport", type=_port, default=5201, metavar="N",
-        help="its other port (default 5201)")
-    _flag(path, "--udp", what="of UDP, not of TCP")
+        help="destination port (default 5201)")
+    _flag(path, "--udp", what="a flow of UDP instead of TCP")
     verify = _action(actions, "verify",
-        "what each host of a lab has and reaches, one thing a line", "labs.verify")
+        "what each host of a lab has and reaches, one item per line", "labs.verify")
     _lab_name(verify)
     _path(verify, "spec", type=str, nargs="?", metavar="SPEC",
         help="as in 'lab up' (default: the lab that is up)")
     _family(verify)
     watch = _action(actions, "watch",
-        "what the TCP of each host retransmits, every second, until the lab ends", "labs.watch")
+        "what TCP on each host retransmits, every second, until the lab ends", "labs.watch")
     _lab_name(watch)
-    _flag(watch, "--plain", what="lines, also on a terminal")
-    watch.add_argument("host", nargs="*", metavar="HOST", help="those alone (default: all)")
+    _flag(watch, "--plain", what="print lines, also on a terminal")
+    watch.add_argument("host", nargs="*", metavar="HOST", help="only these hosts (default: all)")
     down = _action(actions, "down", "take the lab down", "labs.take_down")
     _lab_name(down)

@@ -1,4 +1,4 @@
-"""`netesto run` and `netesto plan`: their words made a request, and the end told."""
+"""`netesto run` and `netesto plan`: from arguments to a request, and from its end to a status."""
 
 import argparse
 import contextlib

@@ -87,7 +87,7 @@ def _lab_warnings(
 
 
 def format_scripts(options: argparse.Namespace) -> int:
-    """Print scripts in the usual form, write them so, or report which are not."""
+    """Print scripts in the standard format, rewrite them, or report which are not in it."""
     if options.write and _STANDARD_INPUT in options.scripts:
         raise UsageError("standard input cannot be written", remedy="Without -w it is printed.")
     outcome = status.OK
@@ -109,10 +109,11 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
         text = _read(path)
     except OSError as error:
         raise settings.unread(path, error) from error
-    formed = printer.print_script(parser.parse(text, file=_called(path)))
+    file = STANDARD_INPUT if path == _STANDARD_INPUT else str(path)
+    formed = printer.print_script(parser.parse(text, file=file))
     if check:
         if formed != text:
-            printing.err(f"{path} is not in the usual form")
+            printing.err(f"{path} is not in the standard format")
         return formed == text
     if not write:
         if sys.stdout is not None and sys.stdout.isatty():
@@ -138,10 +139,6 @@ def _rewrite(path: Path, text: str) -> None:
             os.fchmod(file.fileno(), stat.S_IMODE(was.st_mode))
     except OSError as error:
         raise WorldError(f"{path}: cannot write: {error.strerror or error}") from error
-
-
-def _called(path: Path) -> str:
-    return STANDARD_INPUT if path == _STANDARD_INPUT else str(path)
 
 
 def _read(path: Path) -> str:

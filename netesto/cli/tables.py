@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
-from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
+from netesto.model import TIMED_TESTS
 from netesto.printable import printable
-from netesto.results import numbers
+from netesto.results import numbers, store
 from netesto.results.columns import column, distinguishes
 
 Row = Mapping[str, str]
@@ -38,12 +38,12 @@ _GAP = 2
 def print_rows(rows: Sequence[Row]) -> None:
     """Print the rows to standard output; aggregates (N.0) bold, what is not ok red. The only group
     of an experiment has a row if its status, the reason of a failure, is not the aggregate's."""
-    whole = [row for row in rows if _is_aggregate(row)]
+    whole = [row for row in rows if store.is_aggregate(row)]
     statuses = defaultdict(list)
     for row in rows:
         statuses[_number(row)].append(row.get("status"))
     repeated = {_number(row) for row in whole if statuses[_number(row)] == [row.get("status")] * 2}
-    shown_rows = [row for row in rows if _is_aggregate(row) or _number(row) not in repeated]
+    shown_rows = [row for row in rows if store.is_aggregate(row) or _number(row) not in repeated]
     names = {name: None for row in rows for name in row}
     # What differs between the groups of an experiment does not tell experiments apart.
     factors = [
@@ -74,7 +74,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         justify: JustifyMethod = "right" if is_number else "left"
         table.add_column(SHOWN.get(name, name), justify=justify, no_wrap=True, width=width)
     for place, row in enumerate(shown_rows):
-        style = "bold" if _is_aggregate(row) and len(whole) < len(shown_rows) else ""
+        style = "bold" if store.is_aggregate(row) and len(whole) < len(shown_rows) else ""
         table.add_row(*(cells[name][place] for name in widths), style=style)
     # What is still too wide goes on in the next line of the terminal.
     output.width = max(output.width, _total(widths))
@@ -101,17 +101,13 @@ def _total(widths: Mapping[str, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
-def _is_aggregate(row: Row) -> bool:
-    return row.get("exp", "").endswith(".0")
-
-
 def _number(row: Row) -> str:
     return row.get("exp", "").split(".", 1)[0]
 
 
 def _text(row: Row, name: str) -> str:
     # Those of a stream are the durations of calls of send().
-    if name in _LATENCIES and row.get("test") not in REQUEST_TESTS | COMPLETION_TESTS:
+    if name in _LATENCIES and row.get("test") not in TIMED_TESTS:
         return ""
     return row.get(name, "").strip()
 

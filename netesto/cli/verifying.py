@@ -1,4 +1,4 @@
-"""`netesto hosts verify` and `netesto lab verify`: what each host has, one thing a line."""
+"""`netesto hosts verify` and `netesto lab verify`: what each host has, one item per line."""
 
 import asyncio
 import functools
@@ -34,7 +34,7 @@ class Line:
 
 
 def verify(inventory: Inventory, *, family: int, is_lab: bool = False) -> int:
-    """Print a line for each thing of each host; the exit status. Hosts of a lab have the clock of
+    """Print a line for each item of each host; the exit status. Hosts of a lab have the clock of
     this machine."""
     peers = functools.partial(readiness.peers, family=family)
     visited = asyncio.run(visit(inventory, peers, connect=agents.connect))

@@ -38,6 +38,14 @@ class Collector(ABC):
             self._on_warning(message)
 
 
+def count(value: object) -> int:
+    """A counter of the kernel's in a file of a host, which may claim anything. ValueError if it is
+    none."""
+    if type(value) is not int or not 0 <= value < 2**64:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
 class Readable(Protocol):
     """What a selector waits for."""
 

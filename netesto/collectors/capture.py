@@ -25,7 +25,7 @@ _HEADER_BYTES = 128
 _WHOLE_BYTES = 65536
 
 _CAPTURED = re.compile(r"(\d+) packets? captured")
-_DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
+DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 class Capture(Collector):
@@ -79,12 +79,12 @@ class Capture(Collector):
             self._warn(f"tcpdump ended with exit status {status}: {said[-1] if said else ''}")
         self._is_listening.set()
         text = "\n".join(said)
-        if captured_packets(text) >= self._packets:
+        if packets_of(_CAPTURED, text) >= self._packets:
             self._warn(
                 f"{self._path.name}: the capture ended at its limit of {self._packets} packets; "
                 "packets= of DO_TCPDUMP raises it. Columns pkt… need all packets of a flow"
             )
-        dropped = dropped_packets(text)
+        dropped = packets_of(DROPPED, text)
         if dropped:
             self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
         try:
@@ -116,13 +116,7 @@ def _buffer_kib(request: CaptureRequest) -> int:
     return max(smallest, min(largest, request.packets * packet_bytes // 1024))
 
 
-def captured_packets(said: str) -> int:
-    """The number of packets in the file, as tcpdump reports it."""
-    match = _CAPTURED.search(said)
-    return int(match[1]) if match else 0
-
-
-def dropped_packets(said: str) -> int:
-    """The number of packets that the kernel dropped, as tcpdump reports it."""
-    match = _DROPPED.search(said)
+def packets_of(kind: re.Pattern[str], said: str) -> int:
+    """The number of packets of a kind, as tcpdump reports it."""
+    match = kind.search(said)
     return int(match[1]) if match else 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording
+from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
 from netesto.model import CPU_STATES, SAME_CLOCK, ClockOffset, CpuSample
 
@@ -111,16 +111,10 @@ def _sample(
 
 
 def _cores(ticks: Mapping[str, Sequence[Any]]) -> dict[int, Ticks]:
-    cores = {int(core): tuple(_ticks(each) for each in fields) for core, fields in ticks.items()}
+    cores = {int(core): tuple(map(count, fields)) for core, fields in ticks.items()}
     if any(len(fields) != len(CPU_STATES) for fields in cores.values()):
         raise ValueError(f"a core does not have {len(CPU_STATES)} states")
     return cores
-
-
-def _ticks(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 2**64:
-        raise ValueError(f"{value!r} ticks")
-    return value
 
 
 def _percent(value: float) -> float:

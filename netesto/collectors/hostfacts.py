@@ -62,11 +62,11 @@ _PIECE_BYTES = 16 * 1024 - 1
 _SYSCTL_BYTES = 1024
 
 
-async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool:
+async def take(folder: Path, host: str, device: str, *, links: str = "") -> str:
     """Write the facts of this host and of its interface `device` into `folder`, and those of the
-    queues in the network namespace `links` (optional).
+    queues in the network namespace `links` (optional). Those that were taken before stay.
 
-    False if they were taken before; the earlier ones stay. OSError if `folder` is not writable.
+    The command that did not end in time, "" if all did. OSError if `folder` is not writable.
     """
     taking = asyncio.create_task(asyncio.to_thread(_take, folder, host, device, links))
     try:
@@ -76,21 +76,24 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> bool
         await asyncio.wait({taking})
 
 
-def _take(folder: Path, host: str, device: str, links: str) -> bool:
+def _take(folder: Path, host: str, device: str, links: str) -> str:
     if (folder / f"{host}.info").exists():
-        return False
-    deadline_s = time.monotonic() + COMMANDS_TIMEOUT_S
-    outputs = {name: _output(argv, deadline_s) for name, argv in commands(device, links).items()}
+        return ""
+    deadline_s, late, outputs = time.monotonic() + COMMANDS_TIMEOUT_S, "", {}
+    for name, argv in commands(device, links).items():
+        outputs[name] = f"not run: {late} did not end\n" if late else _output(argv, deadline_s)
+        if time.monotonic() >= deadline_s:
+            late = late or " ".join(argv)
     _write(folder, host, _kernel_texts(host, device) | outputs)
-    return True
+    return late
 
 
 def commands(device: str, links: str = "") -> dict[str, list[str]]:
     """The commands to run, by the suffix of the file that holds their output."""
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
-    # Rings, coalescing and pause frames are those of hardware.
+    # Its own counters, rings, coalescing and pause frames are those of hardware.
     has_hardware = Path(f"/sys/class/net/{device}/device").exists()
-    for option in ("-k", "-S", "-c", "-a", "-g") if has_hardware else ("-k", "-S"):
+    for option in ("-k", "-S", "-c", "-a", "-g") if has_hardware else ("-k",):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
     if links:
         wanted["links"] = ["tc", "-netns", links, "-s", "-d", "qdisc"]
@@ -163,9 +166,9 @@ def _sysctl(path: str) -> str:
 def sysctls(device: str) -> Iterator[tuple[str, str]]:
     """Names and values in the form of `sysctl -a`: all of net, and some others.
 
-    Of settings per interface, those of `device`, of lo, and the common ones.
+    Of settings per interface, those of `device` and of all.
     """
-    interfaces = {"all", "default", "lo", device}
+    interfaces = {"all", device}
     root = f"{PROC / 'sys'}"
     # Hundreds of texts: as many paths would take as long as reading the files.
     names = [name.split("/") for name in _KERNEL_SYSCTLS]

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from netesto.collectors.base import Recording, Warn
+from netesto.collectors.base import Recording, Warn, count
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.collectors.socketfile import CONTENT_BYTES_MAX
@@ -130,7 +130,7 @@ class _Rows:
 
     def add(self, time_s: float, counts: Iterable[object]) -> None:
         self.time_s.append(time_s)
-        self.counts.append(tuple(map(_count, counts)))
+        self.counts.append(tuple(None if each is None else count(each) for each in counts))
 
     def columns(self, names: Iterable[str]) -> Counted:
         columns = zip(*self.counts, strict=True)
@@ -232,9 +232,3 @@ def _qdisc(entry: Mapping[str, Any]) -> InstalledQdisc:
         parent=str(entry["parent"]),
         rate_bps=None if rate_bps is None else float(rate_bps),
     )
-
-
-def _count(value: object) -> int | None:
-    if value is None or (type(value) is int and 0 <= value < _MOST):
-        return value
-    raise ValueError(f"{value!r} is not a count")

@@ -218,7 +218,7 @@ def _channel() -> tuple[socket.socket, socket.socket]:
 class Sampled(Collector):
     """Has the sampler write samples of a `kind` that it knows into a file.
 
-    `on_loss` hears why samples are missing for good.
+    One that is held takes none before `begin`. `on_loss` hears why samples are missing for good.
     """
 
     def __init__(
@@ -229,10 +229,12 @@ class Sampled(Collector):
         interval_s: float,
         sampler: Sampler,
         *,
+        is_held: bool = False,
         on_warning: Warn | None = None,
         on_loss: Warn | None = None,
     ) -> None:
         super().__init__(on_warning=on_warning)
+        self._is_held = is_held
         self._kind = kind
         self._path = path
         self._clock = clock
@@ -248,6 +250,11 @@ class Sampled(Collector):
         """From the next tick on, sample this, too: see `watch` of the kind's Recording."""
         self._watched.append(what)
         self._order("watch", **what)
+
+    def begin(self, first_tick_ns: int) -> None:
+        """Take samples from this instant of the monotonic clock on."""
+        self._is_held = False
+        self._order("begin", first_tick_ns=first_tick_ns)
 
     async def start(self) -> None:
         self._number = self._sampler.join(self)
@@ -295,6 +302,7 @@ class Sampled(Collector):
             path=str(path.absolute()),
             interval_ns=round(self._interval_s * _NS),
             anchor_ns=self._clock.anchor_ns,
+            is_held=self._is_held,
             watched=self._watched,
         )
 
@@ -322,11 +330,15 @@ class SocketCollector(Sampled):
         interval_s: float,
         sampler: Sampler,
         *,
+        is_held: bool = False,
         on_warning: Warn | None = None,
         on_loss: Warn | None = None,
     ) -> None:
         super().__init__(
-            "sockets", path, clock, interval_s, sampler, on_warning=on_warning, on_loss=on_loss
+            *("sockets", path, clock, interval_s, sampler),
+            is_held=is_held,
+            on_warning=on_warning,
+            on_loss=on_loss,
         )
         self._ports: set[int] = set()
         # The ports whose sockets' ends the kernel reports.

@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import ctypes
 import gc
-import itertools
 import json
 import os
 import selectors
@@ -17,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,8 +42,10 @@ IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # that compute would delay it by milliseconds. A niceness does so less reliably.
 _PRIORITY, _NICENESS = 1, -10
 
-# The share of an interval that a sample may wait for the kernel.
+# The share of an interval that a sample may wait for the kernel, and how long it waits for what
+# runs on one processor before it goes to the next.
 _WAITING_MAX = 0.1
+_PATIENCE_S = 0.0002
 
 # <linux/timerfd.h>
 _CLOEXEC_NONBLOCK, _ABSOLUTE = 0o2000000 | 0o4000, 1
@@ -109,36 +111,64 @@ class _Due:
 
 
 class Processors:
-    """Those on which this process may run, and takes turns when it has to wait for what runs there.
+    """Those on which this process may run, and goes to when it has to wait for what runs there.
 
     The kernel reads a socket at an instant at which no process uses it. One that sends all the time
     leaves no such instant to a process on another processor, which has first to wake up. On its own
-    processor the sampler comes next when a system call of the sender ends.
+    processor the sampler comes next when a system call of the sender ends. So a thread watches the
+    one that samples: where that sleeps, it shall wake up on the next processor.
     """
 
     def __init__(self) -> None:
-        self._is_one = len(os.sched_getaffinity(0)) == 1
-        self._turns = itertools.count()
+        self._thread = threading.get_native_id()
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._is_sampling = threading.Event()
+        self._lock = threading.Lock()
+        self._allowed: set[int] = set()
+        self._turn = 0
+        self._is_watched = len(os.sched_getaffinity(0)) == 1
 
     @contextlib.contextmanager
-    def attended(self, waiting_ns: float) -> Iterator[None]:
-        """Go on to the next processor if this process sleeps for longer than that in the body."""
-        if self._is_one:
+    def attended(self, waiting_ns: int) -> Iterator[None]:
+        """Watch this thread in the body, after one in which it slept for longer than that."""
+        before_ns = time.monotonic_ns() - time.thread_time_ns()
+        self._is_sampling.set()
+        try:
             yield
-            return
-        before_ns = time.monotonic_ns() - time.process_time_ns()
-        yield
-        if time.monotonic_ns() - time.process_time_ns() - before_ns > waiting_ns:
-            self.go_on()
+        finally:
+            with self._lock:
+                self._is_sampling.clear()
+                if self._allowed:
+                    self._run_on(self._allowed)
+                    self._allowed = set()
+        if not self._is_watched:
+            slept_ns = time.monotonic_ns() - time.thread_time_ns() - before_ns
+            if slept_ns > waiting_ns:
+                self._is_watched = True
+                threading.Thread(target=self._watch, daemon=True).start()
 
-    def go_on(self) -> None:
-        """Run on the next processor. Nothing keeps a real-time process there; nothing moves it on
-        as long as it comes first there."""
-        allowed = os.sched_getaffinity(0)
-        # Somebody may forbid the processor meanwhile.
+    def _watch(self) -> None:
+        while self._is_sampling.wait():
+            before_ns = time.clock_gettime_ns(self._clock)
+            time.sleep(_PATIENCE_S)
+            is_asleep = time.clock_gettime_ns(self._clock) - before_ns < _PATIENCE_S * _NS / 2
+            with self._lock:
+                if is_asleep and self._is_sampling.is_set():
+                    self._go_on()
+
+    def _go_on(self) -> None:
+        """Until the end of the body run on the processor where the last one ended, for who sends
+        stays where it is; then on the next."""
+        if self._allowed:
+            self._turn += 1
+        else:
+            self._allowed = os.sched_getaffinity(self._thread)
+        self._run_on({sorted(self._allowed)[self._turn % len(self._allowed)]})
+
+    def _run_on(self, processors: set[int]) -> None:
+        # Somebody may forbid them meanwhile.
         with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {sorted(allowed)[next(self._turns) % len(allowed)]})
-            os.sched_setaffinity(0, allowed)
+            os.sched_setaffinity(self._thread, processors)
 
 
 class _Orders:
@@ -147,7 +177,8 @@ class _Orders:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._selector = selectors.DefaultSelector()
-        self._open: dict[int, tuple[Recording, int]] = {}
+        # By number, each with its timer and interval.
+        self._open: dict[int, tuple[Recording, int, int]] = {}
         self._processors = Processors()
         # All ticks are multiples of intervals after this instant, so that recordings share them:
         # what wakes this process costs more than most samples do.
@@ -188,7 +219,7 @@ class _Orders:
         # It is readable until the number of its expirations is read.
         with contextlib.suppress(BlockingIOError):
             os.read(timer, 8)
-            with self._processors.attended(interval_ns * _WAITING_MAX):
+            with self._processors.attended(round(interval_ns * _WAITING_MAX)):
                 recording.sample()
 
     def _carry_out(self, message: bytes) -> bool:
@@ -199,11 +230,15 @@ class _Orders:
         match order["do"]:
             case "open":
                 self._begin(number, order)
+            case "begin":
+                self._first_tick_ns = order["first_tick_ns"]
+                _, timer, interval_ns = self._open[number]
+                tick(timer, interval_ns, self._first_tick_ns)
             case "watch":
                 self._open[number][0].watch(order)
             case "close":
                 self._end(number)
-        if order["do"] != "watch":
+        if order["do"] not in {"begin", "watch"}:
             self._say(number, is_done=True)
         return True
 
@@ -221,15 +256,17 @@ class _Orders:
             recording.watch(each)
         if not self._open:
             self._first_tick_ns = time.monotonic_ns()
-        timer = timer_of(order["interval_ns"], self._first_tick_ns)
-        self._open[number] = (recording, timer)
-        due = _Due(order["interval_ns"], [*self._kinds].index(order["kind"]), number, timer)
+        timer, interval_ns = timer_without_ticks(), order["interval_ns"]
+        if not order["is_held"]:
+            tick(timer, interval_ns, self._first_tick_ns)
+        self._open[number] = (recording, timer, interval_ns)
+        due = _Due(interval_ns, [*self._kinds].index(order["kind"]), number, timer)
         self._selector.register(timer, selectors.EVENT_READ, due)
         if recording.reports is not None:
             self._selector.register(recording.reports, selectors.EVENT_READ, _Due(number=number))
 
     def _end(self, number: int) -> None:
-        recording, timer = self._open.pop(number)
+        recording, timer, _ = self._open.pop(number)
         self._selector.unregister(timer)
         os.close(timer)
         if recording.reports is not None:
@@ -243,19 +280,28 @@ class _Orders:
             self._channel.send(json.dumps(said).encode())
 
 
-def timer_of(interval_ns: int, first_ns: int) -> int:
-    """A descriptor that becomes readable at the monotonic time `first_ns`, or now if that is past,
-    and after each multiple of `interval_ns` from `first_ns`.
+def timer_without_ticks() -> int:
+    """A descriptor that becomes readable by `tick`.
 
     timerfd_create(2), which `os` of Python 3.12 does not have.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.timerfd_create(time.CLOCK_MONOTONIC, _CLOEXEC_NONBLOCK)
+    return _timer_result(libc.timerfd_create(time.CLOCK_MONOTONIC, _CLOEXEC_NONBLOCK))
+
+
+def tick(timer: int, interval_ns: int, first_ns: int) -> None:
+    """Have the timer be readable at the monotonic time `first_ns`, or now if that is past, and
+    after each multiple of `interval_ns` from `first_ns`."""
+    libc = ctypes.CDLL(None, use_errno=True)
     times = _ITIMERSPEC.pack(*divmod(interval_ns, _NS), *divmod(first_ns, _NS))
-    if descriptor < 0 or libc.timerfd_settime(descriptor, _ABSOLUTE, times, None) < 0:
+    _timer_result(libc.timerfd_settime(timer, _ABSOLUTE, times, None))
+
+
+def _timer_result(value: int) -> int:
+    if value < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"timerfd: {os.strerror(number)}")
-    return int(descriptor)
+    return value
 
 
 if __name__ == "__main__":

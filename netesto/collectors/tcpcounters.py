@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording
+from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
 from netesto.model import SAME_CLOCK, ClockOffset, Counted
 
@@ -26,9 +26,6 @@ COUNTERS = (
 
 # /proc/net would be that of the first thread.
 _NET = Path("/proc/thread-self/net")
-
-# The largest count of the kernel's.
-_MOST = 2**64
 
 
 class TcpRecording(Recording):
@@ -78,16 +75,10 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
         try:
             entry = json.loads(line)
             times.append(offset.controllers(clock.instant(entry["time_s"])))
-            samples.append({str(name): _count(each) for name, each in entry["counters"].items()})
+            samples.append({str(name): count(each) for name, each in entry["counters"].items()})
         except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None
     names = dict.fromkeys(name for sample in samples for name in sample)
     return Counted(
         tuple(times), {name: tuple(sample.get(name) for sample in samples) for name in names}
     )
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < _MOST:
-        raise ValueError(f"{value!r} is not a count")
-    return value

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from netesto import texts
 from netesto.errors import MissingError, UsageError
 
 SUFFIXES = (".ini", ".yml", ".yaml")
@@ -83,12 +84,7 @@ class Read:
 def read(path: Path) -> Read:
     """The hosts of an inventory. UsageError says what is wrong and where; MissingError if it takes
     a package that is not installed."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    text = texts.read(path)
     found = _Found()
     if path.suffix == ".ini":
         _read_ini(text, str(path), found)

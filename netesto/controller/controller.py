@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from netesto import interrupts
+from netesto.collectors.clock import Clock
 from netesto.controller import digest, readiness, record, waiting
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
@@ -33,11 +34,13 @@ PAGES_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where a run happens, as its results tell it: the kind, the lab's drawing, its paths."""
+    """Where a run happens: the kind, the lab's drawing, and its paths, as the results tell them;
+    the controller's clock, which the agents of a lab have, too."""
 
     kind: str
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Controller:
             family=family,
             name=name,
             ground=ground.kind,
+            clock=ground.clock,
         )
 
     def __enter__(self) -> Self:
@@ -245,7 +249,7 @@ class Controller:
     def _drop(self, experiment: Experiment) -> None:
         """Leave out an experiment that had no flow yet: nothing was measured."""
         self._observer.warn(
-            f"experiment {experiment.exp}: left out, for no flow of it was started:"
+            f"experiment {experiment.exp}: left out, because none of its flows was started:"
             f" {'; '.join(experiment.reasons)}"
         )
         del self._run.experiments[experiment.exp]
@@ -269,7 +273,7 @@ class Controller:
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
-        for text in record.doubts(evidence):
+        for text in (*record.sampling_warnings(evidence), *record.doubts(evidence)):
             self._observer.warn(f"experiment {asked.exp}: {text}")
         manifest.write(found, folder / manifest.NAME)
         rows = derive.derive(folder, evidence, found, self._fields, self._claimable)

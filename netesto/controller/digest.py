@@ -32,7 +32,7 @@ from netesto.model import (
     TransferResult,
 )
 from netesto.packets.found import Capture, Flow
-from netesto.results import queues
+from netesto.results import flows, queues
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -176,10 +176,8 @@ def _queue_gaps_s(host: _Host) -> Iterator[float]:
 
 def _busy(manifest: Manifest) -> tuple[float, float] | None:
     """From the first start to the last end of a flow, also of one that failed."""
-    each = [flow for group in manifest.groups for flow in group.instances]
-    starts = [flow.started_s for flow in each if flow.started_s is not None]
-    ends = [flow.ended_s for flow in each if flow.ended_s is not None]
-    return (min(starts), max(ends)) if starts and ends else None
+    found = flows.span_s(flow for group in manifest.groups for flow in group.instances)
+    return found if all(map(math.isfinite, found)) else None
 
 
 def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
@@ -591,11 +589,8 @@ def _ping_files(manifest: Manifest, request: GroupRequest) -> list[str]:
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
     """The CPU samples taken while any flow of the group ran."""
-    starts = [flow.started_s for flow in record.instances if flow.started_s is not None]
-    ends = [flow.ended_s for flow in record.instances if flow.ended_s is not None]
-    if not starts or not ends:
-        return ()
-    return tuple(sample for sample in samples if min(starts) < sample.time_s <= max(ends))
+    start_s, end_s = flows.span_s(record.instances)
+    return tuple(sample for sample in samples if start_s < sample.time_s <= end_s)
 
 
 def _told(path: Path) -> Mapping[str, Any]:

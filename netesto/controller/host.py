@@ -22,7 +22,6 @@ from typing import TypeAlias
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
     AgentError,
-    AgentGoneError,
     ConnectionLostError,
     HoldEndedError,
     MissingError,
@@ -68,8 +67,8 @@ class HostConnection:
 
     `on_event` gets its events in order; `on_lost` the reason why what it did is over, and `on_back`
     is called when it is held again, with its settings made. `on_cut` gets the reason why nothing is
-    heard of it, and "" when the connection is there again and nothing was lost. `shares_clock`: its
-    host is a namespace of this machine.
+    heard of it, and "" when the connection is there again and nothing was lost. `shares_clock`: the
+    agent has `clock`, too.
     """
 
     def __init__(
@@ -199,12 +198,14 @@ class HostConnection:
             self._agent.give_up()
 
     async def measure_clock(self) -> None:
-        """Measure the offset of the agent's clock from the controller's once more, unless it is the
-        same clock."""
-        if not self._shares_clock:
-            self._track.add(await burst(self.agent, self._clock))
-            now_s = self._clock.now()
-            self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
+        """Ask the agent for its time, and unless it has the controller's, so often that the offset
+        of its clock is measured once more."""
+        if self._shares_clock:
+            await self.agent.probe_clock()
+            return
+        self._track.add(await burst(self.agent, self._clock))
+        now_s = self._clock.now()
+        self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
 
     async def finish(self, exp: int) -> Sequence[FileEntry]:
         """Have the agent finish an experiment; its files. Meanwhile the clock is measured once
@@ -220,7 +221,8 @@ class HostConnection:
     async def _measure_clock_if_it_can_be(self) -> None:
         # Without the burst after its flows the bound of an experiment is larger.
         with contextlib.suppress(AgentError):
-            await self.measure_clock()
+            if not self._shares_clock:
+                await self.measure_clock()
 
     def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset of the agent's clock during an experiment, as far as it was measured."""
@@ -228,12 +230,11 @@ class HostConnection:
 
     async def _first_burst(self, agent: Connection) -> None:
         """Measure the clock of an agent that has just begun; earlier ones had another."""
-        self._track = ClockTrack()
-        self._track.add(await burst(agent, self._clock))
-        now_s = self._clock.now()
-        self.offset = self._track.over(now_s, now_s)
-        if self._shares_clock:
-            self.offset = of_one_clock(self.offset)
+        if not self._shares_clock:
+            self._track = ClockTrack()
+            self._track.add(await burst(agent, self._clock))
+            now_s = self._clock.now()
+            self.offset = self._track.over(now_s, now_s)
 
     async def _follow_clock(self) -> None:
         """Measure the clock for as long as the agent is held."""
@@ -317,9 +318,6 @@ class HostConnection:
                         self.ran_again.append(setting.words)
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
-            if isinstance(error, AgentGoneError):
-                # Nobody need wait for it.
-                self.give_up()
             if events is not None:
                 await events.aclose()
             await self._stack.aclose()
@@ -340,9 +338,9 @@ class HostConnection:
             self._lose(error.message.removeprefix(f"{self.name}: "))
         except asyncio.CancelledError:
             raise
-        except BaseException:
+        except BaseException as error:
             # Nobody must wait for ever for events of this host.
-            self._lose("internal error while an event was handled")
+            self._lose(f"internal error: {type(error).__name__}: {error}")
             raise
 
     def _lose(self, reason: str) -> None:
@@ -389,10 +387,3 @@ async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:
     track.add(await burst(agent, clock))
     now_s = clock.now()
     return track.over(now_s, now_s)
-
-
-def of_one_clock(measured: ClockOffset) -> ClockOffset:
-    """The offset between two readers of the same clock: 0, unless the measurement disagrees,
-    because the clock was set between their starts."""
-    agrees = abs(measured.offset_s) <= measured.bound_s
-    return SAME_CLOCK if agrees else measured

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import texts
 from netesto.errors import UsageError
 
 SUFFIX = ".csv"
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
-_BYTES_MAX = 2**20
 # In quotes `#` begins none.
 _COMMENT = re.compile(r'("[^"]*"?)|#.*')
 _EXAMPLE = "Its first line names the columns, for example: hostname,rtt,NIC_speed"
@@ -33,14 +33,7 @@ class ListedHost:
 
 def read(path: Path) -> list[ListedHost]:
     """The hosts of a list. UsageError, with file and line, if it is not one."""
-    try:
-        if path.stat().st_size > _BYTES_MAX:
-            raise UsageError(f"{path}: too large for a list of hosts", remedy=_EXAMPLE)
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}", remedy=_EXAMPLE) from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+    text = texts.read(path, remedy=_EXAMPLE, most_mib=1)
     header: list[str] = []
     found: list[ListedHost] = []
     for number, line in enumerate(text.splitlines(), start=1):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
+from netesto import texts
 from netesto.controller import ansible, hostlist
 from netesto.errors import UsageError, WorldError
 from netesto.language.remote import spellings
@@ -242,15 +243,9 @@ def _named(word: str) -> Endpoint:
 
 
 def _read(path: Path) -> list[Endpoint]:
+    remedy = "It is a file of hosts and their agents; see docs/hosts.md."
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read: {error.strerror}",
-            remedy="It is a file of hosts and their agents; see docs/hosts.md.",
-        ) from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
+        document = tomllib.loads(texts.read(path, remedy=remedy))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
     # Not a host, but what all hosts have that have none of their own.
@@ -290,7 +285,7 @@ def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) 
     agent = _agent(where, table.get("agent", str(SshAddress(name))))
     texts = table.get("addresses", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{where}: addresses: not a list of texts", remedy=_EXAMPLE)
+        raise UsageError(f"{where}: addresses: not a list of strings", remedy=_EXAMPLE)
     if not texts and isinstance(agent, TcpAddress):
         texts = [agent.host]
     files = _tls(path, where, table.get("tls")) or tls_files
@@ -309,7 +304,7 @@ def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) 
 
 def _agent(where: str, text: object) -> AgentAddress:
     if not isinstance(text, str):
-        raise UsageError(f"{where}: agent: not a text", remedy=_EXAMPLE)
+        raise UsageError(f"{where}: agent: not a string", remedy=_EXAMPLE)
     try:
         address = parse(text)
     except UsageError as error:

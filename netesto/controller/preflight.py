@@ -14,11 +14,6 @@ from netesto.model import ALWAYS_THERE, RECEIVERS, Command, Endpoint, HostInfo, 
 from netesto.nearest import hint
 
 
-def host_names(commands: Sequence[steps.RemoteCommand]) -> list[str]:
-    """The names of the hosts that the commands use, in the order of their first use."""
-    return list(dict.fromkeys(name for command in commands for name in command.hosts))
-
-
 def suffixes(commands: Sequence[steps.RemoteCommand]) -> tuple[str, ...]:
     """The suffixes that HOST_SUFFIX has appended to names of hosts."""
     return tuple(dict.fromkeys(command.suffix for command in commands if command.suffix))
@@ -51,7 +46,8 @@ def findings(
 ) -> list[Finding]:
     """Everything that is missing on hosts, each with the first line that needs it. REQUIRE applies
     to all hosts of `infos`; of hosts that are not in it nothing is known, and nothing found."""
-    endpoints = {name: inventory.find(name) for name in host_names(commands)}
+    used = dict.fromkeys(name for command in commands for name in command.hosts)
+    endpoints = {name: inventory.find(name) for name in used}
     found = [
         Finding(text, requirement.place)
         for requirement in requirements
@@ -217,7 +213,8 @@ def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
     if requirement.operator == "!=":
         found = [word for word in words if word in has]
         return f"has {' '.join(found)}" if found else ""
-    absent = [word for word in words if word not in has]
+    installed = info.unusable_tools if what == "tool" else ()
+    absent = [f"usable {w}" if w in installed else w for w in words if w not in has]
     return f"has no {' '.join(absent)}, only {' '.join(has) or 'none'}" if absent else ""
 
 

@@ -6,7 +6,8 @@ warning does not.
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
@@ -117,29 +118,26 @@ def problems(
     found: list[Problem] = []
     for host in visited:
         name = host.endpoint.host
+        own: list[Problem] = []
         if host.error is not None:
-            message = host.error.message.removeprefix(f"{name}: ")
-            found.append(Problem(name, message, host.error.remedy))
+            own.append(_error(host.error.message.removeprefix(f"{name}: "), host.error.remedy))
         if host.clock is not None:
-            found += _of_clock(name, host.clock)
+            own += _of_clock(host.clock)
         if host.status is not None:
-            found += _of_status(name, host.status, inventory.text)
+            own += _of_status(name, host.status, inventory.text)
         if host.info is not None and host.state is not None:
-            found += _of_info(host.endpoint, host.info, family)
-            found += _of_state(name, host.info, host.state)
+            own += _of_info(host.endpoint, host.info, family)
+            own += _of_state(host.info, host.state)
             for path in host.state.paths:
-                found += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
+                own += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
+        found += [replace(each, host=name) for each in own]
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
     found += _of_twins(infos)
     found += _of_settings(visited, placements(commands, inventory, infos))
     found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
     return found + [
-        Problem(
-            "",
-            f"{each.message} (needed at {told_place(each.place, each.chain)})",
-            each.remedy,
-        )
+        _error(f"{each.message} (needed at {told_place(each.place, each.chain)})", each.remedy)
         for each in wrong
     ]
 
@@ -175,47 +173,42 @@ def told(hosts: str, message: str) -> str:
     return f"{hosts}: {message}" if hosts else message
 
 
-# ---- one host --------------------------------------------------------------------------------
+# ---- one host, whose name they get later -----------------------------------------------------
+
+_error = partial(Problem, "")
+_warning = partial(Problem, "", severity="warning")
 
 
 def _of_info(endpoint: Endpoint, info: HostInfo, family: int) -> Iterator[Problem]:
-    name = endpoint.host
     if info.holder:
-        yield Problem(
-            name, f"in use by {info.holder}", "Wait for the end of that run, or end it there."
-        )
+        yield _error(f"in use by {info.holder}", "Wait for the end of that run, or end it there.")
     if info.version != netesto.__version__:
-        yield Problem(
-            name,
+        yield _warning(
             f"netesto {info.version}; this is {netesto.__version__}",
             "Install the same version everywhere.",
-            "warning",
+        )
+    for tool, reason in info.unusable_tools.items():
+        yield _warning(
+            f"{tool} is installed, and not used: {reason}",
+            "Its version must be told there within 2 s.",
         )
     if not info.tools:
-        yield Problem(
-            name, "no traffic tool", "Install one on the host: apt install iperf3, or netperf"
-        )
+        yield _error("no traffic tool", "Install one on the host: apt install iperf3, or netperf")
     if not info.qdiscs:
-        yield Problem(
-            name,
+        yield _warning(
             "cannot find out which qdiscs its kernel has",
             "The log of the agent has the reason; agents need root and tc.",
-            "warning",
         )
     if family not in endpoint.addresses:
-        yield Problem(
-            name,
+        yield _warning(
             f"no IPv{family} address for traffic",
             f'Add it to the hosts file: addresses = ["{_example(info, family)}"]',
-            "warning",
         )
     for address in endpoint.addresses.values():
         if not address.is_loopback and info.addresses and str(address) not in info.addresses:
-            yield Problem(
-                name,
+            yield _warning(
                 f"address {address} is not on this host, which has {' '.join(info.addresses)}",
                 "Correct `addresses` in the hosts file, unless the address is translated (NAT).",
-                "warning",
             )
 
 
@@ -234,67 +227,54 @@ def _of_twins(infos: Mapping[str, HostInfo]) -> Iterator[Problem]:
             yield Problem(name, "have the same agent", ONE_EACH)
 
 
-def _of_clock(name: str, clock: ClockOffset) -> Iterator[Problem]:
+def _of_clock(clock: ClockOffset) -> Iterator[Problem]:
     if clock.bound_s > CLOCK_BOUND_S:
-        yield Problem(
-            name,
-            f"clock known less exactly than ± {CLOCK_BOUND_S * 1000:g} ms: the way to the agent is"
-            " slow",
+        yield _warning(
+            f"clock offset not known to within ± {CLOCK_BOUND_S * 1000:g} ms: the path to the agent"
+            " is slow",
             "Events on different hosts cannot be put in order more finely than that.",
-            "warning",
         )
     if abs(clock.offset_s) > CLOCK_OFFSET_S:
-        yield Problem(
-            name,
+        yield _warning(
             f"clock {abs(clock.offset_s):.0f} s {'ahead' if clock.offset_s > 0 else 'behind'}",
             "Results are corrected for it; the host's own logs are not. Set it, best with NTP.",
-            "warning",
         )
 
 
 def _of_status(name: str, status: AgentStatus, hosts: str) -> Iterator[Problem]:
     if status.unfetched:
         size = sum(each.size_bytes for each in status.unfetched)
-        yield Problem(
-            name,
+        yield _warning(
             f"has data of {units.counted(len(status.unfetched), 'experiment')} of earlier runs"
             " that was never fetched"
             f" ({units.format_bytes(size)})",
             f"netesto hosts fetch {shlex.quote(hosts or name)} brings it.",
-            "warning",
         )
 
 
-def _of_state(name: str, info: HostInfo, state: HostState) -> Iterator[Problem]:
+def _of_state(info: HostInfo, state: HostState) -> Iterator[Problem]:
     if not state.is_synchronized:
         by = f" by {state.clock_source}" if state.clock_source else ""
-        yield Problem(
-            name,
+        yield _warning(
             f"clock not synchronized{by}: it drifts during a run",
             "Start an NTP client on the host: apt install chrony",
-            "warning",
         )
     for refusal in state.refusals:
         message, _, remedy = refusal.partition("\n")
-        yield Problem(name, message, remedy)
+        yield _error(message, remedy)
     for command in state.missing_commands:
-        yield Problem(
-            name,
-            f"{command} is not installed",
-            f"Install it on the host: apt install {_PACKAGES.get(command, command)}",
-            "error" if command in _REQUIRED_COMMANDS else "warning",
-        )
+        tell = _error if command in _REQUIRED_COMMANDS else _warning
+        package = _PACKAGES.get(command, command)
+        yield tell(f"{command} is not installed", f"Install it on the host: apt install {package}")
     device = next((each for each in state.interfaces if each.name == info.device), None)
     if device is None:
         has = " ".join(each.name for each in state.interfaces)
-        yield Problem(
-            name,
+        yield _error(
             f"no interface {info.device}, through which its agent tests; it has {has}",
             "Correct `device` in the host's agent.toml.",
         )
     elif not device.is_up:
-        yield Problem(
-            name,
+        yield _error(
             f"interface {info.device}, through which its agent tests, is down",
             f"On the host: ip link set {info.device} up",
         )
@@ -305,32 +285,26 @@ def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterato
     mtus = {each.name: each.mtu_bytes for each in state.interfaces}
     match path.answer:
         case "cut":
-            yield Problem(
-                name,
+            yield _warning(
                 f"path {to}: packets of {path.mtu_bytes} bytes are lost, small ones arrive",
                 "A link on the path has a smaller MTU, and no router says so: give all interfaces"
                 " on it the same MTU.",
-                "warning",
             )
         case "silent":
-            yield Problem(
-                name,
+            yield _warning(
                 f"path {to}: no answer",
                 "Is the address right, and are both on this network? A firewall that drops UDP to"
                 f" port {REFUSED_PORT} looks the same.",
-                "warning",
             )
         case "unreachable":
             reason, _, remedy = path.reason.partition("\n")
             remedy = remedy or f"On {name}: ip route get {path.peer}"
-            yield Problem(name, f"path {to}: {reason}", remedy, "warning")
+            yield _warning(f"path {to}: {reason}", remedy)
         case "whole" if path.mtu_bytes < min(mtus.get(path.device, 0), 65_535):
-            yield Problem(
-                name,
+            yield _warning(
                 f"path {to}: MTU {path.mtu_bytes}, that of the interface is {mtus[path.device]}",
                 "Packets of the larger size never arrive; give all interfaces on the path the same"
                 " MTU.",
-                "warning",
             )
 
 

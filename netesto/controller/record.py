@@ -149,10 +149,9 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
         for name, host in asked.hosts.items()
     }
     found = replace(asked, groups=groups, hosts=hosts, status=status, reasons=reasons)
-    warnings = (*asked.warnings, *_flow_warnings(found), *_interval_warnings(evidence))
+    warnings = (*asked.warnings, *_flow_warnings(found), *sampling_warnings(evidence))
     warnings = (*warnings, *_clock_warnings(found))
     warnings = (*warnings, *doubts(evidence))
-    warnings = (*warnings, *_queue_warnings(evidence))
     warnings = (*warnings, *_host_warnings(evidence, one_machine=found.on_one_machine))
     return replace(found, warnings=(*warnings, *_path_warnings(found)))
 
@@ -204,16 +203,37 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
                 yield f"{name}: congestion control {effective}, requested {asked}"
 
 
-def _interval_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+def sampling_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
+    """Of flows and queues that were not sampled as requested: a line for each group."""
     for group in evidence.groups:
-        requested_ms = group.request.interval_s * 1000
-        for each in group.instances:
-            gaps = flows.gaps(flows.sender_samples(group.request, each))
-            if gaps is not None and gaps.misses(requested_ms):
-                yield (
-                    f"group {group.request.group}, flow {each.instance}: sampled {gaps}; "
-                    f"requested {requested_ms:.4g} ms"
-                )
+        asked = group.request
+        missed = [(flow, text) for flow in flows.good(group) if (text := _missed(asked, flow))]
+        if missed:
+            worst, text = max(missed, key=lambda each: _worst_gap_ms(asked, each[0]))
+            others = "" if len(missed) == 1 else f" (the worst of {len(missed)} such flows)"
+            yield (
+                f"group {asked.group}, flow {worst.instance}{others}: {text}; "
+                f"requested {asked.interval_s * 1000:.4g} ms"
+            )
+    yield from _queue_warnings(evidence)
+
+
+def _missed(asked: GroupRequest, flow: InstanceEvidence) -> str:
+    """In words, that a flow was sampled otherwise than requested; "" if it was not."""
+    requested_ms = asked.interval_s * 1000
+    gaps = flows.gaps(flows.sender_samples(asked, flow))
+    if gaps is not None and gaps.misses(requested_ms):
+        return f"sampled {gaps}"
+    for where, unsampled_s in zip(("first", "last"), flows.unsampled_s(asked, flow), strict=True):
+        if flows.is_hole(unsampled_s * 1000, requested_ms):
+            return f"not sampled in its {where} {unsampled_s:.2g} s"
+    return ""
+
+
+def _worst_gap_ms(asked: GroupRequest, flow: InstanceEvidence) -> float:
+    gaps = flows.gaps(flows.sender_samples(asked, flow))
+    edges_ms = (each_s * 1000 for each_s in flows.unsampled_s(asked, flow))
+    return max(0.0 if gaps is None else gaps.worst_ms, *edges_ms)
 
 
 def _clock_warnings(manifest: Manifest) -> Iterator[str]:

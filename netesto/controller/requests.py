@@ -49,6 +49,11 @@ def group_request(
         _to_choose_for(command, flow),
         infos[0].tools.keys() & infos[1].tools.keys(),
         {*infos[0].tool_options} & {*infos[1].tool_options},
+        {
+            tool: f"of {info.host} is not used: {reason}"
+            for info in infos
+            for tool, reason in info.unusable_tools.items()
+        },
     )
     if not _is_receivers_chosen(command):
         control = _receivers(flow, client[1], server[1])
@@ -66,6 +71,7 @@ def group_request(
         client_address=addresses[0],
         server_address=addresses[1],
         seed=command.seed,
+        is_held=command.hold,
     )
 
 

@@ -79,6 +79,7 @@ class Run:
         family: int,
         name: str,
         ground: str,
+        clock: Clock,
     ) -> None:
         self.inventory = inventory
         self.store = store
@@ -86,7 +87,7 @@ class Run:
         # Those that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
         self._tickets: Mapping[str, str] = {}
-        self.clock = Clock()
+        self.clock = clock
         self.experiments: dict[int, Experiment] = {}
         self.hosts: dict[str, HostConnection] = {}
         # Also those that CLOSE has released: they are in manifests.
@@ -109,7 +110,15 @@ class Run:
 
     async def open_all(self) -> None:
         """Hold all hosts of the inventory at once. AgentError names the first that fails."""
-        await asyncio.gather(*(self.host(name) for name in self.inventory.endpoints))
+        opening = [asyncio.create_task(self.host(name)) for name in self.inventory.endpoints]
+        try:
+            await asyncio.gather(*opening)
+        except BaseException:
+            # What is only now opened would outlive the release of all.
+            for task in opening:
+                task.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
+            raise
 
     async def hold_free(self, tickets: Mapping[str, str]) -> list[tuple[Endpoint, AgentBusyError]]:
         """Hold all hosts of the inventory but those that are in use; these, with the errors that
@@ -417,32 +426,38 @@ class Run:
             if not group.ready and not group.complete:
                 reason = f"{group.request.client}: not ready within {READY_TIMEOUT_S:g} s"
                 self._end(experiment, group, reason)
-        release_s = await self._calling_time_s({group.request.client for _, group in held})
+        release_s = await self._calling_time_s(
+            {name for _, group in held if not group.complete for name in group.hosts}
+        )
         # All start together, when the last of the pings that precede some has shown an idle path.
         idle_s = max((group.request.idle_s for _, group in held), default=0.0)
         start_s = max(earliest_s, self.clock.now() + release_s) + idle_s
         waiting: dict[tuple[int, str], list[Group]] = defaultdict(list)
         for experiment, group in held:
             if not group.complete:
-                waiting[experiment.exp, group.request.client].append(group)
+                self._set_start(experiment, group, start_s)
+                for name in dict.fromkeys((group.request.client, group.request.server)):
+                    waiting[experiment.exp, name].append(group)
         await asyncio.gather(
             *(
-                self._release_at(self.experiments[exp], groups, start_s)
-                for (exp, _), groups in waiting.items()
+                self._release_at(name, self.experiments[exp], groups, start_s)
+                for (exp, name), groups in waiting.items()
             )
         )
 
-    async def _calling_time_s(self, clients: Collection[str]) -> float:
-        """How far ahead an instant has to be for all clients to know it in time. Their clocks are
+    async def _calling_time_s(self, hosts: Collection[str]) -> float:
+        """How far ahead an instant has to be for all hosts to know it in time. Their clocks are
         measured on this occasion."""
+        if self._ground == SIMULATED:
+            return 0.0
         begun_s = self.clock.now()
         # One that is lost now does not start its flows either.
         await asyncio.gather(
-            *(self.hosts[name].measure_clock() for name in clients), return_exceptions=True
+            *(self.hosts[name].measure_clock() for name in hosts), return_exceptions=True
         )
-        # That were several calls of each, but what keeps a machine busy comes and goes.
-        needed_s = max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
-        return 0.0 if self._ground == SIMULATED else needed_s
+        # To do what is told takes longer than to tell a time; what keeps a machine busy comes and
+        # goes.
+        return max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
         try:
@@ -451,15 +466,13 @@ class Run:
             experiment.spoil(error.message)
 
     async def _release_at(
-        self, experiment: Experiment, groups: Sequence[Group], start_s: float
+        self, name: str, experiment: Experiment, groups: Sequence[Group], start_s: float
     ) -> None:
-        """Let groups of one client that are ready start."""
-        client = self.hosts[groups[0].request.client]
-        for group in groups:
-            self._set_start(experiment, group, start_s)
+        """Let groups that are ready start at their client, and be observed at their server."""
+        host = self.hosts[name]
         numbers = [group.request.group for group in groups]
         try:
-            await client.agent.begin(experiment.exp, numbers, client.to_agent_clock(start_s))
+            await host.agent.begin(experiment.exp, numbers, host.to_agent_clock(start_s))
         except AgentError as error:
             for group in groups:
                 self._end(experiment, group, error.message)

@@ -6,7 +6,7 @@ from pathlib import Path
 from netesto.collectors import cpu
 from netesto.errors import OutputError, ResultsError
 from netesto.model import CpuSample
-from netesto.results import integrity, manifest
+from netesto.results import flows, integrity, manifest
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, CpuFile, cores_of
 from netesto.results.manifest import GroupRecord, Manifest
 
@@ -36,13 +36,12 @@ def _ends(
     request = group.request
     ends = [(request.client, request.client_cores), (request.server, request.server_cores)]
     sender, receiver = reversed(ends) if request.is_reverse else ends
-    starts = [flow.started_s for flow in group.instances if flow.started_s is not None]
-    stops = [flow.ended_s for flow in group.instances if flow.ended_s is not None]
-    if not starts or not stops:
+    start_s, end_s = flows.span_s(group.instances)
+    if start_s > end_s:
         return []
     found = []
     for side, (host, watched) in (("sender", sender), ("receiver", receiver)):
-        during = [each for each in samples[host] if min(starts) < each.time_s <= max(stops)]
+        during = [each for each in samples[host] if start_s < each.time_s <= end_s]
         found.append(
             CpuFile(
                 side="sender" if side == "sender" else "receiver",

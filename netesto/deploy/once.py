@@ -2,27 +2,31 @@
 
 The agent runs below `onhost.once`, whose standard input is a pipe from here: whatever ends this
 process closes it, and then the agent puts its host back, and its folder is removed. The same ssh
-process carries the calls, to a socket in that folder. What the agent imports stays on the host, in
-~/.cache/netesto, in folders that are named by their content.
+process carries the calls, to a socket in that folder. If it is lost, another takes its place
+(`onhost.rejoin`), or after the lease of a hold, or a reboot of the host, brings another agent. What
+the agent imports stays on the host, in ~/.cache/netesto, in folders that are named by their
+content.
 """
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
+import queue
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from netesto import interrupts, process
-from netesto.deploy import payload, plan, remote
+from netesto.deploy import onhost, payload, plan, remote
 from netesto.deploy.facts import Facts
-from netesto.deploy.payload import Archive, Packages
+from netesto.deploy.plan import Wanted
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Address, Endpoint
@@ -46,9 +50,9 @@ _REMEDIES = {
         "The user as whom ssh logs in must be able to write there.",
     ),
 }
-# The agent ends with this ssh process, which therefore bears cuts as long as the lease of a hold: 8
-# pings, 4 s apart (transport.ssh).
-_PATIENT = ("-o", "ServerAliveCountMax=8")
+# The host hears so often that there is a controller, and waits for it as for a hold
+# (onhost.LEASE_S).
+_BEAT_S, _BEAT = 5.0, b"\n"
 
 # What an agent may take to put its host back, and a moment.
 _END_S = 40.0
@@ -64,18 +68,30 @@ def agents(
     AgentError names every host that cannot have one, or one that is in use; others are told
     `holder`. Another run by ssh is waited for `wait_s` (None: not at all), and told to `say`."""
     facts = asyncio.run(_looked(hosts))
-    code, own = payload.code(), payload.own()
+    wanted = Wanted(
+        code=payload.code(), packages=[payload.own()], requirements=payload.requirements()
+    )
     started: list[Brought] = []
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(private_folder())
         stack.callback(end, started)
         for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
-            asked = _request(host, each, code, [own], holder)
-            started.append(_start(host, each, asked, folder / f"{number}.sock"))
-        _raise([error for each in started if (error := each.error("brought")) is not None])
-        take_turns(started, wait_s, say)
-        _raise([error for each in started if (error := each.error("ready")) is not None])
+            made = Brought(host, folder / f"{number}.sock", each, wanted, holder=holder)
+            made.start(each)
+            started.append(made)
+        asyncio.run(_begun(started, wait_s, say))
         yield {each.host.name: each for each in started}
+
+
+async def _begun(
+    started: "Sequence[Brought]", wait_s: float | None, say: Callable[[str], None]
+) -> None:
+    """Returns when all agents are ready. AgentError names every one that will not be."""
+    brought = await asyncio.gather(*(each.error("brought") for each in started))
+    _raise([error for error in brought if error is not None])
+    await take_turns(started, wait_s, say)
+    ready = await asyncio.gather(*(each.error("ready") for each in started))
+    _raise([error for error in ready if error is not None])
 
 
 class Shared(Protocol):
@@ -85,19 +101,21 @@ class Shared(Protocol):
 
     def begin(self, wait_s: float | None) -> None: ...
 
-    def error(
+    async def error(
         self, stage: str, wait_s: float | None = None, say: Callable[[str], None] | None = None
     ) -> AgentError | None: ...
 
 
-def take_turns(hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str], None]) -> None:
+async def take_turns(
+    hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str], None]
+) -> None:
     """Let each begin when those before it are ours. Every run takes hosts in the order of their
     locks, so that no two wait for each other, and one of several has all. `wait_s` is for all."""
     deadline_s = time.monotonic() + (wait_s or 0.0)
     for each in sorted(hosts, key=lambda host: host.lock()):
         left_s = None if wait_s is None else max(deadline_s - time.monotonic(), 0.0)
         each.begin(left_s)
-        if (error := each.error("alone", left_s, say)) is not None:
+        if (error := await each.error("alone", left_s, say)) is not None:
             raise error
 
 
@@ -149,8 +167,7 @@ async def _looked(hosts: Sequence[Target]) -> list[Facts]:
 async def _look(host: Target) -> Facts:
     facts = await remote.look(host)
     try:
-        plan.check(facts)
-        plan.check_libraries(facts, facts.cache)
+        plan.check(facts, facts.cache)
     except AgentError as error:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
     if facts.installed is not None and facts.installed.runs:
@@ -177,27 +194,107 @@ def _raise(errors: Sequence[AgentError]) -> None:
         raise AgentError("\n".join(each.message for each in errors), remedy=errors[0].remedy)
 
 
-@dataclass(frozen=True, slots=True)
 class Brought:
-    """An ssh process with an agent at its other end, to which the `socket` here leads."""
+    """An agent on a host, and the ssh process to it: `socket` here leads to the agent."""
 
-    host: Target
-    child: Child
-    socket: Path
-    log: Path
-    said: remote.Spoken
-    endpoint: Endpoint
-    pipe: BinaryIO
-    sending: threading.Thread
+    def __init__(
+        self, host: Target, socket: Path, facts: Facts, wanted: Wanted, *, holder: str
+    ) -> None:
+        self.host = host
+        self.socket = socket
+        self.child: Child
+        addresses: dict[int, Address] = {
+            address.version: address for address in map(ip_address, facts.addresses)
+        }
+        self.endpoint = Endpoint(host=host.name, agent=str(host.address), addresses=addresses)
+        self._holder = holder
+        self._wanted = wanted
+        self._sudo = facts.sudo
+        # Made by the host, for its user alone. An agent that is brought later has the same.
+        self._place = f"/tmp/netesto-{secrets.token_hex(8)}"  # noqa: S108
+        self._logs = (socket.with_suffix(f".{number}.log") for number in itertools.count(1))
+        self._log: Path
+        self._said: remote.Spoken
+        self._voice: _Voice
+        self._is_let_go = False
+
+    def start(self, facts: Facts) -> None:
+        """Start to put an agent on the host."""
+        steps, folders = plan.brought(facts, self._wanted)
+        listen = f"unix:{self._agent_socket}"
+        words = ["--listen", listen, "--state", f"{self._place}/state", "--host", self.host.name]
+        request = {
+            "do": "once",
+            "steps": remote.sent(steps),
+            "packages": folders,
+            "python": facts.python,
+            "folder": self._place,
+            "socket": self._agent_socket,
+            "words": words,
+            "holder": self._holder,
+            "cache": facts.cache,
+        }
+        self._ask(request, remote.archives(steps))
+
+    @property
+    def _agent_socket(self) -> str:
+        return f"{self._place}/agent.sock"
+
+    def _ask(self, request: Mapping[str, Any], archives: Sequence[bytes]) -> None:
+        self._asked = request, archives
+        self._said = remote.spoken(request, archives)
+        forward = f"{self.socket}:{self._agent_socket}"
+        # An ssh that was killed leaves its socket behind.
+        options = ("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes")
+        argv = [*self.host.ssh(*options, "-L", forward), remote.command(sudo=self._sudo)]
+        self._log = next(self._logs)
+        reader, writer = os.pipe()
+        pipe = os.fdopen(writer, "wb", buffering=0)
+        try:
+            self.child = process.launch(argv, stdin=reader, stdout=self._log)
+        except BaseException:
+            pipe.close()
+            raise
+        finally:
+            os.close(reader)
+        self._voice = _Voice(pipe, self._said.data)
 
     @property
     def is_gone(self) -> bool:
-        """Whether ssh has ended, and the agent with it."""
+        """Whether ssh has ended."""
         return self.child.poll() is not None
+
+    async def come_back(self) -> None:
+        """If ssh has ended, make another way to the agent, or bring another agent. AgentError if
+        that fails."""
+        if not self.is_gone or self._is_let_go:
+            return
+        self._close()
+        try:
+            self._ask({"do": "rejoin", "folder": self._place}, ())
+            if (error := await self.error("ready", or_stage="gone")) is not None:
+                raise error
+            if self._ends("ready"):
+                return
+            self._close()
+            [facts] = await _looked([self.host])
+            self.start(facts)
+            for stage in ("brought", "alone", "ready"):
+                if stage == "alone":
+                    self.begin(None)
+                if (error := await self.error(stage)) is not None:
+                    raise error
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        process.end(self.child)
+        self._voice.end()
 
     def refusal(self) -> AgentError | None:
         """Why the agent, which is ready, is not reached; None if ssh does not tell."""
-        if "open failed" not in self.log.read_text(encoding="utf-8", errors="replace"):
+        if "open failed" not in self._printed():
             return None
         cause, remedy = ssh.NO_FORWARDING
         return AgentError(cause, host=self.host.name, remedy=remedy)
@@ -208,19 +305,23 @@ class Brought:
 
     def begin(self, wait_s: float | None) -> None:
         """Let the host begin: what it needs has been brought."""
-        self.sending.join()
-        _send(self.pipe, json.dumps({"wait_s": wait_s}).encode() + b"\n")
+        self._voice.say(json.dumps({"wait_s": wait_s}).encode() + b"\n")
 
     def let_go(self) -> None:
         """Have the agent end, and its host put back."""
-        if self.sending.is_alive():
+        self._is_let_go = True
+        if not self._voice.is_heard:
             # It ends with the other end of the pipe.
             process.end(self.child)
-            self.sending.join()
-        self.pipe.close()
+        self._voice.end()
 
-    def error(
-        self, stage: str, wait_s: float | None = None, say: Callable[[str], None] | None = None
+    async def error(
+        self,
+        stage: str,
+        wait_s: float | None = None,
+        say: Callable[[str], None] | None = None,
+        *,
+        or_stage: str = "",
     ) -> AgentError | None:
         """Why the agent does not come to this stage, None when it does. `say` is told who is waited
         for."""
@@ -233,78 +334,78 @@ class Brought:
                 if say is not None:
                     say(f"waiting: {name}: in use by {other}")
             told = len(waits)
-            return bool(self._ends(stage)) or self.is_gone
+            return bool(self._ends(stage, or_stage)) or self.is_gone
 
-        in_time = process.wait_until(is_told, timeout=_READY_S + (wait_s or 0.0))
-        if ends := self._ends(stage):
+        begun_s, timeout = time.monotonic(), _READY_S + (wait_s or 0.0)
+        in_time = await process.wait_until_async(is_told, timeout=timeout)
+        while (
+            self.is_gone
+            and ssh.is_crowded(self._printed())
+            and time.monotonic() < begun_s + remote.CROWDED_S
+            and not self._is_let_go
+        ):
+            self._close()
+            await ssh.pause()
+            self._ask(*self._asked)
+            in_time = await process.wait_until_async(is_told, timeout=timeout)
+        if ends := self._ends(stage, or_stage):
             if "error" not in ends[0]:
+                if ends[0]["stage"] == "ready":
+                    self._voice.beat()
                 return None
             said = ends[0]["error"]
             remedies = (remedy for words, remedy in _REMEDIES.items() if words in said)
             return AgentError(said, host=name, remedy=next(remedies, ""))
         if not in_time:
             return AgentError(f"no agent after {_READY_S:g} s", host=name)
-        said = self.log.read_text(encoding="utf-8", errors="replace")
-        return remote.ended(self.host, self.child.returncode, said)
+        return remote.ended(self.host, self.child.returncode, self._printed())
 
-    def _ends(self, stage: str) -> list[Mapping[str, Any]]:
-        return [each for each in self._replies() if each.get("stage") == stage or "error" in each]
+    def _ends(self, *stages: str) -> list[Mapping[str, Any]]:
+        return [each for each in self._replies() if each.get("stage") in stages or "error" in each]
 
     def _replies(self) -> Sequence[Mapping[str, Any]]:
-        return self.said.replies(self.log.read_text(encoding="utf-8", errors="replace"))
+        return self._said.replies(self._printed())
+
+    def _printed(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
 
-def _start(
-    host: Target, facts: Facts, asked: tuple[dict[str, Any], list[bytes]], local: Path
-) -> Brought:
-    request, archives = asked
-    said = remote.spoken(request, archives)
-    forward = f"{local}:{request['socket']}"
-    argv = host.ssh(*_PATIENT, "-o", "ExitOnForwardFailure=yes", "-L", forward)
-    addresses: dict[int, Address] = {
-        address.version: address for address in map(ip_address, facts.addresses)
-    }
-    endpoint = Endpoint(host=host.name, agent=str(host.address), addresses=addresses)
-    log = local.with_suffix(".log")
-    reader, writer = os.pipe()
-    pipe = os.fdopen(writer, "wb", buffering=0)
-    try:
-        child = process.launch([*argv, remote.command(sudo=facts.sudo)], stdin=reader, stdout=log)
-    except BaseException:
-        pipe.close()
-        raise
-    finally:
-        os.close(reader)
-    sending = threading.Thread(target=_send, args=(pipe, said.data), daemon=True)
-    sending.start()
-    return Brought(host, child, local, log, said, endpoint, pipe, sending)
+class _Voice:
+    """What a host hears through a pipe: `data`, then word by word."""
 
+    def __init__(self, pipe: BinaryIO, data: bytes) -> None:
+        # Whether the host has taken what was said at once.
+        self.is_heard = False
+        self._beats = False
+        self._words = queue.SimpleQueue[bytes]()
+        threading.Thread(target=self._speak, args=(pipe, data), daemon=True).start()
 
-def _send(pipe: BinaryIO, data: bytes) -> None:
-    """Write all of it, unless the other end goes away."""
-    view = memoryview(data)
-    with contextlib.suppress(BrokenPipeError):
-        while view:
-            view = view[pipe.write(view) :]
+    def say(self, word: bytes) -> None:
+        self._words.put(word)
 
+    def beat(self) -> None:
+        """From now on have the host know that we are there."""
+        self._beats = True
+        self.say(_BEAT)
 
-def _request(
-    host: Target, facts: Facts, code: Archive, packages: Sequence[Packages], holder: str
-) -> tuple[dict[str, Any], list[bytes]]:
-    """What `onhost.once` is asked for, and the archives that go with it."""
-    steps, folders = plan.brought(facts, code, packages, payload.requirements())
-    place = f"/tmp/netesto-{secrets.token_hex(8)}"  # noqa: S108 - made anew, for this user alone
-    socket = f"{place}/agent.sock"
-    words = ["--listen", f"unix:{socket}", "--state", f"{place}/state", "--host", host.name]
-    request = {
-        "do": "once",
-        "steps": remote.sent(steps),
-        "packages": folders,
-        "python": facts.python,
-        "folder": place,
-        "socket": socket,
-        "words": words,
-        "holder": holder,
-        "cache": facts.cache,
-    }
-    return request, remote.archives(steps)
+    def end(self) -> None:
+        """Say the end, if beats are heard, and close the pipe."""
+        if self._beats:
+            self.say(onhost.END)
+        self.say(b"")
+
+    def _speak(self, pipe: BinaryIO, data: bytes) -> None:
+        # Unless the other end goes away.
+        with pipe, contextlib.suppress(BrokenPipeError):
+            view = memoryview(data)
+            while view:
+                view = view[pipe.write(view) :]
+            self.is_heard = True
+            while word := self._next():
+                pipe.write(word)
+
+    def _next(self) -> bytes:
+        try:
+            return self._words.get(timeout=_BEAT_S if self._beats else None)
+        except queue.Empty:
+            return _BEAT

@@ -44,6 +44,13 @@ ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 ALONE_WAIT_S = 5
 # Less than an agent needs to start.
 FULL_BYTES = 1 << 20
+# An agent for one run whose controller is not heard of ends after the lease of a hold.
+LEASE_S = 30
+# An ssh that is lost closes our standard output with our standard input, or a moment later.
+CLOSING_MS = 200
+# What the controller says at the end (ASCII: end of transmission); anything else means that it is
+# there.
+END = b"\4"
 
 
 class StepError(Exception):
@@ -61,6 +68,8 @@ def main(source: BinaryIO, sink: TextIO) -> None:
             replies.send(look(request))
         elif request["do"] == "act":
             replies.send(act(request, source))
+        elif request["do"] == "rejoin":
+            rejoin(request["folder"], source, replies)
         else:
             once(request, source, replies)
     except StepError as error:
@@ -127,7 +136,9 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "tools": [tool for tool in request["tools"] if shutil.which(tool)],
         "addresses": addresses(),
         "free_bytes": {name: free(path) for name, path in places.items()},
-        "noexec": [path for path in map(expand, request["libraries"]) if is_noexec(path)],
+        "noexec": [
+            path for path in map(expand, request["libraries"]) if disk(path).f_flag & os.ST_NOEXEC
+        ],
         "existing": {
             name: [expand(path) for path in paths if os.path.lexists(expand(path))]
             for name, paths in request["watched"].items()
@@ -226,11 +237,6 @@ def free(path: str) -> int:
     """The bytes that are free there."""
     room = disk(path)
     return room.f_bavail * room.f_frsize
-
-
-def is_noexec(path: str) -> bool:
-    """Whether nothing is loaded or run from there."""
-    return bool(disk(path).f_flag & os.ST_NOEXEC)
 
 
 def installed(path: str) -> Optional[Dict[str, Any]]:
@@ -558,8 +564,8 @@ def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
 
 
 def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
-    """Run an agent for as long as the other end of standard input exists; then it puts the host
-    back, and its folder is removed."""
+    """Run an agent until the controller says that it is to end, or is heard of no more; then it
+    puts the host back, and its folder is removed."""
     for sign in ENDS:
         signal.signal(sign, lambda _number, _frame: sys.exit(1))
     for kind, values in request["steps"]:
@@ -574,44 +580,141 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     # Kept open: with this process it is free again.
     # Several machines may have the same home folder.
     lock = "{}/.run-{}".format(request["cache"], platform.node())
-    alone = alone_here(lock, request["holder"], turn)
+    alone = alone_here(lock, request["holder"], request["folder"], turn)
     replies.send({"stage": "alone"})
-    place = request["folder"]
-    os.mkdir(place, 0o700)
-    child = None
-    log = os.path.join(place, "log")
-    path = os.pathsep.join(request["packages"])
-    env = dict(os.environ, PYTHONPATH=path, RUNTIME_DIRECTORY=place)
-    argv = [request["python"], "-P", "-s", "-m", "netesto.agent.daemon"] + request["words"]
+    agent = Agent(request)
     try:
-        with open(log, "ab") as sink:
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env=env,
-                start_new_session=True,
-                preexec_fn=end_with_parent,
-            )
-        wait_for_agent(child, request["socket"], log)
-        owner = os.environ.get("SUDO_UID")
-        if owner is not None:
-            # The sshd of this user is to reach it.
-            for path in (place, request["socket"]):
-                os.chown(path, int(owner), -1)
-        replies.send({"stage": "ready"})
-        source.read()
+        agent.start()
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as door:
+            listen_at(door, keeper_of(agent.place))
+            replies.send({"stage": "ready"})
+            keep(agent, source, door)
     except KeyboardInterrupt:
         pass
     finally:
         for sign in ENDS:
             signal.signal(sign, signal.SIG_IGN)
-        if child is not None:
-            end(child)
-        if child is None or is_put_back(argv + ["--recover"], env):
-            shutil.rmtree(place, ignore_errors=True)
+        agent.end()
         alone.close()
+
+
+class Agent:
+    """An agent in a folder of its own, that of an earlier one of the run if that was killed here
+    with what looked after it."""
+
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.place = request["folder"]
+        self.socket = request["socket"]
+        self.log = os.path.join(self.place, "log")
+        path = os.pathsep.join(request["packages"])
+        self.env = dict(os.environ, PYTHONPATH=path, RUNTIME_DIRECTORY=self.place)
+        self.argv = [request["python"], "-P", "-s", "-m", "netesto.agent.daemon"] + request["words"]
+        self.child: Optional["subprocess.Popen[bytes]"] = None
+        # Through sudo: the sshd of this user is to reach the agent.
+        self.owner = int(os.environ.get("SUDO_UID", os.getuid()))
+        try:
+            os.mkdir(self.place, 0o700)
+        except FileExistsError:
+            if os.lstat(self.place).st_uid not in (self.owner, os.getuid()):
+                raise
+
+    def start(self) -> None:
+        """Returns when the agent listens. It puts back first what one that was killed has set."""
+        with open(self.log, "ab") as sink:
+            self.child = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                env=self.env,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        wait_for_agent(self.child, self.socket, self.log)
+        for path in (self.place, self.socket):
+            os.chown(path, self.owner, -1)
+
+    def has_ended(self) -> bool:
+        return self.child is None or self.child.poll() is not None
+
+    def end(self) -> None:
+        """End the agent, have the host put back, and remove the folder if it is."""
+        if self.child is not None:
+            end(self.child)
+        if self.child is None or is_put_back(self.argv + ["--recover"], self.env):
+            shutil.rmtree(self.place, ignore_errors=True)
+
+
+def keeper_of(place: str) -> str:
+    """The socket of the process that looks after the agent in a folder."""
+    return os.path.join(place, "keeper.sock")
+
+
+def listen_at(door: socket.socket, path: str) -> None:
+    if os.path.exists(path):
+        os.unlink(path)
+    door.bind(path)
+    door.listen(1)
+
+
+def keep(agent: Agent, source: BinaryIO, door: socket.socket) -> None:
+    """Start an agent again that ends. Returns when the controller has said the end, or was not
+    heard of for the lease: by `source`, or by another ssh process, which comes to the `door`."""
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    ways: List[Any] = [source]
+    latest_s = time.monotonic() + LEASE_S
+    while time.monotonic() < latest_s:
+        if agent.has_ended():
+            agent.start()
+        left_s = max(latest_s - time.monotonic(), 0)
+        sources: List[Any] = [woken, door, *ways]
+        for each in select.select(sources, [], [], left_s)[0]:
+            if each == woken:
+                os.read(woken, 4096)
+            elif each is door:
+                # The way before is lost, also where nobody has told this host yet.
+                ways = [door.accept()[0]]
+                latest_s = time.monotonic() + LEASE_S
+            else:
+                said = os.read(each.fileno(), 4096)
+                if END in said or (not said and each is source and not is_cut_off()):
+                    return
+                if said:
+                    latest_s = time.monotonic() + LEASE_S
+                else:
+                    ways = []
+
+
+def is_cut_off() -> bool:
+    """Whether our standard input has ended with the connection, and not with the controller."""
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    return bool(output.poll(CLOSING_MS))
+
+
+def rejoin(place: str, source: BinaryIO, replies: Replies) -> None:
+    """Be what an ssh process was that is lost, for an agent that is still there; until it ends."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as keeper:
+        try:
+            keeper.connect(keeper_of(place))
+        except OSError:
+            replies.send({"stage": "gone"})
+            return
+        replies.send({"stage": "ready"})
+        ways: List[Any] = [source, keeper]
+        while True:
+            ready = select.select(ways, [], [])[0]
+            if keeper in ready:
+                return
+            said = os.read(source.fileno(), 4096)
+            if not said:
+                if is_cut_off():
+                    return
+                ways = [keeper]
+            keeper.sendall(said or END)
 
 
 def name_of(folder: str) -> str:
@@ -643,8 +746,8 @@ class Turn:
             sys.exit(1)
 
 
-def alone_here(path: str, holder: str, turn: Turn) -> TextIO:
-    """The lock of the agents of this user that live for one run."""
+def alone_here(path: str, holder: str, place: str, turn: Turn) -> TextIO:
+    """The lock of the agents of this user that live for one run; it names the folder of ours."""
     # Nobody else is to see or to open it.
     number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     file = os.fdopen(number, "r+")
@@ -656,13 +759,14 @@ def alone_here(path: str, holder: str, turn: Turn) -> TextIO:
             if error.errno != errno.EWOULDBLOCK:
                 raise
         file.seek(0)
-        other = file.read()
-        if other == holder:
+        other, _, its_place = file.read().partition("\n")
+        # One of ours that was lost may still be putting the host back.
+        if other == holder and its_place != place:
             raise StepError("is the same machine as another host of this run")
         turn.pause(other)
     file.seek(0)
     file.truncate()
-    file.write(holder)
+    file.write("{}\n{}".format(holder, place))
     file.flush()
     return file
 

@@ -101,8 +101,8 @@ class Wanted:
     offline: bool = False
 
 
-def check(facts: Facts) -> None:
-    """AgentError if no agent can be on this host."""
+def check(facts: Facts, folder: str) -> None:
+    """AgentError if no agent can be on this host, with its packages in `folder`."""
     if facts.system != "Linux":
         raise AgentError(f"runs {facts.system}; an agent needs Linux")
     if not facts.python:
@@ -110,10 +110,6 @@ def check(facts: Facts) -> None:
             f"has Python {facts.python_version}; an agent needs 3.11 or later",
             remedy="Install one beside it there, such as python3.11; it is found by this name.",
         )
-
-
-def check_libraries(facts: Facts, folder: str) -> None:
-    """AgentError if no agent can load its libraries from `folder`."""
     if folder in facts.noexec:
         raise AgentError(
             f"loads no libraries from {folder}, which is mounted noexec",
@@ -149,15 +145,14 @@ def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
 
 def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
     """Put an agent there, called `name`. AgentError if it cannot be."""
-    check(facts)
-    check_libraries(facts, facts.places.prefix)
+    check(facts, facts.places.prefix)
     _check_home(facts.places)
     packages = fitting(facts, wanted)
     there = facts.installed
     if there is None and facts.existing:
         found = ", ".join(sorted(facts.existing))
         raise AgentError(
-            f"has an agent that 'hosts install' did not put there: {found}",
+            f"has an agent that 'hosts install' did not install: {found}",
             remedy="Stop it and move these files away first.",
         )
     host = _Host(facts, wanted, name, packages)
@@ -400,12 +395,10 @@ def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
     return Step(words, "unpack", {"path": path, "python": facts.python}, archive)
 
 
-def brought(
-    facts: Facts, code: Archive, packages: Sequence[Packages], requirements: Sequence[str]
-) -> tuple[list[Step], list[str]]:
+def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
     """The steps that put what an agent imports into the cache, and its folders there. AgentError if
     there are no packages for the host."""
-    wanted = Wanted(code=code, packages=packages, requirements=requirements)
+    code, requirements = wanted.code, wanted.requirements
     found = fitting(facts, wanted)
     name = _folder_of(found, facts, requirements)
     steps = []

@@ -3,6 +3,7 @@
 import itertools
 import json
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,8 @@ from netesto.transport import ssh
 # For a host that does not answer, and one that is slow.
 LOOK_S = 60.0
 ACT_S = 1200.0
+# Until a host, or a jump host, to which many connect at once lets us log in.
+CROWDED_S = 20.0
 
 # Means the same to every login shell: there is nothing in it to expand.
 _PYTHON = 'python3 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())).decode())"'
@@ -47,7 +50,7 @@ async def act(host: Target, plan: Plan) -> None:
         raise AgentError(
             f"{step.words}: {reply['error']}" if step.words else reply["error"],
             host=host.name,
-            remedy="Mend it and repeat the command: it goes on where it ended.",
+            remedy="Repair it and repeat the command: it continues where it stopped.",
         )
 
 
@@ -111,8 +114,13 @@ async def _ask(
     """The reply of a host. AgentError if there is none."""
     said = spoken(request, following)
     argv = [*host.ssh(), command(sudo=sudo)]
+    begun_s = time.monotonic()
     try:
-        done = await process.run_async(argv, stdin=said.data, timeout=timeout, check=False)
+        while True:
+            done = await process.run_async(argv, stdin=said.data, timeout=timeout, check=False)
+            if not ssh.is_crowded(done.stderr) or time.monotonic() > begun_s + CROWDED_S:
+                break
+            await ssh.pause()
     except ProcessError as error:
         raise AgentError(str(error), host=host.name) from None
     replies = said.replies(done.stdout)

@@ -74,10 +74,6 @@ def _dscp(text: str, *, unit: int) -> Mapping[str, str]:
     return {"dscp": str(int(text, 0) // unit)}
 
 
-def _zerocopy(text: str) -> Mapping[str, str]:
-    return {"zerocopy": "msg" if text == "z" else "sendfile"}
-
-
 def _buffers(text: str) -> Mapping[str, str]:
     size = _plain(text, 1024)
     return {"localBuffer": size, "remoteBuffer": size}
@@ -96,7 +92,9 @@ _OPTIONS: Mapping[str, _Option] = {
     "-b": _scaled("bitrate", 1000), "--bitrate": _scaled("bitrate", 1000),
     "--bandwidth": _scaled("bitrate", 1000),
     "-Z": _fixed("zerocopy", "sendfile"),
-    "--zerocopy": _Option(has_value=False, give=_zerocopy),
+    "--zerocopy": _Option(
+        has_value=False, give=lambda text: {"zerocopy": "msg" if text == "z" else "sendfile"}
+    ),
     "--skip-rx-copy": _fixed("skiprx", "1"),
     **dict.fromkeys(("-A", "--affinity"), _Option(has_value=True, give=_pair)),
     **dict.fromkeys(("-w", "--window"), _Option(has_value=True, give=_buffers)),
@@ -124,16 +122,11 @@ _UNKNOWN_VALUED = frozenset({
 })  # fmt: skip
 
 
-def is_iperf3(program: str) -> bool:
-    """Whether a word names iperf3, by whatever path."""
-    return program.rpartition("/")[2].startswith("iperf")
-
-
 def parse(command: str) -> Flow:
     """A client's command. ValueError, in words, if it is not one of iperf3."""
     found = _Words()
     words = found.before(shlex.split(command))
-    if not words or not is_iperf3(words[0]):
+    if not words or not words[0].rpartition("/")[2].startswith("iperf"):
         raise ValueError(f"not a command of iperf3: {command}")
     found.read(words[1:])
     arguments = dict(found.arguments)

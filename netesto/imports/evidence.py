@@ -138,29 +138,26 @@ def _datagrams(document: Document, sent_bps: float) -> Datagrams | None:
     """What became of datagrams; of older versions, which have one sum, what that tells."""
     for name in ("sum_received", "sum"):
         told = iperf3.at(document, "end", name)
-        packets, lost = (iperf3.whole(iperf3.at(told, key)) for key in ("packets", "lost_packets"))
+        packets, lost = (iperf3.whole(told, key) for key in ("packets", "lost_packets"))
         if packets is not None and lost is not None:
-            jitter_ms = iperf3.number(iperf3.at(told, "jitter_ms"))
+            jitter_ms = iperf3.number(told, "jitter_ms")
             return Datagrams(sent=packets, lost=lost, sent_bps=sent_bps, jitter_ms=jitter_ms)
     return None
 
 
 def congestion_control(document: Document) -> str:
     """What the sender really used; "" if that is not told."""
-    return iperf3.words(iperf3.at(document, "end", "sender_tcp_congestion"))
+    return iperf3.words(document, "end", "sender_tcp_congestion")
 
 
 def mss_bytes(document: Document) -> int | None:
     """The segment size; None if it is not told."""
-    return iperf3.whole(iperf3.at(document, "start", "tcp_mss_default")) or None
+    return iperf3.whole(document, "start", "tcp_mss_default") or None
 
 
 def _intervals(document: Document, started_s: float) -> Iterator[Interval]:
     for entry in _list(iperf3.at(document, "intervals")):
-        values = [
-            iperf3.number(iperf3.at(entry, "sum", name))
-            for name in ("start", "end", "bits_per_second")
-        ]
+        values = [iperf3.number(entry, "sum", name) for name in ("start", "end", "bits_per_second")]
         start_s, end_s, rate_bps = values
         if start_s is None or end_s is None or rate_bps is None or end_s <= start_s:
             continue
@@ -176,14 +173,14 @@ def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
     yielded = False
     for entry in _list(iperf3.at(document, "intervals")):
         for place, stream in enumerate(_list(iperf3.at(entry, "streams"))):
-            end_s = iperf3.number(iperf3.at(stream, "end"))
+            end_s = iperf3.number(stream, "end")
             if end_s is None or iperf3.at(stream, "omitted") is True:
                 continue
-            name = iperf3.whole(iperf3.at(stream, "socket"))
-            again = iperf3.whole(iperf3.at(stream, "retransmits"))
+            name = iperf3.whole(stream, "socket")
+            again = iperf3.whole(stream, "retransmits")
             before = totals.get(name, 0)
             totals[name] = None if again is None or before is None else before + again
-            window, rtt_us = (iperf3.number(iperf3.at(stream, key)) for key in ("snd_cwnd", "rtt"))
+            window, rtt_us = (iperf3.number(stream, key) for key in ("snd_cwnd", "rtt"))
             local, peer = ports.get(name, (place + 1, 0))
             yielded = True
             yield SocketSample(
@@ -203,15 +200,15 @@ def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
             peer_port=0,
             congestion_control=control,
             mss_bytes=mss,
-            total_retransmits=iperf3.whole(iperf3.at(document, "end", "sum_sent", "retransmits")),
+            total_retransmits=iperf3.whole(document, "end", "sum_sent", "retransmits"),
         )
 
 
 def _ports(document: Document) -> Iterator[tuple[int | None, tuple[int, int]]]:
     for entry in _list(iperf3.at(document, "start", "connected")):
-        pair = [iperf3.whole(iperf3.at(entry, key)) for key in ("local_port", "remote_port")]
+        pair = [iperf3.whole(entry, key) for key in ("local_port", "remote_port")]
         if all(port is not None and 0 < port <= _PORT_MAX for port in pair):
-            yield iperf3.whole(iperf3.at(entry, "socket")), (pair[0] or 0, pair[1] or 0)
+            yield iperf3.whole(entry, "socket"), (pair[0] or 0, pair[1] or 0)
 
 
 def _list(value: object) -> list[object]:

@@ -154,7 +154,7 @@ def _manifest(
 ) -> Manifest:
     started_s, reason = found.started_s, found.output.reason
     ended_s = started_s + (found.output.duration_s or 0.0)
-    version = iperf3.words(iperf3.at(found.plan, "start", "version")).removeprefix("iperf ")
+    version = iperf3.words(found.plan, "start", "version").removeprefix("iperf ")
     request = GroupRequest(
         exp=exp,
         group=1,
@@ -165,7 +165,7 @@ def _manifest(
         server_address=found.server_address,
         **_options(found),
     )
-    port = iperf3.whole(iperf3.at(found.plan, "start", "connected", 0, "remote_port")) or 0
+    port = iperf3.whole(found.plan, "start", "connected", 0, "remote_port") or 0
     flow = InstanceRecord(
         instance=1,
         status=reason or OK,

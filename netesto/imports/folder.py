@@ -86,7 +86,9 @@ def _once(found: Iterable[Run]) -> Iterator[Run]:
 
 def _find(path: Path, request: Request, out: Path) -> Tree:
     if not path.exists():
-        raise UsageError(f"{path}: no such file or folder", remedy="Name what is to be imported.")
+        raise UsageError(
+            f"{path}: no such file or folder", remedy="Name the files or folders to import."
+        )
     files, left_out = tree.walk(path, without=out)
     if request.pattern:
         found = tree.listed(files, request.pattern)

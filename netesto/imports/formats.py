@@ -108,7 +108,7 @@ def _flent(data: bytes) -> ClientOutput:
     return ClientOutput(
         sent=Sent(total * 1e6),
         received_bps=total * 1e6,
-        duration_s=iperf3.number(iperf3.at(value, "metadata", "LENGTH")),
+        duration_s=iperf3.number(value, "metadata", "LENGTH"),
         latency_us=None if latency_ms is None else latency_ms * 1000,
     )
 

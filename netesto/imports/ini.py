@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import texts
 from netesto.errors import UsageError
-
-BYTES_MAX = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +20,7 @@ class Section:
 
 def read(path: Path) -> list[Section]:
     """The sections of a job file. UsageError, with file and line, if it is not one."""
-    try:
-        if path.stat().st_size > BYTES_MAX:
-            raise UsageError(f"{path}: too large for a job file", remedy="It has at most 1 MiB.")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from None
-    return parse(text, str(path))
+    return parse(texts.read(path, most_mib=1), str(path))
 
 
 def parse(text: str, source: str) -> list[Section]:

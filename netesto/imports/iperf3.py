@@ -78,13 +78,13 @@ def _of_document(document: Document, count: int, *, received_is_enough: bool) ->
         received_bps=None if received is None else received.bps,
         document=document,
         documents=count,
-        duration_s=number(at(document, "end", "sum_sent", "seconds")),
+        duration_s=number(document, "end", "sum_sent", "seconds"),
     )
 
 
 def _sent(document: Document, name: str) -> Sent | None:
-    bps = number(at(document, "end", name, "bits_per_second"))
-    return None if bps is None else Sent(bps, whole(at(document, "end", name, "retransmits")))
+    bps = number(document, "end", name, "bits_per_second")
+    return None if bps is None else Sent(bps, whole(document, "end", name, "retransmits"))
 
 
 def at(value: object, *path: str | int) -> object:
@@ -97,22 +97,25 @@ def at(value: object, *path: str | int) -> object:
     return value
 
 
-def number(value: object) -> float | None:
-    """A finite number, not negative, that a measurement can have; None for anything else."""
+def number(value: object, *path: str | int) -> float | None:
+    """At a path: a finite number, not negative, that a measurement can have; None for anything
+    else."""
+    value = at(value, *path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
         return None
     return float(value)
 
 
-def whole(value: object) -> int | None:
-    """A count; None for anything else."""
-    found = number(value)
+def whole(value: object, *path: str | int) -> int | None:
+    """At a path: a count; None for anything else."""
+    found = number(value, *path)
     return int(found) if found is not None and math.floor(found) == found else None
 
 
-def words(value: object) -> str:
-    """A text on one line; "" for anything else."""
-    return _line(value) if isinstance(value, str) else ""
+def words(value: object, *path: str | int) -> str:
+    """At a path: a text on one line; "" for anything else."""
+    found = at(value, *path)
+    return _line(found) if isinstance(found, str) else ""
 
 
 def _line(text: str) -> str:

@@ -124,8 +124,13 @@ def _job(
         comments.append(what)
         warn(f"{source}: [{section.name}]: {what}")
 
+    if not keys.get("src-cmd", "").strip():
+        raise UsageError(
+            f"{source}: [{section.name}]: src-cmd is missing",
+            remedy="Write a command of iperf3: src-cmd = iperf3 -c {dst} -t 60",
+        )
     try:
-        flow = commands.parse(keys.get("src-cmd", ""))
+        flow = commands.parse(keys["src-cmd"])
     except ValueError as error:
         raise UsageError(
             f"{source}: [{section.name}]: src-cmd: {error}",

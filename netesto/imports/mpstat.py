@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
+from netesto import typed
 from netesto.errors import OutputError
 from netesto.imports import iperf3
 from netesto.model import CPU_STATES
@@ -44,7 +44,7 @@ class CpuLoad:
 def read(data: bytes) -> CpuLoad:
     """The load in a file. OutputError if it is not complete."""
     try:
-        value = json.loads(data, parse_constant=_refuse)
+        value = json.loads(data, parse_constant=typed.finite)
     except (ValueError, RecursionError) as error:
         raise OutputError(f"not complete JSON: {error}") from None
     host = iperf3.at(value, "sysstat", "hosts", 0)
@@ -63,8 +63,8 @@ def read(data: bytes) -> CpuLoad:
         after_s = float(place) if clock is None or first is None else (clock - first) % 86400
         samples.append(Sample(after_s, dict(_core(load) for load in loads)))
     return CpuLoad(
-        host=iperf3.words(iperf3.at(host, "nodename")),
-        kernel=iperf3.words(iperf3.at(host, "release")),
+        host=iperf3.words(host, "nodename"),
+        kernel=iperf3.words(host, "release"),
         samples=tuple(samples),
     )
 
@@ -93,7 +93,3 @@ def _clock_s(value: object) -> float | None:
     if match[4] is not None:
         hours = hours % 12 + (12 if match[4] in "Pp" else 0)
     return float(hours * 3600 + minutes * 60 + seconds)
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")

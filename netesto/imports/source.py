@@ -37,7 +37,7 @@ class RunSource:
     @property
     def host(self) -> str:
         """The server, as the tree names it; else as the client was told."""
-        told = iperf3.words(iperf3.at(self.document, "start", "connecting_to", "host"))
+        told = iperf3.words(self.document, "start", "connecting_to", "host")
         return self.run.host or _folder_name(told) or "server"
 
     def of(self, side: Side) -> tuple[CpuLoad, ...]:
@@ -107,7 +107,7 @@ class RunSource:
     @cached_property
     def _system(self) -> list[str]:
         """Linux HOST RELEASE …"""
-        return iperf3.words(iperf3.at(self.plan, "start", "system_info")).split()
+        return iperf3.words(self.plan, "start", "system_info").split()
 
     @cached_property
     def client(self) -> str:
@@ -145,7 +145,7 @@ class RunSource:
     @property
     def started_s(self) -> float:
         """When it began, as far as that is told: its output, DATE, or when the file was written."""
-        told = iperf3.number(iperf3.at(self.document, "start", "timestamp", "timesecs"))
+        told = iperf3.number(self.document, "start", "timestamp", "timesecs")
         if told is not None and told < 2**33:
             return told
         if self.run.date:

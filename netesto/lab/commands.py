@@ -93,11 +93,6 @@ def tc_lines(namespace: Namespace) -> list[str]:
     return lines
 
 
-def sysctl_words(namespace: Namespace) -> list[str]:
-    """Arguments for `sysctl -w`."""
-    return [f"{name}={value}" for name, value in namespace.sysctls.items()]
-
-
 # Segmentation of super-packets by the sender, and merging by the receiver.
 OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
 

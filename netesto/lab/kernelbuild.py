@@ -342,7 +342,7 @@ def _make(argv: Sequence[str], objects: Path, log: Path, progress: Callable[[int
                     lambda: child.poll() is not None, timeout=PROGRESS_INTERVAL_S
                 ):
                     break
-                progress(_compiled(log))
+                progress(sum(line.startswith(("  CC ", "  AS ")) for line in _lines(log)))
             status = child.poll()
     except ProcessError as error:
         raise LabError(f"the kernel was not built: {error}") from error
@@ -351,10 +351,6 @@ def _make(argv: Sequence[str], objects: Path, log: Path, progress: Callable[[int
     mark.unlink()
     if status != 0:
         raise LabError(f"the kernel was not built: make exited {status}\n{_errors(log)}")
-
-
-def _compiled(log: Path) -> int:
-    return sum(line.startswith(("  CC ", "  AS ")) for line in _lines(log))
 
 
 def _errors(log: Path) -> str:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from time import monotonic
 
 from netesto import atomic, interrupts, process
 from netesto.collectors import capabilities
@@ -38,7 +37,8 @@ COMMAND_TIMEOUT_S = 30.0
 # Milliseconds, or a second if the kernel defers it.
 CARRIER_TIMEOUT_S = 10.0
 
-# Agents first import their libraries, many at once on a small machine.
+# From one agent that is ready to the next. They import their libraries, many at once on a small
+# machine.
 AGENT_TIMEOUT_S = 60.0
 
 # Namespaces are filled in parallel: the kernel does the work.
@@ -181,9 +181,15 @@ def up(
             if agents:
                 _start_agents(lab, nursery, plan, allowed)
             yield lab
-        finally:
-            if is_recorded and not records.is_to_stay(state, lab.id):
-                _take_down_whatever_comes(lab)
+        except BaseException as first:
+            if is_recorded:
+                try:
+                    _take_down_whatever_comes(lab)
+                except LabError as second:
+                    # It may follow from the first, which is the one to be told.
+                    first.add_note(f"{second}\nWhat is left goes with `netesto clean`.")
+            raise
+        _take_down_whatever_comes(lab)
 
 
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
@@ -209,7 +215,9 @@ def take_down(lab: Lab) -> list[str]:
 
 
 def _take_down_whatever_comes(lab: Lab) -> None:
-    """Take it down even if the first request to end comes right now."""
+    """Take it down, unless it is to stay, even if the first request to end comes right now."""
+    if records.is_to_stay(lab.state, lab.id):
+        return
     try:
         take_down(lab)
     except KeyboardInterrupt:
@@ -327,7 +335,8 @@ def shared_buckets() -> int:
 
 
 def _set_sysctls(derived: Sequence[str], namespace: Namespace) -> None:
-    _run_in(namespace, "sysctl", "-q", "-w", *derived, *commands.sysctl_words(namespace))
+    own = (f"{name}={value}" for name, value in namespace.sysctls.items())
+    _run_in(namespace, "sysctl", "-q", "-w", *derived, *own)
 
 
 def _fill(namespace: Namespace) -> None:
@@ -444,8 +453,11 @@ def _start_agent(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> int:
     """Start an agent; a descriptor to read, to which it writes when it is ready."""
     record = lab.record.hosts[host]
     folder = Path(lab.record.files) / host
-    folder.mkdir(exist_ok=True)
-    reader, writer = os.pipe()
+    try:
+        folder.mkdir(exist_ok=True)
+        reader, writer = os.pipe()
+    except OSError as error:
+        raise LabError(f"{folder}: {error.strerror}") from error
     try:
         nursery.start(
             [
@@ -480,16 +492,16 @@ def _log(lab: Lab, host: str) -> Path:
 
 
 def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector, waiting: set[str]) -> None:
-    """Wait until each agent has written to its pipe. LabError if one ends or takes too long."""
-    deadline = monotonic() + AGENT_TIMEOUT_S
+    """Wait until each agent has written to its pipe. LabError if one ends, or none gets ready."""
     while waiting:
-        events = selector.select(deadline - monotonic())
+        events = selector.select(AGENT_TIMEOUT_S)
         if not events:
             names = ", ".join(sorted(waiting))
-            raise LabError(f"agents not ready after {AGENT_TIMEOUT_S:g} s: {names}")
+            raise LabError(f"agents not ready after another {AGENT_TIMEOUT_S:g} s: {names}")
         for key, _ in events:
             if not os.read(key.fd, 1):
-                tail = _log(lab, key.data).read_text(errors="replace")[-500:].strip()
+                log = _log(lab, key.data)
+                tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
                 raise LabError(f"the agent of {key.data} ended before it was ready: {tail}")
             selector.unregister(key.fd)
             waiting.discard(key.data)

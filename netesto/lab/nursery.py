@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto import process
+from netesto.collectors.clock import Clock
 from netesto.errors import LabError, ProcessError
 
 # Agents are commands: importing them would tie the lab to them.
@@ -19,15 +20,18 @@ _ANSWER_BYTES = 64
 
 
 class Nursery:
-    """Orders agents from the process at the other end of `orders`, a socket of whole messages."""
+    """Orders agents from the process at the other end of `orders`, a socket of whole messages. All
+    of them have one clock."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
+        self.clock = Clock()
 
     def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
         """Start an agent in a network namespace; its process id. Its output is appended to `log`;
         when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
-        order = {"namespace": str(namespace), "argv": list(argv), "log": str(log)}
+        argv = [*argv, "--clock", str(self.clock.anchor_ns)]
+        order = {"namespace": str(namespace), "argv": argv, "log": str(log)}
         try:
             socket.send_fds(self._orders, [json.dumps(order).encode()], [ready])
             answer = self._orders.recv(_ANSWER_BYTES)

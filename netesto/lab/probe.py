@@ -149,7 +149,7 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
     if wrong:
         raise LabError(
             "the lab does not have the requested paths: " + "; ".join(warnings(wrong)),
-            remedy="Ask for less, give the machine more rest, or go on with --force.",
+            remedy="Request lower rates, reduce the load of this machine, or use --force.",
         )
 
 

@@ -23,8 +23,9 @@ AGENT = "netesto.agent.daemon"
 # What an agent's process is called (netesto.agent.nursery).
 AGENT_COMMAND = "netesto-agent"
 
-# An agent ends its flows and puts its host back before it ends itself.
+# An agent ends its flows and puts its host back before it ends itself. Many share the processors.
 AGENT_GRACE_S = 10.0
+EACH_AGENT_S = 1.0
 
 # Anything else in a namespace is a tool, or what a person started there.
 PROCESS_GRACE_S = 2.0
@@ -32,7 +33,7 @@ PROCESS_GRACE_S = 2.0
 IP_TIMEOUT_S = 60.0
 
 # Includes the grace of processes that a killed agent left running.
-RECOVERY_TIMEOUT_S = 30.0
+RECOVERY_TIMEOUT_S = 120.0
 
 
 def take_down(state: Path, record: Record) -> list[str]:
@@ -66,7 +67,7 @@ def _end_agents(record: Record) -> list[str]:
         for pid in proc.numbers()
         if _command_of(pid) == AGENT_COMMAND and (log := _errors_of(pid)) in logs
     }
-    end_processes(agents, grace_s=AGENT_GRACE_S)
+    end_processes(agents, grace_s=max(AGENT_GRACE_S, EACH_AGENT_S * len(agents)))
     return [f"agent of {host}, process {pid}" for pid, host in agents.items()]
 
 
@@ -111,12 +112,11 @@ def _end_inside(namespaces: Collection[Identity]) -> list[str]:
     return ended
 
 
-def _processes(namespaces: Collection[Identity]) -> dict[int, Identity]:
-    """The processes in these namespaces, and the namespace of each."""
+def _processes(namespaces: Collection[Identity]) -> list[int]:
+    """The processes in these namespaces."""
     if not namespaces:
-        return {}
-    found = {pid: _identity(Path(f"/proc/{pid}/ns/net")) for pid in proc.numbers()}
-    return {pid: each for pid, each in found.items() if each is not None and each in namespaces}
+        return []
+    return [pid for pid in proc.numbers() if _identity(Path(f"/proc/{pid}/ns/net")) in namespaces]
 
 
 def identities(names: Iterable[str]) -> dict[str, Identity]:

@@ -27,6 +27,11 @@ STALL_S = 120.0
 # one instant of simulated time, none has so much.
 SPINNER_SHARE = 0.6
 
+# Simulated time passes while all processes wait. If so much of it passes otherwise, twice within
+# this much processor time, somebody polls: it is what a thousand times as many looks at the clock
+# take as programs do that wait. Its cost is some ten seconds.
+POLLED_S, POLLED_WITHIN_S = 0.05, 60.0
+
 # If no single program of an experiment is the cause, wait this many times as long: netesto itself,
 # or a thousand programs, may have much to compute.
 DOUBT = 5
@@ -55,6 +60,9 @@ NEVER_WAITS = (
     "A loop that polls must sleep, or wait with a timeout; what sends must be slowed down by a path"
     " with a rate. --max-stall allows more."
 )
+
+# And for one that waits now and then.
+POLLS = "The run goes on. A loop that polls must sleep, or wait with a timeout."
 
 # The maximum of a command line in messages, and of the kernel's name of a process.
 SHOWN_CHARACTERS = 200
@@ -173,6 +181,10 @@ class Watch:
         self._has_ended_spinner = False
         self._patience = 1
         self._guest_time = self._idle_s = self._sign_s = ""
+        # Of the simulated time that passed while somebody polled, what was seen last, and the
+        # processor time of its processes then; None if it is not to be told, or was.
+        self._polled_s = 0.0
+        self._ticks_polled: dict[int, int] | None = {} if warn and guest.kind == "sim" else None
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
         # The command was asked to end, which it does not notice while another program never waits.
@@ -226,6 +238,27 @@ class Watch:
             self._has_ended_spinner = False
             self._patience = 1
             self._order()
+            if self._ticks_polled is not None:
+                self._note_polling(float(time_s) - float(idle_s), self._ticks_polled)
+
+    def _note_polling(self, polled_s: float, before: Mapping[int, int]) -> None:
+        """Tell once who makes simulated time crawl."""
+        if not before and not self._polled_s:
+            self._polled_s = polled_s
+        passed_s = polled_s - self._polled_s
+        if passed_s < POLLED_S:
+            return
+        self._polled_s, self._ticks_polled = polled_s, spinner.processor_ticks(self._guest.leader)
+        used_s = _seconds(self._ticks_polled) - _seconds(before)
+        if not before or used_s > POLLED_WITHIN_S or self._warn is None:
+            return
+        found = spinner.busiest(self._guest.leader, before)
+        self._ticks_polled = None
+        name = described("", found.argv) if found and found.argv else "a program"
+        self._warn(
+            f"{name} polls, and simulated time crawls: {passed_s:.2g} s of it took {used_s:.2g} s"
+            f" of processor time (at {self._guest_time} s). {POLLS}"
+        )
 
     def _interrupt(self) -> None:
         self._is_in_haste = True

@@ -28,7 +28,7 @@ from netesto.language.standing import Standing
 from netesto.language.steps import REPETITION
 from netesto.model import LARGEST_EXPERIMENT
 
-# The experiments of parts that are passed over have numbers behind this one: none that is stored.
+# The experiments of parts that are skipped have numbers behind this one: none that is stored.
 SHADOW = LARGEST_EXPERIMENT
 
 # What a step says beside what it does; the number of its experiment depends on those before it.

@@ -52,7 +52,12 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
     """
     physical = text.split("\n", MAX_LINES)
     if len(physical) > MAX_LINES and physical.pop():
-        _tell(_too_many(file), report)
+        error = ScriptError(
+            f"more than {MAX_LINES:,} lines",
+            place=Place(file, MAX_LINES + 1),
+            remedy="Is this a script? A loop repeats lines; SOURCE reads other files.",
+        )
+        _tell(error, report)
     if physical[-1] == "":
         physical.pop()
     index = 0
@@ -126,14 +131,6 @@ def _end_of_block(physical: list[str], index: int) -> int | None:
         if _END_OF_BLOCK.match(physical[end].strip(BLANKS)):
             return end
     return None
-
-
-def _too_many(file: str) -> ScriptError:
-    return ScriptError(
-        f"more than {MAX_LINES:,} lines",
-        place=Place(file, MAX_LINES + 1),
-        remedy="Is this a script? A loop repeats lines; SOURCE reads other files.",
-    )
 
 
 def _too_long(physical: str, index: int, file: str) -> ScriptError:

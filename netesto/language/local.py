@@ -13,6 +13,7 @@ from netesto.language.arguments import check_once, flag, read
 from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.machine import EndOfScript, Machine
+from netesto.language.permitted import slip
 from netesto.language.requirements import requirement
 from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_name, needed, plain
 from netesto.language.steps import REPETITION
@@ -173,7 +174,13 @@ def end(_: Machine, __: Words, ___: ast.Row) -> None:
 
 
 def require(machine: Machine, words: Words, row: ast.Row) -> None:
-    machine.draft.require([requirement(needed(word), row) for word in words])
+    found = [requirement(needed(word), row) for word in words]
+    for each in found:
+        # Other names are errors, unless they are known.
+        for name in each.value.split(",") if each.what == "ca" else ():
+            if message := slip("congestion control", name):
+                machine.warn_once((message, each.place), message, row, f"ca{each.operator}")
+    machine.draft.require(found)
 
 
 def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:

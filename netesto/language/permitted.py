@@ -77,11 +77,15 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     """The names that no known kernel has, and that are like one that kernels have, as warnings with
     their places. A module may be called so: only hosts know."""
     for kind, name, near in _names(command):
-        known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
-        meant = nearest(name, known)
-        if name not in known and meant is not None:
-            place = command.place.narrowed(near)
-            yield f"unknown {kind} {name}: did you mean {meant}?", place
+        if message := slip(kind, name):
+            yield message, command.place.narrowed(near)
+
+
+def slip(kind: str, name: str) -> str:
+    """The warning of the name of a qdisc or congestion control; "" if there is none."""
+    known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
+    meant = None if name in known else nearest(name, known)
+    return "" if meant is None else f"unknown {kind} {name}: did you mean {meant}?"
 
 
 def _names(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import hashlib
 import json
-import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import BinaryIO, Self, TypeVar, cast
 
 import cattrs
 
+from netesto import typed
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
@@ -385,7 +385,7 @@ class _Reader:
 
     def _parsed(self, line: bytes, make: Callable[[object], V]) -> V:
         try:
-            return make(json.loads(line, parse_float=_finite, parse_constant=_finite))
+            return make(json.loads(line, parse_float=typed.finite, parse_constant=typed.finite))
         except cattrs.BaseValidationError as error:
             raise self._wrong(cattrs.transform_error(error)[0]) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -395,13 +395,6 @@ class _Reader:
 
     def _wrong(self, what: str) -> UsageError:
         return UsageError(f"{self._path}:{self._number}: {what}", remedy=MAKE_AGAIN)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
 
 
 def _allowed(record: object) -> Step:

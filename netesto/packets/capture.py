@@ -108,15 +108,10 @@ def _flows(
     for size, place in largest:
         if size < DRAWN_SHARE * largest[-1][0]:
             found[place] = replace(found[place], drawing=None)
-    return tuple(found), further, [*_told_of(found), *_told_of_further(further)]
+    return tuple(found), further, [*_told_of(found, further)]
 
 
-def _told_of_further(further: int) -> Iterator[str]:
-    if further:
-        yield f"{further} further connections were not analysed"
-
-
-def _told_of(flows: list[Flow]) -> Iterator[str]:
+def _told_of(flows: list[Flow], further: int) -> Iterator[str]:
     missed = [flow.missed_bytes for flow in flows if flow.missed_bytes]
     if missed:
         which = "a flow" if len(missed) == 1 else f"{len(missed)} flows"
@@ -125,6 +120,9 @@ def _told_of(flows: list[Flow]) -> Iterator[str]:
             " seen, so counts are too low. A larger buffer (tcpdump -B) or fewer bytes of each"
             " packet (-s 128) may help"
         )
+    if further:
+        are = "connection was" if further == 1 else "connections were"
+        yield f"{further} further {are} not analysed"
 
 
 def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer | None]]:
@@ -144,70 +142,60 @@ def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer 
             yield _flow(connection, number, own, by_client=by_client), own
 
 
-def _ends(connection: Connection, *, by_client: bool) -> tuple[tuple[str, int], tuple[str, int]]:
-    client = (connection.client, connection.client_port)
-    server = (connection.server, connection.server_port)
-    return (client, server) if by_client else (server, client)
-
-
-def _times(time_ns: Integers) -> tuple[float, float]:
-    """When the first of these packets was, and how long after it the last."""
-    first, last = int(time_ns.min()), int(time_ns.max())
-    return first / _SECOND_NS, (last - first) / _SECOND_NS
-
-
-def _rate_bps(size: int, lasted_s: float) -> float | None:
-    return size * 8 / lasted_s if size and lasted_s > 0 else None
-
-
 def _datagrams(connection: Connection, number: int, *, by_client: bool) -> Flow:
     packets = connection.packets
     sent = connection.from_client == by_client
-    # Of a direction without packets the other's time.
-    start_s, lasted_s = _times(packets.time_ns[sent] if sent.any() else packets.time_ns)
     size = int(packets.payload[sent].sum(dtype=np.int64))
-    (source, source_port), (destination, destination_port) = _ends(connection, by_client=by_client)
+    return _seen(connection, number, packets.time_ns[sent], (size, size), by_client=by_client)
+
+
+def _seen(
+    connection: Connection,
+    number: int,
+    time_ns: Integers,
+    sizes: tuple[int, int],
+    *,
+    by_client: bool,
+) -> Flow:
+    """A flow, from the times of its packets with data, and how many bytes these carried, and the
+    flow had. Of a direction without packets the other's time."""
+    times_ns = time_ns if len(time_ns) else connection.packets.time_ns
+    first, last = int(times_ns.min()), int(times_ns.max())
+    lasted_s = (last - first) / _SECOND_NS
+    client = (connection.client, connection.client_port)
+    server = (connection.server, connection.server_port)
+    (source, source_port), (destination, destination_port) = (
+        (client, server) if by_client else (server, client)
+    )
+    carried, size = sizes
     return Flow(
         number=number,
-        protocol="UDP",
+        protocol="TCP" if connection.protocol == TCP else "UDP",
         source=source,
         destination=destination,
         source_port=source_port,
         destination_port=destination_port,
-        start_s=start_s,
+        start_s=first / _SECOND_NS,
         lasted_s=lasted_s,
-        packets=int(sent.sum()),
-        bytes=size,
+        packets=len(time_ns),
+        bytes=carried,
         size=size,
-        rate_bps=_rate_bps(size, lasted_s),
+        rate_bps=size * 8 / lasted_s if size and lasted_s > 0 else None,
     )
 
 
 def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool) -> Flow:
-    has_data = own.payload > 0
-    time_ns = own.segments.time_ns[has_data]
-    start_s, lasted_s = _times(time_ns if len(time_ns) else connection.packets.time_ns)
-    (source, source_port), (destination, destination_port) = _ends(connection, by_client=by_client)
+    time_ns, sizes = own.segments.time_ns[own.payload > 0], (int(own.payload.sum()), own.size)
     halves, syn_ns = transfer.handshake(connection), transfer.first_syn_ns(connection)
-    return Flow(
-        number=number,
-        protocol="TCP",
-        source=source,
-        destination=destination,
-        source_port=source_port,
-        destination_port=destination_port,
-        start_s=start_s,
-        lasted_s=lasted_s,
-        packets=int(has_data.sum()),
-        bytes=int(own.payload.sum()),
-        size=own.size,
-        rate_bps=_rate_bps(own.size, lasted_s),
+    completion_ns = own.completion_ns()
+    return replace(
+        _seen(connection, number, time_ns, sizes, by_client=by_client),
         side=_side(connection, halves, by_client=by_client),
         is_whole=own.is_whole,
         mss_bytes=own.mss_bytes,
         syn_s=None if syn_ns is None else syn_ns / _SECOND_NS,
         handshake_ms=None if halves is None else sum(halves) / 1e6,
-        completion_ms=_ms(own.completion_ns()),
+        completion_ms=None if completion_ns is None else completion_ns / 1e6,
         rtt=_rtt(own.rtt.rtt_ns),
         rtt_by_stamps=_rtt(own.rtt_by_stamps.rtt_ns),
         segments_again=own.segments_again,
@@ -220,10 +208,6 @@ def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool
         super_packets=own.super_packets,
         missed_bytes=own.missed_bytes,
     )
-
-
-def _ms(time_ns: int | None) -> float | None:
-    return None if time_ns is None else time_ns / 1e6
 
 
 def _rtt(rtt_ns: Integers) -> Rtt | None:

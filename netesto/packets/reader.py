@@ -125,8 +125,8 @@ class Reader:
                 yield block
         if (size := os.fstat(file.fileno()).st_size) != begun.st_size:
             self.damage.append(
-                f"somebody writes to the file: it had {begun.st_size} bytes, and {size} when it was"
-                " read; read it again when it is complete"
+                f"the file changed: it had {begun.st_size} bytes before it was read, and {size}"
+                " after it; read it again when it is complete"
             )
 
     def _decompressed(self, file: BinaryIO) -> Iterator[bytes]:

@@ -23,8 +23,15 @@ class Fault(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., remedy: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
 
 class HostInfo(_message.Message):
-    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity", "allowed_congestion_controls", "tool_options", "commands")
+    __slots__ = ("host", "version", "kernel", "cpus", "memory_bytes", "device", "addresses", "tools", "congestion_controls", "qdiscs", "holder", "processors", "protocol", "identity", "allowed_congestion_controls", "tool_options", "commands", "unusable_tools")
     class ToolsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class UnusableToolsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +55,7 @@ class HostInfo(_message.Message):
     ALLOWED_CONGESTION_CONTROLS_FIELD_NUMBER: _ClassVar[int]
     TOOL_OPTIONS_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    UNUSABLE_TOOLS_FIELD_NUMBER: _ClassVar[int]
     host: str
     version: str
     kernel: str
@@ -65,7 +73,8 @@ class HostInfo(_message.Message):
     allowed_congestion_controls: _containers.RepeatedScalarFieldContainer[str]
     tool_options: _containers.RepeatedScalarFieldContainer[str]
     commands: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ..., allowed_congestion_controls: _Optional[_Iterable[str]] = ..., tool_options: _Optional[_Iterable[str]] = ..., commands: _Optional[_Iterable[str]] = ...) -> None: ...
+    unusable_tools: _containers.ScalarMap[str, str]
+    def __init__(self, host: _Optional[str] = ..., version: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tools: _Optional[_Mapping[str, str]] = ..., congestion_controls: _Optional[_Iterable[str]] = ..., qdiscs: _Optional[_Iterable[str]] = ..., holder: _Optional[str] = ..., processors: _Optional[_Iterable[int]] = ..., protocol: _Optional[int] = ..., identity: _Optional[str] = ..., allowed_congestion_controls: _Optional[_Iterable[str]] = ..., tool_options: _Optional[_Iterable[str]] = ..., commands: _Optional[_Iterable[str]] = ..., unusable_tools: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClockReading(_message.Message):
     __slots__ = ("received_s", "sent_s")
@@ -398,7 +407,7 @@ class GroupName(_message.Message):
     def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s", "client_cpus", "server_cpus", "client_cores", "server_cores", "get_percent", "idle_s", "seed")
+    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s", "client_cpus", "server_cpus", "client_cores", "server_cores", "get_percent", "idle_s", "seed", "is_held")
     EXP_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EXP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -441,6 +450,7 @@ class GroupRequest(_message.Message):
     GET_PERCENT_FIELD_NUMBER: _ClassVar[int]
     IDLE_S_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    IS_HELD_FIELD_NUMBER: _ClassVar[int]
     exp: int
     group: int
     exp_name: str
@@ -483,7 +493,8 @@ class GroupRequest(_message.Message):
     get_percent: float
     idle_s: float
     seed: int
-    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ..., client_cpus: _Optional[_Iterable[int]] = ..., server_cpus: _Optional[_Iterable[int]] = ..., client_cores: _Optional[_Iterable[int]] = ..., server_cores: _Optional[_Iterable[int]] = ..., get_percent: _Optional[float] = ..., idle_s: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+    is_held: bool
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ..., client_cpus: _Optional[_Iterable[int]] = ..., server_cpus: _Optional[_Iterable[int]] = ..., client_cores: _Optional[_Iterable[int]] = ..., server_cores: _Optional[_Iterable[int]] = ..., get_percent: _Optional[float] = ..., idle_s: _Optional[float] = ..., seed: _Optional[int] = ..., is_held: _Optional[bool] = ...) -> None: ...
 
 class Ports(_message.Message):
     __slots__ = ("control", "data")

@@ -20,11 +20,11 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.model import COMPLETION_TESTS, REQUEST_TESTS
+from netesto.model import TIMED_TESTS, UDP_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
 from netesto.results import csvfile, fields, hostdiffs, manifest, numbers, store
-from netesto.results.columns import COLUMNS, column
+from netesto.results.columns import COLUMNS, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
 
@@ -35,14 +35,11 @@ MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each
 USUAL_MEASURES = (
     "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransSegs%", "localCpu",
 )  # fmt: skip
-# What these measure is time.
-TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 OF_REQUESTS = "meanLatency"
 OF_STREAMS = "rate"
 # Not a measure of runs, but of a cell.
 FAILED_RUNS = "failed runs"
 
-REPETITION = "rep"
 # Filled by the script, and not part of what was requested.
 _NO_FACTORS = frozenset({REPETITION, "testNote"})
 DEFAULT_THRESHOLD_PERCENT = 5.0
@@ -240,7 +237,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
     _check_measures(request.measures, common)
     if not request.measures and not known:
         raise UsageError(
-            "there is nothing to compare: the folders have no measure in common",
+            "the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
     folders = _Runs("base", base), _Runs("new", new)
@@ -282,10 +279,28 @@ def _experiments(folder: Path) -> list[Row]:
         what = "not a folder" if folder.exists() else "no such folder"
         raise UsageError(f"{folder}: {what}", remedy=remedy)
     found: list[Row] = list(csvfile.read(folder / store.TABLE))
-    rows = [row for row in found if row.get("exp", "").endswith(".0")]
+    rows = [
+        _without_control_of_datagrams(row, every)
+        for every in store.by_experiment(found).values()
+        for row in every
+        if store.is_aggregate(row)
+    ]
     if not rows:
         raise UsageError(f"{folder}: no experiments here", remedy=remedy)
     return rows
+
+
+def _without_control_of_datagrams(whole: Row, every: Sequence[Row]) -> Row:
+    """The aggregate row of an experiment. In older folders, groups of UDP have a congestion
+    control: the default."""
+    controls: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in every:
+        if row is not whole:
+            controls[row.get("test", "") in UDP_TESTS].add(row.get("ca", ""))
+    shown = whole.get("ca", "").split("/")
+    if not controls[True] or {*shown} != (controls[True] | controls[False]) - {""}:
+        return whole
+    return {**whole, "ca": "/".join(text for text in shown if text in controls[False])}
 
 
 def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
@@ -299,8 +314,7 @@ def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_factor(name: str) -> bool:
-    known = column(name)
-    return known.is_factor and not known.is_measured and name not in _NO_FACTORS
+    return column(name).is_factor and name not in _NO_FACTORS
 
 
 def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:

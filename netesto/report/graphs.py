@@ -67,7 +67,8 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
             continue
         total = _total(series) if quantity is RATE else ((), ())
         highest = _highest([total, *(line.points for line in lines)])
-        near = [each for each in _references(quantity, context) if _is_near(each, highest)]
+        every = _references(quantity, context)
+        near = [each for each in every if each.value <= REFERENCE_ABOVE * highest]
         references = _apart(near, highest)
         graph = Graph(quantity, end_s, shown, lines, fans, total, references, shades)
         yield replace(graph, caption=" ".join(_caption(graph, series, context)))
@@ -234,18 +235,18 @@ def _references(quantity: Quantity, context: Context) -> Sequence[Reference]:
     return context.base_rtts if quantity in {RTT, MIN_RTT, PING} else ()
 
 
-def _is_near(reference: Reference, highest: float) -> bool:
-    return reference.value <= REFERENCE_ABOVE * highest
-
-
 def _apart(references: Sequence[Reference], highest: float) -> list[Reference]:
-    """One for those, in ascending order, whose labels would cover each other."""
+    """Those, in ascending order, whose labels would cover each other have one, at the lowest."""
     found: list[Reference] = []
+    lowest = 0
     for each in references:
-        if found and each.value - found[-1].value < LABEL_HEIGHT * max(highest, each.value):
-            below = found.pop()
-            found.append(Reference(below.value, f"{below.label}, {each.label}"))
+        height = LABEL_HEIGHT * max(highest, each.value)
+        if found and each.value - found[lowest].value < height:
+            below = found[lowest]
+            found[lowest] = Reference(below.value, f"{below.label}, {each.label}")
+            found.append(Reference(each.value, ""))
         else:
+            lowest = len(found)
             found.append(each)
     return found
 
@@ -323,7 +324,7 @@ def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
         if labels := [flow.label for flow in others]:
             yield f"{_names(labels)}: {what}."
     if graph.shades:
-        yield "The more flows ran, the darker the ground."
+        yield "The background is darker where more flows ran."
     if graph.total[0]:
         silent = [
             flow.label

@@ -98,7 +98,7 @@ def write(folder: Path) -> None:
 def columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that hold anything; exp and status first, then what distinguishes rows."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
-    whole = [row for row in rows if _is_aggregate(row) and _has_flows(row)]
+    whole = [row for row in rows if store.is_aggregate(row) and _has_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
     factors = {name for name in filled if distinguishes(name, whole)}
     # After all the measurements nobody would see them.
@@ -172,7 +172,7 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
     found = []
     for number, own in by_number.items():
         has_page = number.isdecimal() and (folder / number / PAGE).is_file()
-        whole = next((row for row in own if _is_aggregate(row)), own[0])
+        whole = next((row for row in own if store.is_aggregate(row)), own[0])
         found.append(
             Experiment(
                 number=number,
@@ -183,7 +183,3 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
             )
         )
     return found
-
-
-def _is_aggregate(row: Row) -> bool:
-    return row["exp"].endswith(".0")

@@ -56,7 +56,7 @@ RTT = Quantity(
     lambda samples: samples.rtt_ms, is_marked=True,
 )  # fmt: skip
 MIN_RTT = Quantity(
-    "minrtt", "Minimum round-trip time", "ms", "The minimum RTT that the TCP remembers.",
+    "minrtt", "Minimum round-trip time", "ms", "TCP's own estimate of the minimum RTT.",
     lambda samples: samples.min_rtt_ms,
 )  # fmt: skip
 RETRANS = Quantity(
@@ -76,12 +76,12 @@ ONE_WAY = Quantity(
     of_datagrams=lambda datagrams: datagrams.delay_ms,
 )  # fmt: skip
 PING = Quantity(
-    "ping", "Round-trip time of ping", "ms", "What an echo request met while the flows ran."
+    "ping", "Round-trip time of ping", "ms", "The RTTs of echo requests while the flows ran."
 )
 CPU = Quantity("cpu", "CPU", "%", "All CPUs of a host, and (dashed) the busiest one.")
 CORES = Quantity("cores", "CPU by core", "%", "The busy share of each core, by its number.")
 BACKLOG = Quantity(
-    "backlog", "Queues", "kB", "What waited in the queues that data passed, at each sample."
+    "backlog", "Queues", "kB", "The backlog of the queues on the path of the data, at each sample."
 )
 DROPS = Quantity(
     "drops", "Drops and marks of queues", "packets",
@@ -89,7 +89,7 @@ DROPS = Quantity(
 )  # fmt: skip
 TCP = Quantity(
     "tcp", "Retransmissions of hosts", "segments/s",
-    "Segments that the TCP of a host retransmitted, and (dashed) its timeouts, per second, of all "
+    "Segments that TCP on a host retransmitted, and (dashed) its timeouts, per second, of all "
     "its flows.",
 )  # fmt: skip
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from netesto.errors import OutputError
+from netesto.model import TIMED_TESTS
 from netesto.report import looks
 from netesto.report.figures import Chart, Layer
 from netesto.results import completions, integrity
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, Manifest
-from netesto.traffic.native import TIMED_TESTS, times_name
+from netesto.traffic.native import times_name
 
 # More lines than these say nothing.
 MAX_GROUPS = 8

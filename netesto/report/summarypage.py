@@ -42,14 +42,15 @@ def lab(data: Data, rows: Sequence[Mapping[str, str]], title: str) -> str:
 
 def rows(found: Sequence[Mapping[str, str]], title: str) -> str:
     """The page of a table alone; its first column has names."""
-    return page.render(title, [_table(found, frozenset([next(iter(found[0]))]))])
+    first = next(iter(found[0]))
+    return page.render(title, [TableBlock(table(found, texts=[first]), "table")])
 
 
-def _table(found: Sequence[Mapping[str, str]], texts: Collection[str] = _TEXTS) -> TableBlock:
+def table(found: Sequence[Mapping[str, str]], *, texts: Collection[str]) -> Table:
+    """Rows whose columns have numbers, but for those of `texts`."""
     names = list(found[0]) if found else []
     headings = tables.headings(names, numeric=set(names) - set(texts))
-    body = (tables.row(row[name] for name in names) for row in found)
-    return TableBlock(Table(headings, tuple(body)), "table")
+    return Table(headings, tuple(tables.row(row[name] for name in names) for row in found))
 
 
 def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
@@ -141,7 +142,7 @@ def _render(
     ]
     for number, plot in enumerate(plots, start=1):
         blocks.append(PlotBlock(plot, drawing.draw_svg(plot), f"figure{number}"))
-    blocks.append(_table(found))
+    blocks.append(TableBlock(table(found, texts=_TEXTS), "table"))
     if failures:
         blocks.append(Heading("Runs that failed", 2, "failed"))
         blocks += [Paragraph(text) for text in failures]

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.model import COMPLETION_TESTS, REQUEST_TESTS, VALUE_BYTES, GroupRequest
+from netesto.model import COMPLETION_TESTS, TIMED_TESTS, VALUE_BYTES, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
+from netesto.results.flows import INTERVAL_TOLERANCE
+from netesto.results.formulas import requested_control
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
+from netesto.results.numbers import UNKNOWN
 from netesto.units import format_processors, format_rate, format_size, format_time
 
 GROUNDS = {
@@ -89,9 +92,10 @@ def asked(request: GroupRequest) -> str:
         if request.lasts_until_done
         else f"for {format_time(request.duration_s)}"
     )
+    control = requested_control(request)
     what = (
-        f"{flows} of {request.test} from {request.client} to {request.server} with "
-        f"{request.congestion_control}, {start}, {lasting}"
+        f"{flows} of {request.test} from {request.client} to {request.server}"
+        f"{f' with {control}' if control else ''}, {start}, {lasting}"
     )
     sizes = (
         f"requests of {format_size(request.request_bytes)} bytes, replies of "
@@ -102,7 +106,7 @@ def asked(request: GroupRequest) -> str:
     if request.test == "KV_RR":
         size = format_size(request.size_bytes or VALUE_BYTES)
         sizes = f"{request.get_percent:g} % gets, values of {size} bytes"
-    is_sized = request.test in REQUEST_TESTS | COMPLETION_TESTS
+    is_sized = request.test in TIMED_TESTS
     parts = [what, *([sizes] if is_sized else []), *_options(request)]
     return "; ".join(parts) + "."
 
@@ -170,7 +174,11 @@ def happened(group: GroupRecord) -> str:
         sentences.append(f"started {skew} after the requested instant")
     requested_ms = group.request.interval_s * 1000
     if (gap := _range([flow.achieved_interval_ms for flow in good], "ms")) != "":
-        sentences.append(f"sockets were sampled every {gap} (requested: {requested_ms:g} ms)")
+        worst_ms = max(flow.achieved_interval_worst_ms or 0.0 for flow in good)
+        worst = f", at worst {worst_ms:.1f} ms apart" if misses(worst_ms, requested_ms) else ""
+        sentences.append(
+            f"sockets were sampled every {gap} (requested: {requested_ms:g} ms){worst}"
+        )
     sizes = sorted({flow.effective_mss_bytes for flow in good if flow.effective_mss_bytes})
     if sizes:
         sentences.append(f"segments held {' or '.join(map(str, sizes))} bytes")
@@ -186,9 +194,18 @@ def _range(values: Sequence[float | None], unit: str) -> str:
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 
+def misses(achieved_ms: float | None, requested_ms: float) -> bool:
+    """Whether an achieved sampling interval is marked: more than 10 % away from the requested."""
+    return achieved_ms is not None and (
+        abs(achieved_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
+    )
+
+
 def control(flow: InstanceRecord, request: GroupRequest) -> str:
     """The congestion control of a flow's sender, and the requested one if that differs."""
     used = flow.effective_congestion_control
+    if requested_control(request) is None:
+        return UNKNOWN
     if not used:
         return f"{request.congestion_control} (not confirmed)"
     if used == request.congestion_control:

@@ -1,9 +1,10 @@
 """Rows of exp.csv from groups: the seven operations of fields.txt, and how numbers are written."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
-from netesto.results import numbers
+from netesto.results import formulas, numbers
 from netesto.results.columns import canonical, column
 from netesto.results.evidence import DAMAGED, FAILED, OK, PARTIAL
 from netesto.results.fields import Field, Fields
@@ -24,17 +25,19 @@ def row(
     exp: int,
     columns: Values | None = None,
     once: Values | None = None,
+    mean_rates: Mapping[str, float] | None = None,
     least_status: str = OK,
     damaged: Collection[str] = (),
 ) -> dict[str, str]:
     """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
 
     `columns` are OTHER and SWEEP, written as they are. `once` are values that are no operation on
-    those of groups, which share what they count. `least_status`: of an experiment whose flows
+    those of groups, which share what they count. `mean_rates`: what all flows transferred, per
+    second from the first begin to the last end. `least_status`: of an experiment whose flows
     are all ok (data of a host may be missing, or damaged). `damaged`: the keys that are unknown
     because data of a group are damaged: over the other groups they would mean something else.
     """
-    cells = _cells(fields, groups, columns or {})
+    cells = _cells(fields, groups, columns or {}, mean_rates or {})
     counted = {canonical(key): text for key, text in (once or {}).items()}
     cells |= {name: counted[canonical(name)] for name in cells if canonical(name) in counted}
     unknown = {canonical(key) for key in damaged}
@@ -57,13 +60,21 @@ def _special(fields: Fields, values: Values) -> dict[str, str]:
     return {name: value for name, value in values.items() if name in fields.names}
 
 
-def _cells(fields: Fields, groups: Sequence[Values], columns: Values) -> dict[str, str]:
+def _cells(
+    fields: Fields,
+    groups: Sequence[Values],
+    columns: Values,
+    mean_rates: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, str]:
     looked_up = [{canonical(key): text for key, text in values.items()} for values in groups]
     written = {canonical(key): text for key, text in columns.items()}
-    return {field.name: _cell(field, looked_up, written) for field in fields.columns}
+    return {
+        field.name: _cell(field, looked_up, written, mean_rates.get(column(field.name).name))
+        for field in fields.columns
+    }
 
 
-def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
+def _cell(field: Field, groups: Sequence[Values], columns: Values, mean_rate: float | None) -> str:
     """One cell. Keys of `groups` and `columns` are canonical."""
     name, known = canonical(field.name), column(field.name)
     if known.overall is not None:
@@ -73,7 +84,7 @@ def _cell(field: Field, groups: Sequence[Values], columns: Values) -> str:
     if written and all(same(text, written) for text in texts):
         return written
     if field.operation == "sumRateDur":
-        return _sum_rate_dur(name, groups)
+        return _sum_rate_dur(name, groups, mean_rate)
     return combine(field, texts)
 
 
@@ -111,13 +122,15 @@ def _one(name: str, texts: Sequence[str]) -> str:
     return first if number is None else numbers.fixed(number, 1)
 
 
-def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
+def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) -> str:
     """Σ(rate·dur) over the time in which the groups that have a rate were to run.
 
     The total goodput of flows that run at different times: all bits, from the least delay to the
-    latest end. With equal delays that time is max(dur).
+    latest end. With equal delays that time is max(dur). If they ran at other times, so that this is
+    more than there was, and if nobody knew how long a group would last, it is `mean_rate`.
     """
     bits, begins, ends = [], [], []
+    is_dur_known = True
     for values in groups:
         rate, dur = numbers.parse(values.get(name, "")), numbers.parse(values.get("dur", ""))
         if rate is not None and dur is not None:
@@ -125,5 +138,11 @@ def _sum_rate_dur(name: str, groups: Sequence[Values]) -> str:
             bits.append(rate * dur)
             begins.append(delay)
             ends.append(delay + dur)
+        is_dur_known &= rate is None or dur is not None
     span = max(ends, default=0.0) - min(begins, default=0.0)
-    return numbers.fixed(math.fsum(bits) / span, 3) if span > 0 else ""
+    rate = math.fsum(bits) / span if span > 0 else None
+    if mean_rate is not None and (
+        not is_dur_known or (rate is not None and formulas.is_too_much(rate, mean_rate))
+    ):
+        rate = mean_rate
+    return "" if rate is None else numbers.fixed(rate, 3)

@@ -10,6 +10,7 @@ import numpy as np
 from netesto.errors import OutputError, ResultsError
 from netesto.model import COMPLETION_TESTS
 from netesto.results import completions, integrity, manifest, steady, store
+from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
 from netesto.results.manifest import Manifest
@@ -17,7 +18,6 @@ from netesto.results.manifest import Manifest
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
 
-REPETITION = "rep"
 _FILES = ("completions.", "times.")
 
 

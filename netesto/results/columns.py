@@ -5,14 +5,14 @@ SWEEP and a user's own fields.txt can add others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 from netesto.model import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import Source
-from netesto.results.formulas import Group, Values
+from netesto.results.formulas import Group, Rate, Values
 from netesto.results.queues import Column as QueueColumn
 from netesto.results.queues import Queue
 from netesto.units import format_size
@@ -33,7 +33,8 @@ class Column:
     `decimals`. A column without it comes from OTHER or SWEEP. `sources` are the files it is
     computed from: if one is damaged, the value is unknown. `overall` computes the value of an
     experiment from its groups, instead of the operation of fields.txt; `once` does so where groups
-    may share what is counted, from those that did not fail.
+    may share what is counted, from those that did not fail. `rate`: it is this rate of each flow,
+    summed over those that ran together.
 
     `unit` is that of headings; `page_unit` says more, in the table of a page. `show` writes a value
     for people. `better` says which values are, of columns that `compare` can judge. `is_factor`: it
@@ -48,7 +49,8 @@ class Column:
     by: By = "script"
     holds: Holds = "any"
     overall: Callable[[Sequence[Values]], str] | None = None
-    once: Callable[[Sequence[Group]], float | None] | None = None
+    once: Callable[[Sequence[Group]], str | float | None] | None = None
+    rate: Rate | None = None
     better: Literal["more", "less"] | None = None
     is_factor: bool = True
     page_unit: str = ""
@@ -87,11 +89,14 @@ def column(name: str) -> Column:
     return COLUMNS.get(canonical(name)) or Column(name)
 
 
+REPETITION = "rep"
+"""The column of the number of a repetition."""
+
+
 def distinguishes(name: str, whole: Sequence[Mapping[str, str]]) -> bool:
     """Whether the script sets a column, and differently in these rows of experiments."""
-    known = column(name)
     # A delay differs from group to group as a rule.
-    if known.is_measured or not known.is_factor or name == "delay":
+    if not column(name).is_factor or name == "delay":
         return False
     return len({row.get(name) for row in whole}) > 1
 
@@ -101,8 +106,8 @@ _PACKETS: tuple[Source, ...] = (*_SOCKETS, "counters")
 
 _name = partial(Column, holds="text", is_factor=False)
 _number = partial(Column, by="netesto", holds="name", is_factor=False)
-_outcome = partial(Column, by="outcome")
-_measured = partial(Column, by="flows", holds="number")
+_outcome = partial(Column, by="outcome", is_factor=False)
+_measured = partial(Column, by="flows", holds="number", is_factor=False)
 _tool = partial(_measured, sources=("tool",))
 _socket = partial(_measured, sources=_SOCKETS)
 _queue = partial(_measured, sources=("queues",))
@@ -124,6 +129,10 @@ def _latency(
     return _tool(
         f"{which}Latency", "µs", lambda group: over(map(get, group.results)), 3, better=better
     )
+
+
+def _rate(name: str, unit: str, get: Rate, decimals: int) -> Column:
+    return _tool(name, unit, lambda group: group.rate(get), decimals, rate=get, better="more")
 
 
 def _datagrams(
@@ -206,6 +215,10 @@ def _mbit(bps: float | None) -> float | None:
     return None if bps is None else bps / 1e6
 
 
+def _sent_mbit_per_s(result: TransferResult) -> float | None:
+    return None if result.datagrams is None else result.datagrams.sent_bps / 1e6
+
+
 # In the order of a group's key:value file.
 _TABLE: tuple[Column, ...] = (
     # ---- requested values
@@ -230,7 +243,7 @@ _TABLE: tuple[Column, ...] = (
     Column("delay", "s", lambda g: g.request.delay_s, 3),
     Column("req", "bytes", lambda g: format_size(g.request.request_bytes)),
     Column("reply", "bytes", lambda g: format_size(g.request.reply_bytes)),
-    Column("ca", fill=lambda g: g.request.congestion_control, holds="text"),
+    Column("ca", holds="text", fill=lambda g: formulas.requested_control(g.request)),
     Column("ecn", fill=lambda g: g.request.ecn),
     Column("parallel", fill=lambda g: g.request.parallel, page_unit="connections in each flow"),
     Column("bitrate", "Mbit/s", lambda g: _mbit(g.request.bitrate_bps), 6),
@@ -244,15 +257,13 @@ _TABLE: tuple[Column, ...] = (
     _outcome("status", fill=lambda g: g.status, holds="text"),
     _outcome("flowsFailed", fill=lambda g: g.flows_failed, holds="number"),
     # ---- what the traffic tool reports; decimals down to bit/s and ns
-    _tool("rate", "Mbit/s", lambda g: numbers.total(g.rates), 6, better="more"),
+    _rate("rate", "Mbit/s", formulas.goodput_mbit_per_s, 6),
     _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),
     _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
-    _tool("reverseRate", "Mbit/s", better="more", decimals=6,
-          fill=lambda g: numbers.total(_mbit(r.reverse_rate_bps) for r in g.results)),
-    _tool("transactionRate", "1/s", lambda g: numbers.total(
-        r.transactions_per_s for r in g.results), 3, better="more"),
+    _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
+    _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),
     _tool("fairness", "", lambda g: numbers.fairness(g.rates), 6, better="more",
-          overall=formulas.fairness),
+          overall=formulas.fairness, once=formulas.no_fairness),
     _tool("localRetrans", "segments", show=numbers.count,
           fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),
     _tool("remoteRetrans", "segments", show=numbers.count,
@@ -289,8 +300,10 @@ _TABLE: tuple[Column, ...] = (
     _interval("sampleIntervalP99", numbers.greatest, lambda gaps: gaps.p99_ms),
     _interval("sampleIntervalWorst", numbers.greatest, lambda gaps: gaps.worst_ms),
     # ---- datagrams, where they are sent and where they arrive
-    _tool("sentRate", "Mbit/s", lambda g: numbers.total(d.sent_bps / 1e6 for d in g.datagrams), 6,
-          show=numbers.figure),
+    replace(
+        _rate("sentRate", "Mbit/s", _sent_mbit_per_s, 6),
+        better=None, show=numbers.figure,
+    ),
     _datagrams("udpSent", lambda d: d.sent),
     _datagrams("udpSkipped", lambda d: d.skipped),
     _datagrams("udpLost", lambda d: d.lost, better="less"),
@@ -378,7 +391,7 @@ _TABLE: tuple[Column, ...] = (
     Column("qdisc"),
     Column("bw"),
     Column("buffers"),
-    Column("rep"),
+    Column(REPETITION),
 )  # fmt: skip
 
 COLUMNS: Mapping[str, Column] = {canonical(each.name): each for each in _TABLE}

@@ -30,10 +30,6 @@ def quantile_name(share: float) -> str:
     return f"{round(share * 100, 6):.15g}%"
 
 
-def _std(times: Times) -> float:
-    return float(np.std(times, ddof=1)) if len(times) > 1 else 0.0
-
-
 _ROWS: Mapping[str, Callable[[Times], float]] = {
     "min": lambda times: float(times.min()),
     "mean": lambda times: float(times.mean()),
@@ -42,7 +38,7 @@ _ROWS: Mapping[str, Callable[[Times], float]] = {
         for share in QUANTILES
     },
     "max": lambda times: float(times.max()),
-    "std": _std,
+    "std": lambda times: float(np.std(times, ddof=1)) if len(times) > 1 else 0.0,
 }
 
 

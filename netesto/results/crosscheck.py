@@ -104,44 +104,31 @@ def _durations(group: Group) -> Iterator[str]:
         if found:
             which = "its flow" if flow_count == 1 else f"{len(found)} of {flow_count} flows"
             yield (
-                f"{which} took {furthest_s:.3g} s as {group.request.tool} reports, requested were "
+                f"{which} took {furthest_s:.3g} s as {group.request.tool} reports; requested: "
                 f"{requested_s:g} s"
             )
 
 
+_OVER_ALL = "rate is what all of them transferred, from the first begin to the last end"
+
+
 def _begins(group: Group) -> Iterator[str]:
     """Data that came long after the start of their flow: what a tool counts is of a later time than
-    that of other flows, which sums over flows do not know."""
+    that of other flows."""
     asked = group.request
-    if not flows.is_seen_whole(asked.test):
-        return
     most_s = max(LATE_BEGIN_S, asked.duration_s * TOLERANCE)
     counted = [flow for flow in group.good if flow.result is not None]
-    late_s = [late_s for flow in counted if (late_s := _late_s(asked, flow)) > most_s]
+    late_s = [late_s for flow in counted if (late_s := flows.late_s(asked, flow)) > most_s]
     if late_s:
         which = f"{len(late_s)} of {len(counted)} flows"
         yield (
             f"the first data of {which} arrived late, the last more than {max(late_s):.3g} s after "
-            "the start: rates summed over flows count them as if they had begun then"
+            f"the start: {_OVER_ALL}"
         )
 
 
-def _late_s(asked: GroupRequest, flow: InstanceEvidence) -> float:
-    """By how many seconds the flow's first data came late, at least; 0 if that is not known."""
-    samples = flows.receiver_samples(asked, flow) + flows.sender_samples(asked, flow)
-    with_data_s = [
-        each.time_s
-        for each in samples
-        # A sender counts its SYN as acknowledged.
-        if (each.bytes_received or 0) > 0 or (each.bytes_acked or 0) > 1
-    ]
-    if flow.started_s is None or not with_data_s:
-        return 0.0
-    return min(with_data_s) - flow.started_s - asked.interval_s
-
-
 def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
-    """Groups that the script started one after the other: what sums of rates do not know."""
+    """Groups that the script started one after the other."""
     began_s = [
         (min(started_s) - each.request.delay_s, each.request)
         for each in groups
@@ -154,7 +141,7 @@ def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
     if apart_s > max(LATE_BEGIN_S, TOLERANCE * max(asked.duration_s for _, asked in began_s)):
         yield (
             f"group {last.group} began {apart_s:.3g} s after group {first.group}, beside delays: "
-            "rates summed over groups count them as if they had begun together"
+            f"{_OVER_ALL}"
         )
 
 
@@ -191,7 +178,7 @@ class _Flow:
         if requested_bps and found.sent_bps < requested_bps * (1 - TOLERANCE):
             late = f": it was too late for {found.skipped} datagrams" if found.skipped else ""
             yield (
-                f"it sent {found.sent_bps / 1e6:.4g} Mbit/s, requested were "
+                f"it sent {found.sent_bps / 1e6:.4g} Mbit/s; requested: "
                 f"{requested_bps / 1e6:.4g} Mbit/s{late}"
             )
         if found.dropped:
@@ -370,9 +357,7 @@ def _shares_interface(group: GroupEvidence, every: Sequence[GroupEvidence]) -> b
 
 
 def _life(group: GroupEvidence) -> Range:
-    starts = [flow.started_s for flow in group.instances if flow.started_s is not None]
-    ends = [flow.ended_s for flow in group.instances if flow.ended_s is not None]
-    return Range(min(starts, default=math.inf), max(ends, default=-math.inf))
+    return Range(*flows.span_s(group.instances))
 
 
 def _mbit(rate_bps: float) -> str:

@@ -66,6 +66,7 @@ def _aggregate(
         exp=manifest.exp,
         columns=experiment_columns(manifest),
         once=groups.counted_once(evidence.groups),
+        mean_rates=groups.mean_rates(evidence.groups),
         least_status=manifest.status,
         damaged=frozenset().union(*map(groups.damaged_keys, evidence.groups)),
     )

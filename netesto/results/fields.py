@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from netesto import texts
 from netesto.errors import ScriptError, UsageError
 from netesto.nearest import nearest
 from netesto.results import csvfile
@@ -111,16 +112,8 @@ def difference(old: Fields, new: Fields) -> str:
 
 def load(path: Path) -> Fields:
     """Read a fields.txt. UsageError, with file and line, if it is invalid."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read: {error.strerror or error}",
-            remedy="Name a file with a line NAME:OPERATION for each column, like fields.txt.",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text", remedy="Save it as UTF-8.") from error
-    return parse(text, source=str(path))
+    remedy = "Name a file with a line NAME:OPERATION for each column, like fields.txt."
+    return parse(texts.read(path, remedy=remedy), source=str(path))
 
 
 def parse(text: str, *, source: str) -> Fields:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
+from netesto.results.manifest import InstanceRecord
 
 # Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
 # gone has only its final counts.
@@ -17,11 +18,21 @@ _UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
 # How far the achieved sampling interval may be from the requested one without a warning.
 INTERVAL_TOLERANCE = 0.10
 ENOUGH_FOR_P99 = 100
+# Of a shorter time without samples, the p99 decides.
+HOLE_MS = 100.0
 
 
 def good(group: GroupEvidence) -> list[InstanceEvidence]:
     """The flows that ended well; only these are measured."""
     return [flow for flow in group.instances if flow.status == OK]
+
+
+def span_s(flows: Iterable[InstanceEvidence | InstanceRecord]) -> tuple[float, float]:
+    """From the first start of flows to the last end; infinite, and empty, where none is known."""
+    times = [(flow.started_s, flow.ended_s) for flow in flows]
+    starts = (started_s for started_s, _ in times if started_s is not None)
+    ends = (ended_s for _, ended_s in times if ended_s is not None)
+    return min(starts, default=math.inf), max(ends, default=-math.inf)
 
 
 def connected(samples: Iterable[SocketSample]) -> tuple[SocketSample, ...]:
@@ -62,6 +73,49 @@ def gaps_s(samples: Iterable[SocketSample]) -> Iterator[float]:
     for connection in connections(ticks):
         times = [sample.time_s for sample in connection]
         yield from (after - before for before, after in itertools.pairwise(times))
+
+
+def late_s(asked: FlowSpec, flow: InstanceEvidence) -> float:
+    """By how many seconds the flow's first data came after its start, at least; 0 if that is not
+    known, as of UDP."""
+    if flow.started_s is None or not is_seen_whole(asked.test):
+        return 0.0
+    firsts = [
+        next(filter(_has_data, samples), None)
+        for samples in (receiver_samples(asked, flow), sender_samples(asked, flow))
+    ]
+    first_s = min((each.time_s for each in firsts if each is not None), default=-math.inf)
+    return max(0.0, first_s - flow.started_s - asked.interval_s)
+
+
+def _has_data(sample: SocketSample) -> bool:
+    # A sender counts its SYN as acknowledged.
+    return (sample.bytes_received or 0) > 0 or (sample.bytes_acked or 0) > 1
+
+
+def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
+    """From when to when the result of a flow counts; None if that is not known.
+
+    As long as the tool reports, and within the life of its process.
+    """
+    if flow.result is None or flow.started_s is None:
+        return None
+    lasted_s = flow.result.elapsed_s
+    begin_s = flow.started_s + asked.omit_s + late_s(asked, flow)
+    if flow.ended_s is not None:
+        begin_s = max(flow.started_s, min(begin_s, flow.ended_s - lasted_s))
+    return begin_s, begin_s + lasted_s
+
+
+def unsampled_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float]:
+    """For how long, at the begin and at the end of what was measured, there are no samples of the
+    sender's socket; 0 where that is not known."""
+    times_s = measured(asked, flow)
+    samples = sender_samples(asked, flow)
+    if times_s is None or not samples or not is_seen_whole(asked.test):
+        return 0.0, 0.0
+    begin_s, end_s = times_s
+    return samples[0].time_s - begin_s, end_s - samples[-1].time_s
 
 
 def last_mss_bytes(samples: Iterable[SocketSample]) -> int | None:
@@ -112,10 +166,16 @@ class Gaps:
 
     def misses(self, requested_ms: float) -> bool:
         """Whether it is other than requested, by more than the tolerance: on average, or, where
-        there are enough samples to say so, of every hundredth."""
+        there are enough samples to say so, of every hundredth; or because of a hole."""
         most_ms = requested_ms * (1 + INTERVAL_TOLERANCE)
         is_late = self.count >= ENOUGH_FOR_P99 and self.p99_ms > most_ms
-        return is_late or abs(self.mean_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
+        is_other = abs(self.mean_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
+        return is_late or is_other or is_hole(self.worst_ms, requested_ms)
+
+
+def is_hole(gap_ms: float, requested_ms: float) -> bool:
+    """Whether a time without samples is so long that a tick is missing."""
+    return gap_ms - requested_ms > max(HOLE_MS, requested_ms * (1 + INTERVAL_TOLERANCE))
 
 
 def gaps(samples: Iterable[SocketSample]) -> Gaps | None:

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from netesto.model import CpuSample, Datagrams, FlowSpec, GroupRequest, SocketSample, TransferResult
+from netesto.model import (
+    UDP_TESTS,
+    CpuSample,
+    Datagrams,
+    FlowSpec,
+    GroupRequest,
+    SocketSample,
+    TransferResult,
+)
 from netesto.packets.found import Flow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
@@ -29,11 +37,17 @@ PACKETS_TOLERANCE = 0.10
 # Pings are known.
 OTHER_PACKETS = 50
 
+# By how much a sum of rates may exceed what was transferred in all, per second.
+RATE_TOLERANCE = 0.10
+
 # Those of latencies that are columns.
 PERCENTILES = (50, 90, 99, 99.9, 99.99, 99.999)
 
 Values: TypeAlias = Mapping[str, str]
 """The texts of a group, by key."""
+
+Rate: TypeAlias = Callable[[TransferResult], float | None]
+"""What a flow transferred per second."""
 
 Counting: TypeAlias = tuple[str, int, int]
 """Where a counter is, and its first and last value while a group saw it."""
@@ -77,7 +91,15 @@ class Group:
     @property
     def rates(self) -> list[float]:
         """Mbit/s of goodput of each flow."""
-        return [result.rate_bps / 1e6 for result in self.results]
+        return list(map(goodput_mbit_per_s, self.results))
+
+    def rate(self, get: Rate) -> float | None:
+        """A rate of all flows: the sum of those that they have, each in its own time. If they had
+        them at different times, so that the sum was never there, what all of them transferred
+        divided by the time from the first begin to the last end."""
+        added = numbers.total(map(get, self.results))
+        mean = mean_rate([self], get)
+        return mean if added is not None and is_too_much(added, mean) else added
 
     @cached_property
     def samples(self) -> list[tuple[SocketSample, ...]]:
@@ -192,9 +214,7 @@ class Group:
     @cached_property
     def _span_s(self) -> tuple[float, float]:
         """From the start of the first flow to the end of the last one."""
-        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
-        ends = [flow.ended_s for flow in self.good if flow.ended_s is not None]
-        return min(starts, default=math.inf), max(ends, default=-math.inf)
+        return flows.span_s(self.good)
 
     def _backlogs(self, queue: Queue) -> list[float]:
         """The backlogs of a queue while flows ran, in bytes; without the time of `omit`."""
@@ -351,6 +371,15 @@ def counted_once(each: Iterable[Counting]) -> int | None:
     return total
 
 
+def requested_control(asked: FlowSpec) -> str | None:
+    """The congestion control of the sender of the data; datagrams have none."""
+    return None if asked.test in UDP_TESTS else asked.congestion_control
+
+
+def goodput_mbit_per_s(result: TransferResult) -> float:
+    return result.rate_bps / 1e6
+
+
 def distinct(texts: Iterable[str | None]) -> str:
     """The different texts, joined by `/`."""
     return "/".join(dict.fromkeys(text for text in texts if text))
@@ -379,6 +408,36 @@ def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int
 
 
 # ---- over all groups of an experiment, of which none has failed altogether -----------------------
+
+
+def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
+    """What all flows of the groups transferred, per second from the first begin to the last end;
+    None if a rate or a time is not known."""
+    amounts, begins_s, ends_s = [], [], []
+    for group in groups:
+        for flow in group.good:
+            times_s = flows.measured(group.request, flow)
+            rate = None if flow.result is None else get(flow.result)
+            if times_s is None or rate is None:
+                return None
+            begins_s.append(times_s[0])
+            ends_s.append(times_s[1])
+            amounts.append(rate * (times_s[1] - times_s[0]))
+    span_s = max(ends_s, default=0.0) - min(begins_s, default=0.0)
+    return math.fsum(amounts) / span_s if span_s > 0 else None
+
+
+def is_too_much(added: float, mean: float | None) -> bool:
+    """Whether a sum of rates is of flows that were not there together."""
+    return mean is not None and added > mean * (1 + RATE_TOLERANCE)
+
+
+def no_fairness(groups: Sequence[Group]) -> str | None:
+    """No index of the rates of several groups if flows had them at different times: they are no
+    shares of one capacity."""
+    added = math.fsum(rate for group in groups for rate in group.rates)
+    is_apart = is_too_much(added, mean_rate(groups, goodput_mbit_per_s))
+    return "" if len(groups) > 1 and is_apart else None
 
 
 def pings_lost(groups: Sequence[Group]) -> float | None:

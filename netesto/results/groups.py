@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from netesto.results import numbers
+from netesto.results import formulas, numbers
 from netesto.results.columns import COLUMNS, canonical, column
 from netesto.results.evidence import GroupEvidence
 from netesto.results.formulas import Group
@@ -21,7 +21,22 @@ def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
     """The values of an experiment whose groups may share what they count."""
     good = [group for group in map(Group, evidence) if group.good]
     found = {each.name: each.once(good) for each in COLUMNS.values() if each.once is not None}
-    return {name: "" if value is None else numbers.fixed(value, 1) for name, value in found.items()}
+    return {
+        name: value if isinstance(value, str) else numbers.fixed(value, 1)
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+def mean_rates(evidence: Iterable[GroupEvidence]) -> dict[str, float]:
+    """Of each rate, what all flows transferred per second from the first begin to the last end."""
+    good = [group for group in map(Group, evidence) if group.good]
+    found = {
+        each.name: formulas.mean_rate(good, each.rate)
+        for each in COLUMNS.values()
+        if each.rate is not None
+    }
+    return {name: rate for name, rate in found.items() if rate is not None}
 
 
 def damaged_keys(evidence: GroupEvidence) -> frozenset[str]:

@@ -201,7 +201,7 @@ def write(manifest: Manifest, path: Path) -> None:
 def read(path: Path) -> Manifest:
     """Read `path`. ResultsError if it is not a manifest, of a newer format, or inconsistent."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=typed.finite)
         if not isinstance(value, dict):
             raise ResultsError(f"{path}: not a manifest: it holds no JSON object")
         form = value.get("format", FORMAT)
@@ -215,10 +215,6 @@ def read(path: Path) -> Manifest:
     if fault := _contradiction(found, path):
         raise ResultsError(f"{path}: not a manifest: {fault}")
     return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
 
 
 def _contradiction(found: Manifest, path: Path) -> str:

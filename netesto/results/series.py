@@ -8,6 +8,7 @@ import json
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import cattrs
@@ -307,12 +308,7 @@ def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool
 
 def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
     """Mbit/s of a counter of bytes, since the previous sample."""
-    gaps_s = [after.time_s - before.time_s for before, after in itertools.pairwise(samples)]
-    rates = [
-        _figures(size * 8e-6 / gap_s) if size is not None and gap_s > 0 else None
-        for size, gap_s in zip(_steps(samples, get)[1:], gaps_s, strict=True)
-    ]
-    return (*([None] if samples else []), *rates)
+    return _per_second([each.time_s for each in samples], _steps(samples, get), 8e-6)
 
 
 def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
@@ -412,26 +408,30 @@ def _queues(evidence: ExperimentEvidence) -> Iterable[Queue]:
 
 def _counters(evidence: ExperimentEvidence) -> Iterable[TcpSeries]:
     for host, samples in sorted(evidence.tcp.items()):
+        count = partial(_count_rates, samples)
         yield TcpSeries(
             host=host,
             time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in samples.time_s),
-            segments_out=_per_second(samples, "OutSegs"),
-            retransmitted=_per_second(samples, "RetransSegs"),
-            timeouts=_per_second(samples, "TCPTimeouts"),
-            spurious_timeouts=_per_second(samples, "TCPSpuriousRTOs"),
-            tail_loss_probes=_per_second(samples, "TCPLossProbes"),
-            fast_retransmits=_per_second(samples, "TCPFastRetrans"),
+            segments_out=count("OutSegs"),
+            retransmitted=count("RetransSegs"),
+            timeouts=count("TCPTimeouts"),
+            spurious_timeouts=count("TCPSpuriousRTOs"),
+            tail_loss_probes=count("TCPLossProbes"),
+            fast_retransmits=count("TCPFastRetrans"),
         )
 
 
-def _per_second(samples: Counted, name: str) -> Column:
-    """The growth of a counter; unknown of one that the kernel does not have."""
-    if name not in samples.counts:
-        return (None,) * len(samples.time_s)
-    gaps_s = (after - before for before, after in itertools.pairwise(samples.time_s))
-    growth = _growth(samples.counts[name])
+def _count_rates(samples: Counted, name: str) -> Column:
+    """Unknown of a counter that the kernel does not have."""
+    counts = samples.counts.get(name, [None] * len(samples.time_s))
+    return _per_second(samples.time_s, _growth(counts))
+
+
+def _per_second(times_s: Sequence[float], growth: Column, unit: float = 1.0) -> Column:
+    """The growth of a counter since the sample before, in units a second."""
+    gaps_s = (after - before for before, after in itertools.pairwise(times_s))
     steps = zip(growth[1:], gaps_s, strict=True)
-    rates = (None if n is None or gap_s <= 0 else _figures(n / gap_s) for n, gap_s in steps)
+    rates = (None if n is None or gap_s <= 0 else _figures(n * unit / gap_s) for n, gap_s in steps)
     return (*growth[:1], *rates)
 
 

@@ -443,6 +443,11 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
     return found
 
 
+def is_aggregate(row: Mapping[str, str]) -> bool:
+    """Whether a row of exp.csv is N.0: of all flows of its experiment."""
+    return row.get("exp", "").endswith(".0")
+
+
 def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
     """The complete experiments in `folder` whose rows are missing, or not those that were derived
     from their data; of those without derived files nothing is known."""

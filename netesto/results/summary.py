@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from netesto.model import CPU_STATES
-from netesto.results import cases, csvfile, imported, numbers, store
+from netesto.results import csvfile, imported, numbers, store
+from netesto.results.columns import REPETITION
 from netesto.results.evidence import DAMAGED, OK
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
 
@@ -104,7 +105,7 @@ def _own(
 ) -> Iterator[Run]:
     """The groups of an experiment of ours: the goodput of each."""
     for row in rows:
-        if row["exp"].endswith(".0") or row.get("status") == DAMAGED:
+        if store.is_aggregate(row) or row.get("status") == DAMAGED:
             continue
         rate = numbers.parse(row.get("rate", ""))
         status = row.get("status", "")
@@ -141,7 +142,7 @@ def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
         differing = [
             f"{name}={value}"
             for name, value in factors.items()
-            if name != cases.REPETITION and value and len(values[run.test, name]) > 1
+            if name != REPETITION and value and len(values[run.test, name]) > 1
         ]
         yield replace(run, test=" ".join([run.test, *differing]))
 
@@ -396,28 +397,7 @@ def _gbps(run: Run) -> str:
     return f"{value:.{3 if run.is_imported else max(3, _decimals(value))}f}"
 
 
-# ---- forms ---------------------------------------------------------------------------------------
-
-
-def as_csv(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows with a header; what could act on a terminal or a spreadsheet stays text."""
-    return csvfile.text([rows[0] if rows else ()], (row.values() for row in rows))
-
-
-def as_json(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows as a list of objects."""
-    return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
-
-
-def as_text(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows as columns of text."""
-    names = list(rows[0]) if rows else []
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    lines = [dict(zip(names, names, strict=True)), *rows]
-    return "".join(
-        "  ".join(line[name].ljust(widths[name]) for name in names).rstrip() + "\n"
-        for line in lines
-    )
+# ---- what is not in the tables -------------------------------------------------------------------
 
 
 def failures(data: Data) -> Iterator[str]:

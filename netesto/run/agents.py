@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from netesto.controller.host import Connect
-from netesto.errors import AgentError, AgentGoneError, LabError
+from netesto.errors import AgentError, LabError
 from netesto.lab import netns
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
@@ -40,33 +40,26 @@ async def connect(
 
 
 class Brought(Protocol):
-    """An agent for one run (deploy.once): the socket here that leads to it, whether it has ended,
-    and why it is not reached."""
+    """An agent for one run (deploy.once): the socket here that leads to it, what makes it there
+    again, and why it is not reached."""
 
     @property
     def socket(self) -> Path: ...
 
-    @property
-    def is_gone(self) -> bool: ...
+    async def come_back(self) -> None: ...
 
     def refusal(self) -> AgentError | None: ...
 
 
 def brought(hosts: Mapping[str, Brought]) -> Connect:
-    """Connects to agents that are there for one run."""
+    """Connects to agents that are there for one run, and brings one again that was lost."""
 
     async def connected(endpoint: Endpoint) -> AgentClient:
         host = hosts[endpoint.host]
-
-        async def check() -> None:
-            if host.is_gone:
-                raise AgentGoneError(
-                    "the agent for this run ended with its ssh", host=endpoint.host
-                )
-
-        await check()
+        await host.come_back()
+        there = replace(endpoint, agent=f"unix:{host.socket}")
         try:
-            return await connect(replace(endpoint, agent=f"unix:{host.socket}"), reopen=check)
+            return await connect(there, reopen=host.come_back)
         except AgentError as error:
             raise host.refusal() or error from None
 

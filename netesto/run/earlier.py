@@ -65,9 +65,9 @@ def pass_over(
     failures = list(_failures(plan, done, _earlier_columns(results, claimable)))
     whole = [_name(each.part) for each in done.values()]
     for name in whole:
-        _log.info("passed over %s", name)
+        _log.info("skipped %s", name)
     which = whole[0] if len(whole) == 1 else f"{len(whole)} cells, {whole[0]} … {whole[-1]}"
-    watcher.say(f"passed over {which}: finished by an earlier run")
+    watcher.say(f"skipped {which}: finished by an earlier run")
     for each in done.values():
         how = "" if each.cell.part_hash else otherwise(results, each.cell, each.flows)
         if how:
@@ -96,7 +96,7 @@ def _name(part: Part) -> str:
 def _failures(
     plan: Plan, done: Mapping[int, _Done], columns_of: Callable[[int], Mapping[str, str]]
 ) -> Iterator[str]:
-    """What the script claims of parts that are passed over and is false. Their flows are noted."""
+    """What the script claims of parts that are skipped and is false. Their flows are noted."""
     from netesto.language.claims import falsehood
 
     current: _Done | None = None

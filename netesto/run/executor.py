@@ -65,7 +65,7 @@ class Executor:
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
-        # What parts that are passed over have set on hosts, and nobody has set again yet.
+        # What parts that are skipped have set on hosts, and nobody has set again yet.
         self._owed = Standing[steps.Configure]()
         # A part that fails is run again by the process that started it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure

@@ -150,7 +150,7 @@ def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
     if places:
         raise MissingError(
             f"UDP_STREAM: in simulated time only with tool=native (needed at {', '.join(places)})",
-            remedy="The others count on computing to take time: here iperf3 sends all its datagrams"
+            remedy="The others rely on computing to take time: here iperf3 sends all its datagrams"
             " in the first moment, and netperf never stops. tool=auto takes the one that can.",
         )
 

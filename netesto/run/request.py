@@ -39,7 +39,7 @@ class OnFailure:
         if kind == "retry" and number.isdecimal():
             return cls(retries=int(number))
         raise UsageError(
-            f"--on-failure {text}: not known", remedy="It is stop, continue or retry=N."
+            f"--on-failure {text}: invalid value", remedy="Write stop, continue or retry=N."
         )
 
 

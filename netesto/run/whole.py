@@ -147,7 +147,8 @@ class _Whole:
             measured = self._measure(lab, built, pairs)
             try:
                 connect = agents.of_lab(lab, self._nursery, built)
-                yield inventory, Ground(kind=kind, topology=text, paths=measured), connect
+                ground = Ground(kind=kind, topology=text, paths=measured, clock=self._nursery.clock)
+                yield inventory, ground, connect
             finally:
                 self._keep_unfetched(lab)
 

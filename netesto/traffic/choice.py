@@ -147,15 +147,24 @@ def needed_options(flow: FlowSpec) -> tuple[Option, ...]:
 EXTRAS = frozenset(f"{tool.name} {option}" for tool in TOOLS.values() for option in tool.extras)
 
 
-def choose(flow: FlowSpec, available: Collection[str], extras: Collection[str] = ()) -> Tool:
+def choose(
+    flow: FlowSpec,
+    available: Collection[str],
+    extras: Collection[str] = (),
+    unusable: Mapping[str, str] | None = None,
+) -> Tool:
     """The tool that makes `flow`, among those `available` at both hosts: the one it names or, for
-    "auto", the first that can. `extras` are those of EXTRAS that the versions at both hosts can do.
-    MissingError names what is missing."""
+    "auto", the first that can. `extras` are those of EXTRAS that the versions at both hosts can do;
+    `unusable` tools are installed, and not available for a reason. MissingError names what is
+    missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(
             f"{flow.tool}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}."
         )
     lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
+    lacks |= {
+        name: why for name, why in (unusable or {}).items() if lacks.get(name) == NOT_INSTALLED
+    }
     able = [name for name, lack in lacks.items() if not lack]
     candidates = list(TOOLS) if flow.tool == "auto" else [flow.tool]
     for name in candidates:

@@ -33,10 +33,13 @@ CLIENT_BLOCKS = 16
 
 
 class PortRange:
-    """Ports to reserve, the least recently used first."""
+    """Ports to reserve, the least recently used first; the first `used` were used before."""
 
-    def __init__(self, first: int = FIRST_DATA_PORT, count: int = DATA_PORTS) -> None:
+    def __init__(
+        self, first: int = FIRST_DATA_PORT, count: int = DATA_PORTS, *, used: int = 0
+    ) -> None:
         self._free = deque(range(first, first + count))
+        self._free.rotate(-used)
         self._taken: set[int] = set()
 
     def take(self, count: int) -> tuple[int, ...]:

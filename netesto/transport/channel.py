@@ -74,11 +74,16 @@ def server_options(machine_hosts: int = 1) -> Options:
     return (*_keepalive(machine_hosts), *_SERVER_OPTIONS)
 
 
+def pace(machine_hosts: int) -> float:
+    """How many times as long all takes where so many hosts share one machine."""
+    return min(max(1.0, machine_hosts / _HOSTS_AT_THAT_PACE), _PACES_MAX)
+
+
 def _keepalive(machine_hosts: int) -> Options:
-    pace = min(max(1.0, machine_hosts / _HOSTS_AT_THAT_PACE), _PACES_MAX)
-    answer_ms = round(pace * KEEPALIVE_ANSWER_S * 1000)
+    times = pace(machine_hosts)
+    answer_ms = round(times * KEEPALIVE_ANSWER_S * 1000)
     return (
-        ("grpc.keepalive_time_ms", round(pace * KEEPALIVE_S * 1000)),
+        ("grpc.keepalive_time_ms", round(times * KEEPALIVE_S * 1000)),
         ("grpc.keepalive_timeout_ms", answer_ms),
         # Without it gRPC waits a minute for the answer to a ping, whatever the timeout above.
         ("grpc.http2.ping_timeout_ms", answer_ms),

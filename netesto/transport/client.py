@@ -10,7 +10,6 @@ import grpc
 import netesto
 from netesto.errors import (
     AgentError,
-    AgentGoneError,
     ConnectionLostError,
     MissingError,
     NetestoError,
@@ -138,6 +137,7 @@ class AgentClient:
     ) -> None:
         self.host = host
         self._options = channel.client_options(machine_hosts)
+        self._pace = channel.pace(machine_hosts)
         self._reopen = reopen
         self._patience_s = patience_s
         self._address = address
@@ -172,7 +172,7 @@ class AgentClient:
 
     async def _open_again(self) -> None:
         """Make what leads to the agent once more, after a cut. ConnectionLostError if it cannot
-        be made, AgentGoneError if it never will."""
+        be made."""
         try:
             if self._reopen is not None:
                 await self._reopen()
@@ -180,15 +180,15 @@ class AgentClient:
                 await self.tunnel.close()
                 await self.tunnel.open(timeout=_REJOIN_S)
                 self._methods = self._dial(self.tunnel.local)
-        except AgentGoneError:
-            raise
-        except AgentError as error:
+        except (AgentError, UsageError) as error:
+            # Files of ours, too, may be wrong for a while: a certificate that is not renewed yet.
             raise ConnectionLostError(error.message) from error
 
     async def reach(self, *, timeout: float) -> HostInfo:
         """`info`, with errors that say why no agent answers at the address, or that it is of
         another protocol."""
         try:
+            timeout *= self._pace
             message = await self._methods["Info"](pb.Nothing(), timeout=timeout)
         except grpc.aio.AioRpcError as error:
             match error.code():
@@ -248,14 +248,15 @@ class AgentClient:
         if token:
             await self._open_again()
         request = _hold_request(controller, run, token=token, seen=seen, ticket=self.ticket)
-        call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._methods["Hold"](request)
-        first_s = _REJOIN_S if token else _HOLD_S
-        try:
-            with self._border():
+        first_s = self._pace * (_REJOIN_S if token else _HOLD_S)
+        with self._border():
+            # A closed connection refuses the call itself.
+            call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._methods["Hold"](request)
+            try:
                 async for reply in _replies(call, first_s=first_s, next_s=None):
                     yield reply.token, codec.to_event(reply.event)
-        finally:
-            call.cancel()
+            finally:
+                call.cancel()
 
     async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
         call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._methods["Queue"](
@@ -366,7 +367,7 @@ class AgentClient:
         async def ask(stamp: Stamp) -> Any:
             with self._border():
                 return await self._methods[method](
-                    request, timeout=timeout, metadata=self._metadata(stamp)
+                    request, timeout=timeout * self._pace, metadata=self._metadata(stamp)
                 )
 
         return await self._holding.call(ask)

@@ -147,11 +147,9 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
             return lambda messages: tuple(decode(kind, message) for message in messages)
         return tuple
     # A map of protobuf has its own order, another one in each process.
-    return _sorted if get_origin(hint) is Mapping else lambda value: value
-
-
-def _sorted(entries: Mapping[str, str]) -> dict[str, str]:
-    return dict(sorted(entries.items()))
+    if get_origin(hint) is Mapping:
+        return lambda entries: dict(sorted(entries.items()))
+    return lambda value: value
 
 
 def _address(text: str) -> Address:

@@ -7,7 +7,6 @@ the agent is.
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import stat
@@ -18,18 +17,13 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from netesto.errors import AgentError, UsageError
-from netesto.transport import peers
+from netesto.transport import incoming, peers
 from netesto.transport.addresses import UnixAddress
-
-log = logging.getLogger(__name__)
 
 # struct ucred of <sys/socket.h>: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
 
 _BACKLOG = 1024
-
-# When no descriptor is free. gRPC ends connections that say nothing, and frees theirs.
-_PAUSE_S = 0.5
 
 # For what was said last to those who are connected, when the server has ended.
 _LAST_WORDS_S = 1.0
@@ -50,7 +44,13 @@ class Door:
         self.address = address
         self._inner = inner
         self._callers = callers
-        self._socket = _listening(address, group)
+        with (
+            incoming.listening(socket.AF_UNIX, address, _BACKLOG) as self._socket,
+            made_for(address.path, 0o600 if group is None else 0o660),
+        ):
+            self._socket.bind(str(address.path))
+            if group is not None:
+                os.chown(address.path, -1, group)
         self._thread = threading.Thread(target=self._run, name=str(address), daemon=True)
         self._connections: set[asyncio.Task[None]] = set()
         self._begun: Future[asyncio.AbstractEventLoop] = Future()
@@ -97,14 +97,7 @@ class Door:
             await asyncio.wait(self._connections, timeout=_LAST_WORDS_S)
 
     async def _accept(self) -> None:
-        # asyncio's own server logs a traceback for each connection that has to wait.
-        while True:
-            try:
-                came, _ = await asyncio.get_running_loop().sock_accept(self._socket)
-            except OSError as error:
-                log.warning("cannot accept a connection", extra={"reason": error.strerror})
-                await asyncio.sleep(_PAUSE_S)
-                continue
+        async for came, _ in incoming.accepted(self._socket):
             task = asyncio.create_task(self._carry(came))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
@@ -117,21 +110,6 @@ class Door:
         with contextlib.closing(writer), contextlib.suppress(OSError):
             caller = f"uid {user} pid {process}"
             await peers.join_as(caller, (reader, writer), self._inner, self._callers)
-
-
-def _listening(address: UnixAddress, group: int | None) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        with made_for(address.path, 0o600 if group is None else 0o660):
-            listener.bind(str(address.path))
-            if group is not None:
-                os.chown(address.path, -1, group)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"cannot listen on {address}: {error.strerror}") from None
-    return listener
 
 
 @contextlib.contextmanager

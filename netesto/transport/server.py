@@ -223,11 +223,10 @@ class _Servicer:
         )
 
     async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
-        await self._held(
+        return await self._done(
             context,
             lambda: self._service.start_capture(codec.decode_request(CaptureRequest, message)),
         )
-        return pb.Nothing()
 
     async def Finish(self, message: pb.FinishRequest, context: Context) -> pb.Finished:
         finished = await self._held(

@@ -15,6 +15,7 @@ ends with the thread that opened it, also after kill -9.
 import asyncio
 import contextlib
 import os
+import random
 import re
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -59,6 +60,14 @@ _SOCKET, _LOG = "agent", "log"
 
 # What ssh says of a key of its user.
 _OPEN_KEY = re.compile(r"Permissions \d+ for '(.+)' are too open")
+
+# What ssh says where sshd, or that of a jump host, hangs up before anybody has logged in; later it
+# says "Connection to".
+_CROWDED = re.compile(r"^(?:kex_exchange_id|Connection (?:closed|reset) by )", re.MULTILINE)
+# Through a jump host it says so, too, where that has another reason.
+_OTHERWISE = re.compile(r"^(?:ssh: |channel |Host key verif|.*Permission denied)", re.MULTILINE)
+# Until the next attempt; not all at once again.
+_PAUSE_S = (0.05, 0.4)
 
 # To ask the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
@@ -131,10 +140,17 @@ class Tunnel:
         self._stack.callback(os.close, writer)
         try:
             async with asyncio.timeout(timeout):
-                if not await self._begun([*words, "--", self.address.host, _SESSION], reader):
-                    await self._begun([*words, "-N", "--", self.address.host], reader)
+                session = [*words, "--", self.address.host, _SESSION]
+                while not await self._begun(session, reader):
+                    if is_crowded(self._said()):
+                        await pause()
+                    else:
+                        session = [*words, "-N", "--", self.address.host]
         except TimeoutError:
+            said = self._said()
             await self.close()
+            if is_crowded(said):
+                raise self._failure(*explained(said, self.address)) from None
             raise self._failure(f"no answer within {timeout:g} s") from None
         except ProcessError as error:
             await self.close()
@@ -147,7 +163,7 @@ class Tunnel:
 
     async def _begun(self, words: Sequence[str], stdin: int) -> bool:
         """Start ssh; whether it goes on when its session, if it has one, has begun. AgentError if
-        it cannot connect."""
+        it cannot connect, and it makes no sense to try again."""
         log = self._folder / _LOG
         log.unlink(missing_ok=True)
         self._greeting = 0
@@ -166,6 +182,8 @@ class Tunnel:
                     goes_on = True
         if not is_ready:
             await self._job.wait()
+            if is_crowded(self._said()):
+                return False
             raise self._failure(*explained(self._said(), self.address))
         self._greeting = len(self._said())
         return goes_on
@@ -188,6 +206,11 @@ class Tunnel:
 
     async def unreachable(self) -> AgentError:
         """Why nothing answers behind an open tunnel."""
+        if not self._said() and self._job is not None and self._job.status is None:
+            return self._failure(
+                "its agent listens, and does not answer",
+                "Is it stopped, or its host overloaded? See there: ps -e -o stat,args",
+            )
         cause, remedy = explained(self._said(), self.address)
         if "open failed" in cause:
             cause, remedy = await self._inquire()
@@ -215,7 +238,7 @@ class Tunnel:
         if path == AGENT_SOCKET:
             # Or it was never there.
             user = f"{self.address.user}@" if self.address.user else ""
-            start = f"Put one there: netesto hosts install {user}{self.address.host}"
+            start = f"Install one: netesto hosts install {user}{self.address.host}"
         match answer:
             case "missing":
                 return f"no agent runs there: no socket {path}", start
@@ -252,6 +275,16 @@ async def _said_word(lines: AsyncIterator[str], word: str) -> bool:
     return False
 
 
+def is_crowded(said: str) -> bool:
+    """Whether sshd hung up before anybody had logged in: too many do at once (MaxStartups)."""
+    return _CROWDED.search(said) is not None and _OTHERWISE.search(said) is None
+
+
+async def pause() -> None:
+    """Give way to others that log in."""
+    await asyncio.sleep(random.uniform(*_PAUSE_S))
+
+
 def explained(said: str, address: SshAddress) -> tuple[str, str]:
     """The cause and the remedy in what ssh said; "" where the usual remedy is right."""
     if "HOST IDENTIFICATION HAS CHANGED" in said:
@@ -263,6 +296,11 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
     if "Host key verification failed" in said:
         return "its host key is unknown", (
             f"Connect once by hand, and compare the key before you accept it: {typed(address)}"
+        )
+    if is_crowded(said):
+        return "its sshd, or that of a jump host, hangs up before anybody logs in", (
+            "It may let fewer log in at once than there are hosts (MaxStartups in its sshd_config),"
+            f" or have closed to us. This must work: {typed(address)} true"
         )
     batch = "-o BatchMode=yes "
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -15,7 +15,7 @@ from typing import cast
 
 from netesto.errors import UsageError
 from netesto.model import Address, TlsFiles
-from netesto.transport import peers, tls
+from netesto.transport import incoming, peers, tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,10 @@ class TlsServer:
         self._names = names
         self._context = tls.server_context(files)
         self._signature = tls.signature(files)
-        self._socket = _listening(address)
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        with incoming.listening(family, address, _BACKLOG) as self._socket:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((address.host, address.port))
         self.address = TlsAddress(address.host, self._socket.getsockname()[1])
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers: dict[asyncio.Task[None], None] = {}
@@ -79,15 +82,7 @@ class TlsServer:
         return task
 
     async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, peer = await loop.sock_accept(self._socket)
-            except OSError as error:
-                # No descriptor is free: those of strangers will be, soon.
-                log.warning("cannot accept a connection", extra={"reason": error.strerror})
-                await asyncio.sleep(_HANDSHAKE_S / 10)
-                continue
+        async for connection, peer in incoming.accepted(self._socket):
             address = _plain(ip_address(peer[0].partition("%")[0]))
             if not self._admits(address):
                 connection.close()
@@ -216,17 +211,3 @@ def _plain(address: Address) -> Address:
     """The IPv4 address in an IPv6 address that maps one."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
-
-
-def _listening(address: TlsAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"cannot listen on {address}: {error.strerror}") from None
-    return listener

@@ -89,8 +89,8 @@ async def test_other_values_are_refused(values, said):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("", "run: a list of texts is required"),
-        ('run = "reboot"', "run: a list of texts is required"),
+        ("", "run: a list of strings is required"),
+        ('run = "reboot"', "run: a list of strings is required"),
         ('run = ["x", "{a}"]', "parameters: run has a"),
         ('run = ["{a}"]\nparameters = { a = "1-2" }', "the program is no parameter"),
         ('run = ["x", "{a}"]\nparameters = { a = ".*" }', "parameters.a: a range"),

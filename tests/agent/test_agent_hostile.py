@@ -102,6 +102,8 @@ async def test_agent_whose_server_ended_puts_the_host_back_and_fails(start_daemo
     assert "netesto-agent: the RPC server ended: UnicodeDecodeError" in said
 
 
+# 100,000 streams take minutes.
+@pytest.mark.timeout(3600)
 async def test_agent_answers_after_streams_of_any_kind(start_daemon: StartDaemon, streams: int):
     daemon = start_daemon("a")
     contents = raw_http2.hostile(streams, seed=11)

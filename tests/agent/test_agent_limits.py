@@ -83,10 +83,10 @@ def test_every_key_is_read():
     [
         ({"flow": 1}, "unknown key 'flow' in [limits]; it has captures, disk_reserve, duration"),
         ({"flows": 0}, "limits.flows: a whole number above 0 is required"),
-        ({"interfaces": "eth0"}, "limits.interfaces: a list of texts is required"),
+        ({"interfaces": "eth0"}, "limits.interfaces: a list of strings is required"),
         ({"peers": ["10.0.0.1/8"]}, "limits.peers: 10.0.0.1/8 has host bits set"),
         ({"duration": "long"}, "limits.duration: 'long' is not a time"),
-        ({"spool": True}, 'limits.spool: a number, or a text with its unit, such as "10G"'),
+        ({"spool": True}, 'limits.spool: a number, or a string with a unit, such as "10G"'),
         ({"flows": True}, "limits.flows: a whole number above 0 is required"),
         ({"keep": 1}, "limits.keep: true or false is required"),
         ({"duration": "nanh"}, "limits.duration: 'nanh' is not a time"),

@@ -36,8 +36,8 @@ CAPTURE = b"".join(
 
 TEXT = """\
 {path}: pcap: 4 packets in 0.54 s.
-flow  from            to               s  bytes  Mbit/s  RTT min  median ms  max
-   1  10.0.0.1:40000  10.0.0.2:5201  0.5   2000   0.032       40         40   40
+flow  from            to               s  bytes  Mbit/s  min RTT ms  median ms  max ms
+   1  10.0.0.1:40000  10.0.0.2:5201  0.5   2000   0.032          40         40      40
 """
 
 

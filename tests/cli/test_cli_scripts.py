@@ -162,7 +162,7 @@ def test_the_form_can_be_checked(write, capsys):
     status = cli.main(["fmt", "--check", "a.nts", "b.nts"])
     assert (status, capsys.readouterr().err, path.read_text()) == (
         1,
-        "a.nts is not in the usual form\n",
+        "a.nts is not in the standard format\n",
         "ECHO   a\n",
     )
 

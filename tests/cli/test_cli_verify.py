@@ -1,4 +1,4 @@
-"""`netesto lab verify` and `hosts verify`: what each host has, one thing a line."""
+"""`netesto lab verify` and `hosts verify`: what each host has, one item per line."""
 
 from dataclasses import replace
 

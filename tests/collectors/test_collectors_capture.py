@@ -43,7 +43,7 @@ def test_the_buffer_holds_what_is_asked_for_within_limits(packets, snap_bytes, k
 
 def test_dropped_packets_are_read():
     said = "3125 packets captured\n6558 packets received by filter\n3422 packets dropped by kernel"
-    assert capture.dropped_packets(said) == 3422
+    assert capture.packets_of(capture.DROPPED, said) == 3422
 
 
 def send(count: int) -> None:

@@ -22,7 +22,7 @@ from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, ranges
-from netesto.collectors.sampling import Processors, timer_of
+from netesto.collectors.sampling import Processors, tick, timer_without_ticks
 from netesto.model import SocketSample
 
 INTERVAL_S = 0.02
@@ -104,6 +104,25 @@ def test_samples_are_in_time_order(sampler, tmp_path):
     assert times_s == sorted(times_s)
 
 
+def test_a_collector_that_is_held_takes_its_first_sample_at_the_instant_that_it_is_told(
+    sampler, tmp_path
+):
+    path, clock = tmp_path / "cpu.jsonl", Clock()
+
+    async def run() -> int:
+        held = Sampled("cpu", path, clock, INTERVAL_S, sampler, is_held=True)
+        async with collecting(held):
+            first_ns = time.monotonic_ns() + 3 * INTERVAL_NS
+            held.begin(first_ns)
+            is_there = lambda: path.read_text().count("\n") > 1  # noqa: E731
+            assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
+        return first_ns
+
+    first_s = clock.at(asyncio.run(run()))
+    times_s = [json.loads(line)["time_s"] for line in path.read_text().splitlines()]
+    assert times_s[0] >= first_s - 1e-6
+
+
 def test_samples_go_on_while_the_agent_computes(sampler, tmp_path):
     path = tmp_path / "sockets.bin.gz"
 
@@ -146,7 +165,8 @@ def test_at_the_same_tick_sockets_come_before_the_counters_of_the_host(sampler, 
 
 def test_delays_of_ticks_do_not_add_up():
     earliest_ns = time.monotonic_ns()
-    timer = timer_of(INTERVAL_NS, time.monotonic_ns())
+    timer = timer_without_ticks()
+    tick(timer, INTERVAL_NS, time.monotonic_ns())
     latest_ns = time.monotonic_ns()
     ticks = 0
     while ticks < 40:
@@ -164,7 +184,8 @@ def test_delays_of_ticks_do_not_add_up():
 
 def test_the_first_tick_of_a_timer_that_begins_late_is_at_once_and_the_next_as_if_it_had_not():
     first_ns = time.monotonic_ns() - 10 * INTERVAL_NS - INTERVAL_NS // 2
-    timer = timer_of(INTERVAL_NS, first_ns)
+    timer = timer_without_ticks()
+    tick(timer, INTERVAL_NS, first_ns)
     assert int.from_bytes(os.read(timer, 8), sys.byteorder) == 11
     select.select([timer], [], [])
     assert time.monotonic_ns() - first_ns >= 11 * INTERVAL_NS
@@ -172,11 +193,21 @@ def test_the_first_tick_of_a_timer_that_begins_late_is_at_once_and_the_next_as_i
     os.close(timer)
 
 
-def test_a_sampler_that_went_to_another_processor_may_run_on_all():
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one processor")
+def test_a_sampler_that_sleeps_while_it_samples_shall_wake_up_on_one_processor_and_then_on_any():
     allowed = os.sched_getaffinity(0)
     processors = Processors()
-    for _ in range(len(allowed) + 1):
-        processors.go_on()
+    with processors.attended(0):
+        time.sleep(0.001)
+
+    def wait_in_vain() -> None:
+        with processors.attended(0):
+            is_on_one = lambda: len(os.sched_getaffinity(0)) == 1  # noqa: E731
+            assert process.wait_until(is_on_one, timeout=DEADLINE_S)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        wait_in_vain()
     assert os.sched_getaffinity(0) == allowed
 
 

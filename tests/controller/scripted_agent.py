@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
+from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
 from netesto.errors import AgentBusyError, AgentError, Place
@@ -203,7 +204,8 @@ class ScriptedAgent:
         self.calls.append(f"begin {exp} {' '.join(map(str, groups))}")
         self.starts_s.append(start_at_s)
         for group in groups:
-            self.end(self.held.pop(group))
+            if group in self.held:
+                self.end(self.held.pop(group))
 
     def end(self, request: GroupRequest) -> None:
         """Tell of the group's flows all that an agent tells."""
@@ -343,6 +345,7 @@ def world(folder: Path, *, ground: str = "lab", **client: object) -> World:
         family=4,
         name="test",
         ground=ground,
+        clock=Clock(),
     )
     return World(run, agents, watcher)
 

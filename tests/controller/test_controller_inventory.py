@@ -220,11 +220,14 @@ def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_pat
         ("", "names no host"),
         ("h1 = 7\n", "h1 is not a table"),
         ("[-v]\n", "host -v: agent: 'ssh://-v': invalid host '-v'"),
-        ("[h1]\nagent = 7\n", "host h1: agent: not a text"),
+        ("[h1]\nagent = 7\n", "host h1: agent: not a string"),
         ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': invalid port 'b'"),
         ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: invalid port '0'"),
-        ('[h1]\nagent = "unix:/s"\naddresses = "::1"\n', "host h1: addresses: not a list of texts"),
-        ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses: not a list of texts"),
+        (
+            '[h1]\nagent = "unix:/s"\naddresses = "::1"\n',
+            "host h1: addresses: not a list of strings",
+        ),
+        ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses: not a list of strings"),
         ('[h1]\nagent = "router:7"\n', "host h1: invalid IP address 'router'"),
         (
             '[h1]\nagent = "unix:/s"\naddresses = ["192.0.2.1", "192.0.2.2"]\n',

@@ -191,6 +191,22 @@ def test_what_is_missing_for_commands_is_told_with_what_to_do():
     assert found == [Finding(f"a→b: {message}", HERE, remedy=remedy)]
 
 
+def test_a_tool_that_does_not_answer_is_not_missing():
+    hangs = info(
+        "b", tools={}, unusable_tools={"netperf": "netperf: still running after 2 s, ended"}
+    )
+    told = "a→b: netperf of b is not used: netperf: still running after 2 s, ended"
+    assert missing(do_client(tool="netperf"), b=hangs) == [(told, "")]
+
+
+def test_a_tool_that_does_not_answer_does_not_meet_a_requirement():
+    hangs = info("a", tools={"iperf3": "3.12"}, unusable_tools={"netperf": "ended"})
+    needed = requirement("tool", "=", "netperf")
+    assert preflight.unmet(needed, {"a": hangs}, there=1) == [
+        "REQUIRE tool=netperf: a has no usable netperf, only iperf3"
+    ]
+
+
 def test_nothing_is_missing_on_a_host_of_which_nothing_is_known():
     known = {"a": info("a", tools={})}
     found = preflight.findings([do_client()], Inventory([A, B]), known, family=4)

@@ -82,6 +82,14 @@ def test_nothing_is_wrong_with_a_host_that_is_ready():
         ({"holder": "ann@desk pid 7"}, ("error", "a", "in use by ann@desk pid 7")),
         ({"version": "0"}, ("warning", "a", f"netesto 0; this is {netesto.__version__}")),
         ({"tools": {}}, ("error", "a", "no traffic tool")),
+        (
+            {"unusable_tools": {"netperf": "netperf: still running after 2 s, ended"}},
+            (
+                "warning",
+                "a",
+                "netperf is installed, and not used: netperf: still running after 2 s, ended",
+            ),
+        ),
         ({"qdiscs": ()}, ("warning", "a", "cannot find out which qdiscs its kernel has")),
         (
             {"addresses": ("10.0.0.9",)},
@@ -148,7 +156,7 @@ def test_a_path_may_be_wrong(answer, mtu_bytes, problem):
     [
         (
             ClockOffset(0.0, 0.02),
-            "clock known less exactly than ± 5 ms: the way to the agent is slow",
+            "clock offset not known to within ± 5 ms: the path to the agent is slow",
         ),
         (ClockOffset(3600.0, 0.001), "clock 3600 s ahead"),
         (ClockOffset(-2.0, 0.001), "clock 2 s behind"),

@@ -59,6 +59,38 @@ def test_a_run_as_asked_warns_of_nothing():
     assert found(samples.two_flows()).warnings == ()
 
 
+def without_samples(*, from_s: float, to_s: float):
+    """Two flows, of which the first was not sampled for some time after its start."""
+    evidence = samples.two_flows()
+    (flow,) = evidence.groups[0].instances
+    zero_s = flow.started_s or 0.0
+    left = tuple(s for s in flow.client_samples if not from_s < s.time_s - zero_s < to_s)
+    groups = (replace(evidence.groups[0], instances=(replace(flow, client_samples=left),)),)
+    return replace(evidence, groups=(*groups, *evidence.groups[1:]))
+
+
+def test_a_gap_of_some_samples_is_warned_of_though_the_mean_is_as_requested():
+    (warning,) = record.sampling_warnings(without_samples(from_s=5.1, to_s=6.7))
+    assert warning == (
+        "group 1, flow 1: sampled every 214.4 ms, 99 % within 206.5 ms, at worst 1807 ms; "
+        "requested 200 ms"
+    )
+
+
+def test_samples_that_break_off_before_the_end_of_a_flow_are_warned_of():
+    assert list(record.sampling_warnings(without_samples(from_s=23.1, to_s=99.0))) == [
+        "group 1, flow 1: not sampled in its last 1 s; requested 200 ms"
+    ]
+
+
+def test_flows_that_one_gap_has_in_common_are_warned_of_in_one_line():
+    evidence = without_samples(from_s=5.1, to_s=6.7)
+    (flow,) = evidence.groups[0].instances
+    twice = replace(evidence.groups[0], instances=(flow, replace(flow, instance=2)))
+    (warning,) = record.sampling_warnings(replace(evidence, groups=(twice,)))
+    assert warning.startswith("group 1, flow 1 (the worst of 2 such flows): sampled every")
+
+
 def test_another_congestion_control_than_asked_is_warned_of():
     evidence = samples.with_other_control(samples.two_flows(), "reno")
     assert "congestion control reno, requested" in " ".join(found(evidence).warnings)

@@ -7,8 +7,9 @@ import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
 from netesto.controller.run import WARNINGS_MAX
+from netesto.errors import AgentError
 from netesto.language import steps
-from netesto.model import Event, TimeSync
+from netesto.model import Endpoint, Event, TimeSync
 
 
 def statuses(run) -> list[str]:
@@ -23,6 +24,27 @@ def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tm
         return here.agents["a"].calls, here.agents["b"].calls
 
     assert asyncio.run(scenario()) == (["start 1 1"], ["expect 1 1", "forget 1 1"])
+
+
+def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        given_up: list[str] = []
+
+        async def connect(endpoint: Endpoint):
+            if endpoint.host == "a":
+                raise AgentError("no answer")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.append(endpoint.host)
+
+        here.run._connect = connect
+        with pytest.raises(AgentError, match="no answer"):
+            await here.run.open_all()
+        return given_up, here.run.hosts
+
+    assert asyncio.run(scenario()) == (["b"], {})
 
 
 def test_flows_that_end_well_make_an_experiment_that_is_ok(tmp_path: Path):
@@ -214,6 +236,16 @@ def test_held_flows_start_together_at_one_instant(tmp_path: Path):
         return before, here.agents["a"].calls, len(here.agents["a"].starts_s)
 
     assert asyncio.run(scenario()) == ([], ["start 1 1", "start 1 2", "begin 1 1 2"], 1)
+
+
+def test_the_server_of_held_flows_is_told_their_instant(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client(hold=True))
+        await here.run.start_held(0.2)
+        return here.agents["b"].calls[:2], here.agents["b"].starts_s == here.agents["a"].starts_s
+
+    assert asyncio.run(scenario()) == (["expect 1 1", "begin 1 1"], True)
 
 
 def test_a_flow_that_is_not_ready_in_time_fails_and_the_others_start(

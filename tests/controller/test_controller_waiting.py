@@ -10,6 +10,7 @@ import pytest
 from scripted_agent import ScriptedAgent, Watcher
 
 from netesto import process
+from netesto.collectors.clock import Clock
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
@@ -48,6 +49,7 @@ class Party:
             family=4,
             name=folder.name,
             ground="hosts",
+            clock=Clock(),
         )
 
     async def wait(self, timeout_s: float = FOR_EVER) -> list[str]:

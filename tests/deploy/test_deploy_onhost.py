@@ -173,11 +173,11 @@ def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
     monkeypatch.setattr(onhost, "ALONE_WAIT_S", 0)
     path = str(tmp_path / ".run")
     with Controller() as controller:
-        with onhost.alone_here(path, "ann@desk pid 7", controller.turn):
+        with onhost.alone_here(path, "ann@desk pid 7", "/tmp/a", controller.turn):
             with pytest.raises(onhost.StepError) as caught:
-                onhost.alone_here(path, "bob@desk pid 8", controller.turn)
+                onhost.alone_here(path, "bob@desk pid 8", "/tmp/b", controller.turn)
             assert str(caught.value) == "in use by ann@desk pid 7"
-        onhost.alone_here(path, "bob@desk pid 8", controller.turn).close()
+        onhost.alone_here(path, "bob@desk pid 8", "/tmp/b", controller.turn).close()
 
 
 def once_at(machine, home, program):
@@ -215,21 +215,28 @@ def test_a_run_that_waits_is_told_for_whom_until_its_controller_is_gone(tmp_path
     with Controller(wait_s=PATIENCE_S) as controller:
         # As a pipe whose other end is closed, this can be read.
         os.write(controller.pipe, b"x")
-        first = onhost.alone_here(path, "ann@desk pid 7", controller.turn)
+        first = onhost.alone_here(path, "ann@desk pid 7", "/tmp/a", controller.turn)
         with first, pytest.raises(SystemExit):
-            onhost.alone_here(path, "bob@desk pid 8", controller.turn)
+            onhost.alone_here(path, "bob@desk pid 8", "/tmp/b", controller.turn)
         told = controller.sink.getvalue()
     assert told == '\ntoken\n{"waits": "ann@desk pid 7"}\n'
 
 
-def test_a_machine_with_two_names_in_a_run_is_told(tmp_path):
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("/tmp/b", "is the same machine as another host of this run"), ("/tmp/a", "in use by ann")],
+)
+def test_a_machine_with_two_names_in_a_run_is_told_and_one_that_ends_is_waited_for(
+    tmp_path, monkeypatch, place, reason
+):
+    monkeypatch.setattr(onhost, "ALONE_WAIT_S", 0)
     path = str(tmp_path / ".run")
     with (
         Controller() as controller,
-        onhost.alone_here(path, "ann@desk pid 7", controller.turn),
-        pytest.raises(onhost.StepError, match="the same machine as another host of this run"),
+        onhost.alone_here(path, "ann", "/tmp/a", controller.turn),
+        pytest.raises(onhost.StepError, match=reason),
     ):
-        onhost.alone_here(path, "ann@desk pid 7", controller.turn)
+        onhost.alone_here(path, "ann", place, controller.turn)
 
 
 def once(folder, *following):

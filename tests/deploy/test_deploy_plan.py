@@ -82,7 +82,7 @@ def test_a_configuration_that_was_changed_there_is_kept_and_named():
 
 
 def test_an_agent_that_somebody_else_installed_is_left_alone():
-    with pytest.raises(AgentError, match=f"did not put there: {ROOT.unit}"):
+    with pytest.raises(AgentError, match=f"did not install: {ROOT.unit}"):
         plan.install(replace(FACTS, existing=frozenset({ROOT.unit})), WANTED, name="h1")
 
 

@@ -220,6 +220,25 @@ def test_runs_that_are_missing_are_told(folders):
     )  # fmt: skip
 
 
+def test_experiments_are_those_of_older_folders_that_have_a_congestion_control_of_datagrams(
+    tmp_path,
+):
+    header = "exp,group,test,ca,rate,status\n"
+    old = (
+        "1.0,0,TCP_STREAM+...,cubic/reno,9,ok\n"
+        "1.1,1,TCP_STREAM,cubic,8,ok\n"
+        "1.2,2,UDP_STREAM,reno,1,ok\n"
+    )
+    for name, text in {"base": old, "new": old.replace("/reno", "").replace("reno", "")}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "exp.csv").write_text(header + text)
+    found = compare.compare(tmp_path / "base", tmp_path / "new")
+    assert [dict(zip(found.factors, one.cell, strict=True)) for one in found.judged] == [
+        {"test": "TCP_STREAM+...", "ca": "cubic"}
+    ]
+    assert found.only_new == ()
+
+
 def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
     base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
     (base / "fields.txt").write_text("exp:one\nrate:sum\nrtt:avg\n")

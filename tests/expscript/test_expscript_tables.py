@@ -221,6 +221,11 @@ def test_no_table_of_nothing(run):
     assert outcome.warnings == ["my.exp:3: doTable: no rows are selected; there is no table"]
 
 
+def test_an_empty_page_of_nothing_is_told(run):
+    outcome = run("File=exp\nSelect=ca==reno\nText=Rates")
+    assert outcome.warnings == ["my: no rows are selected; the page is empty"]
+
+
 # ---- listing -----------------------------------------------------------------------------
 
 

@@ -231,30 +231,30 @@ def beside(tmp_path: Path) -> Tree:
     return made
 
 
-def test_files_of_no_run_are_named(beside, tmp_path, capsys):
-    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
+def test_files_of_no_run_are_named(beside, capsys):
+    imported(beside.root)
     told = capsys.readouterr().err.replace(f"sender/{beside.date}/", "")
     names = "a/1.log, a/2.log, a/3.log, a/4.log, a/dst-cmd:10.3.54.2:99, …"
-    assert f"6 other files were left alone: {names}\n" in told
+    assert f"6 other files were ignored: {names}\n" in told
 
 
-def test_metadata_and_job_files_of_no_run_have_their_findings(beside, tmp_path):
-    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
-    found = imported_runs.read_findings(tmp_path / "out")
+def test_metadata_and_job_files_of_no_run_have_their_findings(beside):
+    imported(beside.root)
+    found = imported_runs.read_findings(out(beside.root))
     assert [(Path(each.file).name, each.kind) for each in found] == [
         ("10.3.54.9-meta.json", "rtt-zero"),
         ("jobs.ini", "unlisted"),
     ]
 
 
-def test_experiments_are_in_the_order_of_the_numbers_of_runs(beside, tmp_path):
-    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
-    assert [run.number for run in imported_runs.runs(tmp_path / "out")] == list(range(1, 11))
+def test_experiments_are_in_the_order_of_the_numbers_of_runs(beside):
+    imported(beside.root)
+    assert [run.number for run in imported_runs.runs(out(beside.root))] == list(range(1, 11))
 
 
-def test_outputs_of_commands_that_ran_once_are_kept_with_each_run(beside, tmp_path):
-    cli.main(["import", "results", str(beside.root), "--out", str(tmp_path / "out")])
-    assert len(list((tmp_path / "out").glob("*/raw/*/pre-src-cmd"))) == 10
+def test_outputs_of_commands_that_ran_once_are_kept_with_each_run(beside):
+    imported(beside.root)
+    assert len(list(out(beside.root).glob("*/raw/*/pre-src-cmd"))) == 10
 
 
 def test_a_tree_deeper_than_the_limit_is_cut(tmp_path):
@@ -365,7 +365,8 @@ def test_an_import_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     tree.run("one", 2, output(3, streams=40))
     words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--copy"]
     done = subprocess.run(
-        ["prlimit", "--fsize=20000", sys.executable, "-m", "netesto", *words],
+        # It would keep cut-off bytecode for all that come after it.
+        ["prlimit", "--fsize=20000", sys.executable, "-B", "-m", "netesto", *words],
         capture_output=True,
         text=True,
         check=False,

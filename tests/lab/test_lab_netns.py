@@ -287,6 +287,29 @@ def test_namespaces_go_away_when_the_body_fails(state: Path, planned, error, lef
     assert list(state.iterdir()) == []
 
 
+def fail_with_a_file_in_place_of_the_folder(lab: Lab) -> None:
+    place = Path(lab.record.files)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    raise ValueError("first")
+
+
+@pytest.mark.lab
+def test_what_is_not_removed_is_told_with_the_error_before_it(state: Path, planned, left_of):
+    with (
+        pytest.raises(ValueError, match="first") as told,
+        netns.up(planned("pair"), state=state, agents=False) as lab,
+    ):
+        fail_with_a_file_in_place_of_the_folder(lab)
+    in_the_way = Path(lab.record.files)
+    in_the_way.unlink()
+    netns.take_down(lab)
+    assert told.value.__notes__ == [
+        f"{in_the_way}: not removed: Not a directory\nWhat is left goes with `netesto clean`."
+    ]
+    assert left_of(lab.record) == []
+
+
 @pytest.mark.lab
 def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
     good = planned("pair")

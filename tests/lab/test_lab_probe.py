@@ -74,7 +74,7 @@ def test_twenty_percent_is_refused():
     assert str(caught.value) == (
         "the lab does not have the requested paths: client1 → server1: RTT 50 ms "
         "(requested 40 ms), 9.99 Mbit/s (requested 10 Mbit/s): 25% off\n"
-        "Ask for less, give the machine more rest, or go on with --force."
+        "Request lower rates, reduce the load of this machine, or use --force."
     )
 
 

@@ -1,8 +1,15 @@
-"""What the memory of a guest's process tells from outside."""
+"""What a guest's process and its clock tell from outside."""
 
+import os
 import platform
+from collections.abc import Sequence
+from pathlib import Path
 
+import pytest
+
+from netesto import process
 from netesto.lab import spinner, watch
+from netesto.lab.kernels import Kind
 
 MACHINE = platform.machine().encode()
 
@@ -61,3 +68,45 @@ def test_a_name_that_is_another_process_s_is_left_out():
 
 def test_a_long_command_line_is_cut():
     assert watch.described("", ["a" * 300]) == "a" * watch.SHOWN_CHARACTERS + "…"
+
+
+def warnings(folder: Path, clocks: Sequence[str], *, kind: Kind = "sim") -> list[str]:
+    """What is told of a guest whose clock shows these, one after the other."""
+    (folder / "guest").mkdir()
+    (folder / "clock").write_text("10.000 10.00")
+    told: list[str] = []
+    shown = iter(clocks)
+    with process.background(["sleep", "60"], stdout=folder / "out") as child:
+        (folder / "guest" / "pid").write_text(str(child.pid))
+        end, ending = os.pipe()
+        orders = os.open(os.devnull, os.O_WRONLY)
+
+        def meanwhile() -> None:
+            clock = next(shown, "")
+            (folder / "clock").write_text(clock or "99 99")
+            if not clock:
+                os.close(ending)
+
+        guest = watch.Guest(kind, folder, orders, end, child)
+        watch.Watch(
+            guest, (), max_wall_s=None, stall_s=60, meanwhile=meanwhile, warn=told.append
+        ).run()
+    return told
+
+
+CRAWL = ("10.100 10.09", "10.300 10.24", "10.500 10.38", "10.700 10.50")
+
+
+def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
+    (told,) = warnings(tmp_path, CRAWL)
+    assert told == (
+        "a program polls, and simulated time crawls: 0.06 s of it took 0 s of processor time (at "
+        "10.500 s). The run goes on. A loop that polls must sleep, or wait with a timeout."
+    )
+
+
+@pytest.mark.parametrize(
+    ("clocks", "kind"), [(("90.000 90.00", "170.000 169.98"), "sim"), (CRAWL, "uml")]
+)
+def test_time_that_passes_while_all_wait_or_that_is_real_does_not_crawl(tmp_path, clocks, kind):
+    assert warnings(tmp_path, clocks, kind=kind) == []

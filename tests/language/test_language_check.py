@@ -47,12 +47,14 @@ def test_names_that_are_like_those_of_kernels_are_warnings(findings):
     DO_CLIENT host=a server=b exp=COUNTER ca=cubik remoteCa=rno
     SET_QDISC host=a qdisc=fqcodel
     SET_SYSCTL host=a net.core.default_qdisc=fq_codl
+    REQUIRE hosts=2 ca=cubik
     """
-    assert findings[-4:] == [
+    assert findings[-5:] == [
         "1:42: warning: unknown congestion control cubik: did you mean cubic?",
         "1:57: warning: unknown congestion control rno: did you mean reno?",
         "2:24: warning: unknown qdisc fqcodel: did you mean fq_codel?",
         "3:42: warning: unknown qdisc fq_codl: did you mean fq_codel?",
+        "4:20: warning: unknown congestion control cubik: did you mean cubic?",
     ]
 
 

@@ -310,7 +310,7 @@ def test_the_text_of_a_lab_file_counts_and_not_its_name():
     assert (with_file("b.toml", "x") == first, with_file("a.toml", "y") == first) == (True, False)
 
 
-# ---- parts that are passed over ------------------------------------------------------------------
+# ---- parts that are skipped ------------------------------------------------------------------
 
 
 def test_parts_that_are_passed_over_take_no_numbers():

@@ -15,18 +15,9 @@ pytestmark = pytest.mark.lab
 def run(folder: Path, script: str, *words: str) -> tuple[int, list[dict[str, str]]]:
     """The exit status of a script's text, and the rows of its exp.csv."""
     (folder / "short.nts").write_text(script)
-    command = [
-        sys.executable,
-        "-m",
-        "netesto",
-        "run",
-        "--plain",
-        "--no-pages",
-        "--out",
-        "out",
-        *words,
-    ]
-    status = process.run([*command, "short.nts"], timeout=90, check=False, cwd=folder).status
+    options = ["--plain", "--no-pages", "--out", "out", *words]
+    command = [sys.executable, "-m", "netesto", "run", *options, "short.nts"]
+    status = process.run(command, timeout=90, check=False, cwd=folder).status
     with (folder / "out" / "exp.csv").open(newline="") as file:
         return status, list(csv.DictReader(file))
 

@@ -45,6 +45,19 @@ def test_script_takes_as_long_as_it_says(name):
     assert said == pytest.approx(traffic_s((SCRIPTS / name).read_text()), rel=0.1)
 
 
+@pytest.mark.parametrize("dur", [0.5, 2, 12])
+@pytest.mark.parametrize("name", NAMES)
+def test_flows_of_a_short_run_begin_and_end_within_it(name, dur):
+    found = experiments(dry_run((SCRIPTS / name).read_text(), dur=str(dur)))
+    ends = [
+        float(flow["delay"]) + float(flow["dur"])
+        for each in found
+        for flow in each.flows
+        if flow["test"] != "TCP_FLOWS"
+    ]
+    assert max(ends) <= dur + 1e-6
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_to_look_at_exist(name):
     fields = (SCRIPTS.parent / "fields.txt").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from worlds import OTHER, USER, machines
+from worlds import OTHER, USER, World, machines
 
 from netesto import process
 
@@ -22,6 +22,19 @@ with machines("h1", folder=Path(sys.argv[1])) as world:
     world["h1"].start(["sleep", "3600"])
     print(json.dumps([each.pid for each in world]), flush=True)
     signal.pause()
+"""
+
+SEEN = """\
+import json, os, time
+read = lambda path: open(path).read()
+print(json.dumps({
+    "run": os.path.exists("/run/of-the-boot"),
+    "disk": os.path.exists("/root/of-the-disk"),
+    "ecn": read("/proc/sys/net/ipv4/tcp_ecn"),
+    "hardware": [read(f"/sys/class/net/{each}/address") for each in ("eth0", "eth1")],
+    "boot": read("/proc/sys/kernel/random/boot_id"),
+    "early": time.monotonic() < 60,
+}))
 """
 
 
@@ -78,6 +91,28 @@ def test_a_cut_wire_loses_everything_and_a_restored_one_nothing(world):
             act("h2", "data")
         found.append((reaches("management"), reaches("data")))
     assert found == [(True, True), (True, False), (True, True)]
+
+
+def test_a_machine_that_is_rebooted_keeps_its_files_and_addresses_and_nothing_else(world):
+    before = seen_of(world)
+    world["h1"].write("/run/of-the-boot", "text")
+    world["h1"].run(["sysctl", "-qw", "net.ipv4.tcp_ecn=1"])
+    sleeper = world["h1"].start(["sleep", "3600"])
+    world["h1"].write("/root/of-the-disk", "text")
+    world.reboot("h1")
+    assert sleeper.wait(PATIENCE_S) != 0
+    after = seen_of(world)
+    world["h1"].run(["rm", "/root/of-the-disk"])
+    kept = {key: before[key] for key in ("hardware", "ecn")}
+    assert after == {"run": False, "disk": True, "early": True, "boot": after["boot"], **kept}
+    assert after["boot"] != before["boot"]
+
+
+def seen_of(world: World) -> dict[str, object]:
+    """What h1 shows, reached by ssh."""
+    command = f"{sys.prefix}/bin/python -c '{SEEN}'"
+    shown = world.controller.run(["ssh", "-o", "BatchMode=yes", "h1", command]).stdout
+    return {str(key): value for key, value in json.loads(shown).items()}
 
 
 def test_the_checkout_is_seen_by_all_machines_and_written_by_none(world):

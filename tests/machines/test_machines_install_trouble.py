@@ -117,7 +117,7 @@ def test_a_disk_that_is_full_midway_is_told(full):
 
 
 def test_ctrl_c_says_that_a_repetition_goes_on_and_is_status_130(interrupted):
-    said = ["Repeat the command: it goes on where it ended.", "netesto: interrupted"]
+    said = ["Repeat the command: it continues where it stopped.", "netesto: interrupted"]
     assert interrupted == (130, said)
 
 

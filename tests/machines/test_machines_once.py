@@ -1,6 +1,9 @@
 """`netesto run --ssh`: machines with ssh and Python alone, as they were when the run has ended."""
 
 import contextlib
+import csv
+import functools
+import io
 import json
 import os
 import signal
@@ -113,6 +116,57 @@ def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
         lambda: [traces(bare[name]) for name in ("b1", "b2")] == before, timeout=PATIENCE_S
     )
     assert network(bare["b2"]) == untouched
+
+
+def kill(machine, words):
+    """SIGKILL to the processes of a machine that have these words in their command lines."""
+    lines = machine.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()
+    pids = [line.split()[0] for line in lines if words in line]
+    machine.run(["kill", "-9", *pids], check=False)
+
+
+def has_begun(log, number, child):
+    return log.read_text().count("#1.1: 3 s") >= number or child.poll() is not None
+
+
+@pytest.fixture(scope="module")
+def lost(bare, run):
+    """A run that loses in mid-flow an ssh process, in the next experiment an agent, then a host;
+    what it said, and what is left of it."""
+    before = [traces(bare[name]) for name in ("b1", "b2")]
+    log = bare["b1"].folder / "lost.log"
+    flow = "RUN OneFlowStream server=b1 client=b2 ca=cubic dur=3\n"
+    bare.controller.write("/root/lost.nts", f"SOURCE inlib\nSET_LINK host=b1 mtu=1400\n{flow * 4}")
+    argv = ["netesto", "run", "--plain", "--no-pages", "--ssh", "b1,b2", "-o", "lost", "lost.nts"]
+    child = bare.controller.start(argv, stdout=log)
+    faults = [
+        functools.partial(kill, bare.controller, " b1 python3 "),
+        functools.partial(kill, bare["b2"], "netesto.agent.daemon"),
+        functools.partial(bare.reboot, "b1"),
+    ]
+    for number, inject in enumerate(faults, start=1):
+        assert process.wait_until(
+            functools.partial(has_begun, log, number, child), timeout=PATIENCE_S
+        )
+        inject()
+    status = child.wait(PATIENCE_S)
+    return before, status, log.read_text(), [traces(bare[name]) for name in ("b1", "b2")]
+
+
+def test_a_run_over_ssh_goes_on_when_ssh_an_agent_or_a_host_was_lost(bare, lost):
+    _, status, said, _ = lost
+    rows = list(csv.DictReader(io.StringIO(bare.controller.read("lost/exp.csv"))))
+    statuses = [row["status"] for row in rows if row["exp"].endswith(".0")]
+    assert (status, statuses) == (1, ["ok", "failed", "failed", "ok"]), said
+
+
+def test_a_run_over_ssh_that_lost_an_ssh_process_has_lost_nothing_else(lost):
+    assert "b1: connected again; nothing was lost" in lost[2]
+
+
+def test_a_run_over_ssh_that_lost_agents_leaves_no_trace(bare, lost):
+    before, _, _, after = lost
+    assert (after, "mtu 1400" in network(bare["b1"])[0]) == (before, False)
 
 
 def test_two_runs_over_ssh_that_wait_take_turns_in_whatever_order_they_name_their_hosts(bare, run):

@@ -29,6 +29,21 @@ with socket.socket(socket.AF_UNIX) as caller:
         print(error.strerror)
 """
 
+# Connects to the agents at its arguments at once, and says who answers.
+CONNECT = """
+import asyncio, sys
+from netesto.transport.client import connect
+async def ask(address):
+    async with await connect(address, host="h1", timeout=30) as agent:
+        return (await agent.info()).host
+async def main():
+    print(*await asyncio.gather(*map(ask, sys.argv[1:])))
+asyncio.run(main())
+"""
+
+# One logs in at a time: in a file, because an option would not outdo that of the other file.
+CROWDED = "cd /etc/ssh; sed 's/^MaxStartups.*/MaxStartups 1:100:1/' sshd_config >crowded"
+
 FLOW = """\
 DO_SERVER host=h1
 DO_SERVER host=h2
@@ -261,6 +276,45 @@ def test_who_gets_no_session_of_the_host_has_a_tunnel_too(visited, name):
 
 def test_tunnels_leave_nothing(visited):
     assert visited.left == ("", "")
+
+
+@pytest.fixture
+def crowded(agents):
+    h1 = agents["h1"]
+    h1.run(["sh", "-c", CROWDED])
+    argv = ["/usr/sbin/sshd", "-D", "-f", "/etc/ssh/crowded", "-p", "2225", "-o", "PidFile=none"]
+    server = h1.start(argv)
+    listens = ["ss", "-H", "-l", "-t", "-n", "-4", "sport = :2225"]
+    assert process.wait_until(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
+    config = "Host a b c\n  HostName h1\n  HostKeyAlias h1\n  Port 2225\n"
+    with written(agents.controller, "/root/.ssh/config", config):
+        yield agents.controller
+    process.end(server)
+
+
+def test_tunnels_to_a_host_that_lets_one_log_in_at_a_time_wait_for_each_other(crowded):
+    addresses = [f"ssh://{name}" for name in "abc"]
+    done = crowded.run([sys.executable, "-c", CONNECT, *addresses], timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("h1 h1 h1\n", "")
+
+
+def test_a_host_that_lets_one_log_in_at_a_time_is_looked_at_by_all(crowded):
+    argv = ["netesto", "hosts", "install", "-n", "a", "b", "c"]
+    done = crowded.run(argv, timeout=60, check=False)
+    assert [line for line in done.stderr.splitlines() if "not reached" in line] == []
+
+
+def test_an_agent_that_is_frozen_is_told_as_that(agents):
+    h1 = agents["h1"]
+    found = h1.run(["pgrep", "-f", "bin/netesto-agent"]).stdout.split()
+    h1.run(["kill", "-STOP", *found])
+    asked = agents.controller.run(["netesto", "hosts", "status", "h1"], check=False)
+    h1.run(["kill", "-CONT", *found])
+    told = asked.stderr.partition("\n")[0].removeprefix(
+        "netesto: h1: agent unreachable at ssh://h1: "
+    )
+    # The second if ssh takes long.
+    assert told in {"its agent listens, and does not answer", "no answer within 3 s"}
 
 
 def test_another_user_of_a_host_cannot_open_its_agent(agents):

@@ -268,8 +268,8 @@ def test_a_file_that_is_written_while_it_is_read_is_told(
     for _ in pieces:
         pass
     assert found.damage[0] == (
-        f"somebody writes to the file: it had {len(pcap(FRAMES))} bytes, and {len(pcap(frames))} "
-        "when it was read; read it again when it is complete"
+        f"the file changed: it had {len(pcap(FRAMES))} bytes before it was read, and "
+        f"{len(pcap(frames))} after it; read it again when it is complete"
     )
 
 

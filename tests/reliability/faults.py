@@ -19,6 +19,10 @@ MOMENTS = {
 }
 BEGIN, MIDDLE, FETCH = MOMENTS
 
+# Machines also fail when nothing flows.
+BETWEEN = "between experiments"
+OF_MACHINES = {**MOMENTS, BETWEEN: ("experiment 1: ok", 1)}
+
 # What decides between several outcomes of a fault: the last moment at which it can still matter is
 # not in the hand of who injects it. Each is seen in the results folder.
 UNTOUCHED = "untouched"
@@ -27,6 +31,8 @@ COMPLETE = "it was complete"
 
 # Those of faults that are there before.
 START, BEFORE = "the tool is started", "before the run"
+
+UNDER_NOHUP = "controller under nohup"
 
 # The agents are there for this run only.
 BROUGHT = "with `--ssh`"
@@ -72,6 +78,11 @@ class Fault:
     def name(self) -> str:
         option = "" if self.on_failure == "continue" else f", --on-failure {self.on_failure}"
         return f"{self.target}: {' '.join(self.signs)}, {self.moment}{option}"
+
+    @property
+    def begins(self) -> bool:
+        """Whether the run does, if the fault comes before it."""
+        return self.moment != BEFORE or bool(self.second)
 
 
 def agents() -> Iterator[Fault]:
@@ -150,6 +161,15 @@ def controllers() -> Iterator[Fault]:
             said="interrupted",
             status=INTERRUPTED,
         )
+    yield Fault(
+        target=UNDER_NOHUP,
+        signs=("SIGHUP", "SIGHUP"),
+        moment=MIDDLE,
+        second="ok",
+        third="ok",
+        said="experiment 3",
+        status=OK,
+    )
     for moment in MOMENTS:
         yield Fault(
             target="controller",
@@ -212,10 +232,21 @@ def between_machines() -> Iterator[Fault]:
 
     for seconds in (1, 3, 8):
         yield fault(f"data network cut for {seconds} s", "ok", "ok", "experiment 3", OK)
-    for seconds, said in ((3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
+    yield fault("data network cut for 60 s", "failed", "failed", "still ran after", FAILED)
+    for seconds, said in ((1, "experiment 3"), (3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
         yield fault(f"management network cut for {seconds} s", "ok", "ok", said, OK)
+    yield fault("management network cut for 60 s", "partial", "ok", "agent lost", FAILED)
     yield fault(f"management network cut for 20 s, {BROUGHT}", "ok", "ok", AGAIN, OK)
+    yield fault(
+        f"management network cut for 60 s, {BROUGHT}", "partial", "ok", "agent lost", FAILED
+    )
+    yield fault(f"ssh process killed, {BROUGHT}", "ok", "ok", AGAIN, OK)
     yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED)
+    yield fault("host rebooted", "failed", "ok", "agent lost", FAILED)
+    yield fault("host rebooted", "ok", "ok", "its agent is back", OK, BETWEEN)
+    yield fault(
+        "host rebooted after a run that was cut off", "ok", "ok", "experiment 3", OK, BEFORE
+    )
     yield fault("second controller at the hosts", "ok", "ok", "in use by", OK)
     yield fault("second run in the results folder", "ok", "ok", "another run", OK)
     room = "Make room"
@@ -226,6 +257,12 @@ def between_machines() -> Iterator[Fault]:
     yield fault("disk of the host full", "", "", "are free on the disk", WORLD, BEFORE)
     yield fault("disk of the results full", "", "", room, WORLD, BEFORE)
     yield fault("results folder read-only", "", "", "read-only", WORLD, BEFORE)
+    expired, cut = "certificates expired", "management network cut for 8 s"
+    yield fault("certificate of the controller expired", "", "", "has expired", WORLD, BEFORE)
+    yield fault("certificate of the agent expired", "", "", "has expired", WORLD, BEFORE)
+    yield fault(expired, "ok", "ok", "experiment 3", OK, BETWEEN)
+    yield fault(f"{expired} and renewed, {cut}", "ok", "ok", AGAIN, OK, BETWEEN)
+    yield fault(f"{expired}, {cut}", "failed", "failed", "has expired", FAILED, BETWEEN)
     yield fault("agent of another protocol", "", "", "protocol 99", WORLD, BEFORE)
 
 
@@ -251,11 +288,19 @@ after `netesto clean`. *Untouched*: the fault came before the experiment had beg
 its data had arrived. Where there are two outcomes, the test tells from the results folder which one it
 has to be.
 
+A controller that is told to end does so within 5 s, and after a second Ctrl-C within 1 s. `make reliability`
+also ends 200 runs at random instants by random signals, on agents that run, in labs and in guests
+(`tests/system/test_system_instants.py`), and kills agents, guests and runs on each ground
+(`tests/system/test_system_killed.py`). An agent answers after 100,000 random, mutated and truncated streams and
+messages, beside 1,000 silent connections and 100 maximal messages at once, and takes less than 200 MB meanwhile
+(`tests/agent/test_agent_hostile.py`).
+
 `--soak 500` runs as many experiments as it says (`make reliability`: 100), and compares the memory and the
 descriptors of controller and agents at the end with those at the beginning.
 
-The clock of a machine is not set by a test, for machines here share one. A host that was killed and started
-again has the boot id of before, unlike one that was rebooted.
+A host that is rebooted loses its processes, its network with all that was set there, /run and /tmp, at once
+and without a word to anybody; it comes back with another boot id and a monotonic clock that begins again. The
+clock of a machine is not set by a test, for machines here share one.
 
 | fault | moment | left behind | finished experiments | the experiment | goes on | told | exit status |
 |---|---|---|---|---|---|---|---|
@@ -279,15 +324,15 @@ def _row(fault: Fault) -> str:
     status = str(fault.status) if fault.status >= 0 else "that of the signal"
     if fault.instead.get(UNTOUCHED) == "ok":
         status = "1 (0 if untouched)"
-    finished = "none" if fault.moment == BEFORE else "whole"
+    finished = "whole" if fault.begins else "none"
     cells = (what, fault.moment, "nothing", finished, second, _goes_on(fault), told, status)
     return f"| {' | '.join(cells)} |"
 
 
 def _goes_on(fault: Fault) -> str:
     if fault.third:
-        return "yes"
-    if fault.moment == BEFORE:
+        return "yes" if fault.third == "ok" else f"yes; the next one is {fault.third}, too"
+    if not fault.begins:
         return "does not begin"
     return "ends: it cannot be written" if fault.status == WORLD else "ends, as asked"
 

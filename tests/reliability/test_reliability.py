@@ -18,17 +18,20 @@ from faults import (
     COMPLETE,
     FAULTS,
     FROZEN_S,
+    INTERRUPTED,
     KILLED,
     MIDDLE,
     MOMENTS,
     NO_RESULT,
     START,
+    UNDER_NOHUP,
     UNTOUCHED,
     Fault,
     injected,
     table,
 )
 from processes import inside, is_alive
+from promptness import END_S, HURRIED_END_S, slowdown
 
 from netesto import process
 from netesto.lab import records
@@ -78,6 +81,7 @@ class Outcome:
     said: str
     status: int
     facts: tuple[str, ...]
+    is_late: bool
 
 
 @pytest.fixture
@@ -101,6 +105,7 @@ def test_a_run_comes_through(name: str, folder: Path):
         said=fault.said,
         status=status,
         facts=outcome.facts,
+        is_late=False,
     )
 
 
@@ -122,6 +127,8 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
     options = ("--plain", "--force", "--ground", "lab", "--seed", "1")
     argv = [sys.executable, "-m", "netesto", "run", *options, "--on-failure", fault.on_failure]
     argv += ["--out", str(out), str(folder / "script.nts")]
+    if fault.target == UNDER_NOHUP:
+        argv = ["nohup", *argv]
     text, count = MOMENTS[BEGIN if fault.moment == START else fault.moment]
     if fault.moment == START:
         put_unfit(fault, folder / "bin")
@@ -147,9 +154,12 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
             if fault.target.startswith("net"):
                 victims = await_alive(lab, *HOSTS[fault.target])
             made += inside(lab.namespaces)
+        slow = slowdown()
         if fault.moment != START:
             inject(fault, victims)
+        begun_s = time.monotonic()
         status = run.wait(PATIENCE_S)
+        took_s = (time.monotonic() - begun_s) / max(slow, slowdown())
     if fault.status == KILLED:
         process.run([sys.executable, "-m", "netesto", "clean"], timeout=PATIENCE_S)
     process.wait_until(lambda: not left(lab, made), timeout=10)
@@ -162,6 +172,7 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         said=fault.said if fault.said in said() else said(),
         status=status,
         facts=tuple(facts_in(out, said())),
+        is_late=status == INTERRUPTED and took_s > soon_s(fault),
     )
 
 
@@ -188,6 +199,11 @@ def put_unfit(fault: Fault, folder: Path) -> None:
     case = f'case " $* " in *" -l 2 "*) {UNFIT[what]}; exit;; esac'
     path.write_text(f'#!/bin/sh\n{case}\nexec {real} "$@"\n')
     path.chmod(0o755)
+
+
+def soon_s(fault: Fault) -> float:
+    """What a run may take to end, on an idle machine, when it was told to."""
+    return HURRIED_END_S if fault.signs == ("SIGINT", "SIGINT") else END_S
 
 
 def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:

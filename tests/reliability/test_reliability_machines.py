@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 import psutil
 import pytest
-from faults import BEFORE, BROUGHT, FAULTS, MOMENTS, Fault, injected
-from worlds import AGENT_SOCKET, Machine, World
+from certificates import DAY, NOW, Pki
+from faults import BEFORE, BETWEEN, BROUGHT, FAULTS, MIDDLE, OF_MACHINES, Fault, injected
+from worlds import AGENT_SOCKET, Machine, Plane, World
 
 from netesto import process
 from netesto.process import Child
@@ -25,6 +28,16 @@ RUN OneFlowStream server=h1 client=h2 expName=two ca=cubic dur=2
 RUN OneFlowStream server=h1 client=h2 expName=three ca=cubic dur=1
 """
 
+# Long enough for an agent to start, and for a run to come to its second experiment.
+STARTED_S, VALID_S = 8, 20
+
+# Longer than a host takes to be there again, and others to notice that it was not; longer than
+# certificates are valid.
+PAUSE = {"host": "WAIT 8\n", "certificates": f"WAIT {VALID_S + 1}\n"}
+
+# More than what is exchanged before a flow.
+FLOWING_BYTES = 1_000_000
+
 # An agent that says it speaks another protocol.
 OTHER_AGENT = """\
 import sys
@@ -34,10 +47,15 @@ channel.PROTOCOL = 99
 sys.exit(daemon.main())
 """
 
+# What an agent adds to its configuration, and a controller to its hosts file, to meet by TLS.
+TLS = 'tls = {certificate = "/root/own.pem", key = "/root/own.key", ca = "/root/ca.pem"}\n'
+LISTENS = f'clients = "/root/clients.txt"\n{TLS}'
+BY_TLS = 'agent = "tls://h1:12870"\n'
+
 # The agent's own limit would refuse what is to fail on a full disk.
 CONFIG = "[limits]\ndisk_reserve = 0\n"
 
-PATIENCE_S = 120
+PATIENCE_S = 200
 HOSTS = ("h1", "h2")
 ECN = ("sysctl", "-n", "net.ipv4.tcp_ecn")
 RUN = ("netesto", "run", "--plain", "--yes", "--no-pages", "--seed", "1")
@@ -53,18 +71,19 @@ class Outcome:
     status: int
 
 
+# The longest cuts, and what follows from them.
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", [name for name in injected() if FAULTS[name].target == "machines"])
 def test_a_run_comes_through(name: str, world: World):
     fault = FAULTS[name]
-    finished = () if fault.moment == BEFORE else ("ok",)
+    finished = ("ok",) if fault.begins else ()
     statuses = (*finished, *filter(None, (fault.second, fault.third)))
     assert run_with(fault, world) == Outcome((), statuses, fault.said, fault.status)
 
 
 def run_with(fault: Fault, world: World) -> Outcome:
     """Run the script on h1 and h2, inject the fault, and look at what it came to."""
-    [what] = fault.signs
-    case = Case(what, world, is_before=fault.moment == BEFORE)
+    case = Case(fault, world)
     with case.agents():
         if case.is_before:
             case.inject()
@@ -73,10 +92,7 @@ def run_with(fault: Fault, world: World) -> Outcome:
         run = world.controller.start([*case.argv, "--out", case.out, "/root/a.nts"], stdout=log)
         try:
             if not case.is_before:
-                text, count = MOMENTS[fault.moment]
-                assert process.wait_until(
-                    lambda: log.read_text().count(text) >= count, timeout=PATIENCE_S
-                )
+                await_moment(fault.moment, log, world)
                 case.inject()
             status = run.wait(PATIENCE_S)
         finally:
@@ -87,40 +103,80 @@ def run_with(fault: Fault, world: World) -> Outcome:
         return Outcome(left, case.statuses(), fault.said if fault.said in said else said, status)
 
 
+def await_moment(moment: str, log: Path, world: World) -> None:
+    def has_come() -> bool:
+        return log.read_text().count(text) >= count
+
+    text, count = OF_MACHINES[moment]
+    assert process.wait_until(has_come, timeout=PATIENCE_S)
+    if moment == MIDDLE:
+        # A flow is announced a moment before its tools are started.
+        before = received(world["h1"])
+        process.wait_until(lambda: received(world["h1"]) > before + FLOWING_BYTES, timeout=10)
+
+
+def received(machine: Machine) -> int:
+    """The bytes that a machine has received from the data network."""
+    lines = Path(f"/proc/{machine.pid}/net/dev").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if "eth1:" in line)
+
+
 class Case:
     """The machines of one fault. What it mounts and starts there is gone after `agents`."""
 
-    def __init__(self, what: str, world: World, *, is_before: bool) -> None:
-        self.what = what
+    def __init__(self, fault: Fault, world: World) -> None:
+        [self.what] = fault.signs
+        self.moment = fault.moment
         self.world = world
-        self.is_before = is_before
-        self.controller, self.host = world.controller, world["h1"]
+        self.controller = world.controller
         self.out = "/mnt/results/out"
-        self.argv = [*RUN, "--ssh" if BROUGHT in what else "--hosts", "hosts.toml"]
+        self.argv = [*RUN, "--ssh" if BROUGHT in self.what else "--hosts", "hosts.toml"]
         self.said = ""
-        self._place = "host" if "host" in what else "results"
+        self._place = "host" if "host" in self.what else "results"
         self._is_covered = False
         self._children: list[Child] = []
         self._ecn = self.host.run(ECN).stdout
+        self._is_tls = "certificate" in self.what
+        self._pki = Pki(self.host.folder / "pki")
+        self._expires_s = 0.0
+        self._log = self.host.folder / "h1-agent.log"
+        self._logged = 0
+
+    @property
+    def is_before(self) -> bool:
+        return self.moment == BEFORE
+
+    @property
+    def host(self) -> Machine:
+        """h1, which is another one when it was rebooted."""
+        return self.world["h1"]
 
     @contextlib.contextmanager
     def agents(self) -> Iterator[None]:
         """Disks of their own for the results and for h1's agent, and an agent on each host."""
-        self.controller.write("/root/a.nts", SCRIPT)
-        hosts = (
+        one, end, others = SCRIPT.partition("expName=one ca=cubic dur=1\n")
+        pause = PAUSE[self.what.split()[0]] if self.moment == BETWEEN else ""
+        self.controller.write("/root/a.nts", f"{one}{end}{pause}{others}")
+        hosts = [
             f'[{host}]\naddresses = ["{self.world[host].address("data")}"]\n' for host in HOSTS
-        )
+        ]
+        if self._is_tls:
+            hosts = [TLS, hosts[0] + BY_TLS, hosts[1]]
         self.controller.write("/root/hosts.toml", "".join(hosts))
         self.controller.run(["rm", "-rf", "/root/other"])
-        disks = ((self.controller, "/mnt/results"), (self.host, "/mnt/state"))
-        for machine, path in disks:
+        disks = (("controller", "/mnt/results"), ("h1", "/mnt/state"))
+        for name, path in disks:
+            machine = self.world[name]
             machine.run(["mkdir", "-p", path])
             machine.run(["mount", "-t", "tmpfs", "-o", "size=200M", "results", path])
         self.controller.run(["mkdir", self.out])
-        if not (self.is_before and "host full" in self.what):
-            self.host.write("/root/agent.toml", CONFIG)
-        else:
-            self.host.write("/root/agent.toml", "")
+        config = "" if self.is_before and "host full" in self.what else CONFIG
+        self.host.write("/root/agent.toml", (LISTENS if self._is_tls else "") + config)
+        if self._is_tls:
+            self.host.write("/root/clients.txt", "controller\n")
+            self._expires_s = time.time() + (STARTED_S if self.is_before else VALID_S)
+            self._issue("controller", self._expires_s if "agent" not in self.what else None)
+            self._issue("h1", self._expires_s if "controller" not in self.what else None)
         with self.world["h2"].agent("--device", "eth1"):
             self._start_agent()
             try:
@@ -129,32 +185,53 @@ class Case:
                 self.mend()
                 for child in self._children:
                     process.end(child)
-                for machine, path in disks:
-                    machine.run(["umount", "-l", path])
+                for name, path in disks:
+                    self.world[name].run(["umount", "-l", path])
 
     def _start_agent(self) -> None:
         words = ["--listen", f"unix:{AGENT_SOCKET}", "--host", "h1", "--device", "eth1"]
         words += ["--state", "/mnt/state/agent", "--config", "/root/agent.toml"]
+        if self._is_tls:
+            words += ["--listen", "tls://0.0.0.0:12870"]
         program = ["netesto-agent"]
         if "protocol" in self.what:
             program = [sys.executable, "-c", OTHER_AGENT]
         self.host.run(["install", "-d", "-m", "700", str(AGENT_SOCKET.parent)])
-        log = self.host.folder / "h1-agent.log"
-        child = self.host.start([*program, *words], stdout=log)
+        child = self.host.start([*program, *words], stdout=self._log)
         self._children.append(child)
-        self.host.await_socket(AGENT_SOCKET, child, log)
+        self.host.await_socket(AGENT_SOCKET, child, self._log)
+
+    def _issue(self, name: str, expires_s: float | None) -> None:
+        """A certificate for a machine, valid for a day if it is not to expire before."""
+        expires = NOW + DAY if expires_s is None else datetime.fromtimestamp(expires_s, UTC)
+        files = self._pki.issue(name, not_after=expires)
+        for path, role in ((files.certificate, "own.pem"), (files.key, "own.key")):
+            self.world[name].write(f"/root/{role}", path.read_text(), mode=0o600)
+        self.world[name].write("/root/ca.pem", files.ca.read_text())
 
     def inject(self) -> None:
         """Do it; what lasts for a while is over on return."""
         match self.what.split():
             case [("data" | "management") as plane, "network", "cut", "for", seconds, *_]:
-                self.world.cut("h1", plane)
-                # Not a wait for anything: this long is the fault.
-                time.sleep(float(seconds))
-                self.world.restore("h1", plane)
+                self._cut("data" if plane == "data" else "management", float(seconds))
+            case ["ssh", "process", "killed,", *_]:
+                self.controller.run(["pkill", "-KILL", "-f", "^ssh .* h1 python3"])
             case ["host", "killed", *_]:
                 self._kill()
                 self._start_agent()
+            case ["host", "rebooted", *_]:
+                with self._run_cut_off() if self.is_before else contextlib.nullcontext():
+                    self.world.reboot("h1")
+                self._logged = self._log.stat().st_size
+                self._start_agent()
+            case [("certificate" | "certificates"), *rest]:
+                # Not a wait for anything: certificates expire by time alone.
+                time.sleep(max(0.0, self._expires_s + 1 - time.time()))
+                if "renewed," in rest:
+                    self._issue("controller", None)
+                    self._issue("h1", None)
+                if "cut" in rest:
+                    self._cut("management", float(rest[-2]))
             case ["second", "controller", *_]:
                 self._run_another("/root/other")
             case ["second", "run", *_]:
@@ -174,6 +251,12 @@ class Case:
             case _:
                 raise AssertionError(self.what)
 
+    def _cut(self, plane: Plane, seconds: float) -> None:
+        self.world.cut("h1", plane)
+        # Not a wait for anything: this long is the fault.
+        time.sleep(seconds)
+        self.world.restore("h1", plane)
+
     def _disk(self, place: str) -> tuple[Machine, str]:
         return (self.host, "/mnt/state") if place == "host" else (self.controller, "/mnt/results")
 
@@ -182,6 +265,18 @@ class Case:
         for each in psutil.Process(self._children[-1].pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
+
+    @contextlib.contextmanager
+    def _run_cut_off(self) -> Iterator[None]:
+        """A run that is in mid-flow, and ends without h1."""
+        log = self.controller.folder / "cut-off.log"
+        log.write_text("")
+        run = self.controller.start([*self.argv, "--out", "/root/other", "/root/a.nts"], stdout=log)
+        try:
+            await_moment(MIDDLE, log, self.world)
+            yield
+        finally:
+            process.end(run)
 
     def _run_another(self, out: str) -> None:
         finished = self.controller.run(
@@ -210,6 +305,10 @@ class Case:
         """What is not as before the run."""
         if self.host.run(ECN).stdout != self._ecn:
             yield "the sysctl of h1"
+        if "rebooted" in self.what:
+            # Its settings have gone by themselves.
+            lines = self._log.read_text()[self._logged :].splitlines()
+            yield from (line for line in lines if "of a killed agent" in line)
         if "protocol" in self.what:
             return
         shown = self.controller.run(["netesto", "hosts", "status", "-f", "json", "h1,h2"]).stdout

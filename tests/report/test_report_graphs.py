@@ -107,11 +107,12 @@ def test_a_flow_without_goodput_over_time_is_told_and_in_no_legend_of_it():
     )
 
 
-def test_references_whose_labels_would_cover_each_other_are_one():
+def test_references_whose_labels_would_cover_each_other_have_one():
     rtts = (Reference(0.045, "base RTT 0.045 ms"), Reference(0.083, "base RTT 0.083 ms"),
             Reference(40.0, "base RTT 40 ms"))  # fmt: skip
     assert graph(TWO, "rtt", Context(base_rtts=rtts)).references == [
         Reference(0.045, "base RTT 0.045 ms, base RTT 0.083 ms"),
+        Reference(0.083, ""),
         Reference(40.0, "base RTT 40 ms"),
     ]
 

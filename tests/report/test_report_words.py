@@ -17,6 +17,12 @@ def test_stream_is_asked_for_in_a_sentence():
     )
 
 
+def test_datagrams_are_asked_for_without_a_congestion_control():
+    assert words.asked(request(test="UDP_STREAM")) == (
+        "One flow of UDP_STREAM from client1 to server1, at once, for 24 s."
+    )
+
+
 def test_options_that_were_set_are_told():
     asked = request(
         test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,
@@ -43,6 +49,13 @@ def test_what_became_of_a_good_group_is_told():
         "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the requested instant; "
         "sockets were sampled every 200.1 ms (requested: 200 ms); segments held 1448 bytes."
     )
+
+
+def test_the_longest_time_without_samples_is_told_if_it_is_more_than_requested():
+    (flow,) = TWO.groups[0].instances
+    late = replace(flow, achieved_interval_worst_ms=1799.2)
+    text = words.happened(replace(TWO.groups[0], instances=(late,)))
+    assert "(requested: 200 ms), at worst 1799.2 ms apart;" in text
 
 
 def test_what_became_of_a_failed_group_is_told():

@@ -137,7 +137,7 @@ def test_retransmissions_after_the_tool_looked_are_no_disagreement():
         server=ticks(until_s=6.0),
         ended_s=START_S + 6.1,
     )
-    assert doubts(found) == ["group 1: its flow took 6 s as netperf reports, requested were 4 s"]
+    assert doubts(found) == ["group 1: its flow took 6 s as netperf reports; requested: 4 s"]
 
 
 def test_a_handful_of_segments_is_no_disagreement():
@@ -181,7 +181,7 @@ def test_a_flow_that_ended_early_is_told():
         server=ticks(until_s=2.0),
         ended_s=START_S + 2.1,
     )
-    assert doubts(early) == ["group 1: its flow took 2 s as netperf reports, requested were 4 s"]
+    assert doubts(early) == ["group 1: its flow took 2 s as netperf reports; requested: 4 s"]
 
 
 def groups_begun(*starts_s: float, delays_s: tuple[float, ...]) -> list[str]:
@@ -205,8 +205,8 @@ def groups_begun(*starts_s: float, delays_s: tuple[float, ...]) -> list[str]:
 def test_groups_that_the_script_started_one_after_the_other_are_told():
     assert groups_begun(0.0, 0.3, 2.5, delays_s=(0.0, 0.0, 0.0)) == [
         (
-            "group 3 began 2.5 s after group 1, beside delays: rates summed over groups count "
-            "them as if they had begun together"
+            "group 3 began 2.5 s after group 1, beside delays: rate is what all of them "
+            "transferred, from the first begin to the last end"
         )
     ]
 
@@ -228,7 +228,7 @@ def test_flows_whose_data_came_late_are_told_in_one_line(late, flows):
     assert doubts(*found, interval_s=0.2) == [
         (
             f"group 1: the first data of {flows} arrived late, the last more than 1.2 s after "
-            "the start: rates summed over flows count them as if they had begun then"
+            "the start: rate is what all of them transferred, from the first begin to the last end"
         )
     ]
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import CpuSample, PingSample, TransferResult
-from netesto.results import formulas, groups
+from netesto.model import UNTIL_DONE_S, CpuSample, PingSample, TransferResult
+from netesto.results import derive, fields, formulas, groups
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
@@ -302,6 +302,76 @@ def test_what_a_tool_read_last_counts_where_the_kernel_did_not_report_the_end_of
 def test_connections_of_single_transactions_have_no_counts():
     evidence = group(resent(1, segments=10), asked=request(test="TCP_CRR"))
     assert pick(evidence, "retrans_total", "retransSegs%", "lost", "retrans") == [""] * 4
+
+
+def apart(*starts_s: float, lasted_s=24.0, rate_bps=50e6):
+    """Flows that had their data one after the other."""
+    found = TransferResult(rate_bps=rate_bps, elapsed_s=lasted_s, transactions_per_s=100.0)
+    begin_s = samples.BEGIN_S
+    return [
+        instance(
+            number, result=found, started_s=begin_s + start_s, ended_s=begin_s + start_s + lasted_s
+        )
+        for number, start_s in enumerate(starts_s, 1)
+    ]
+
+
+def test_rates_of_flows_that_ran_together_are_added():
+    found = pick(group(*apart(0.0, 2.0)), "rate", "transactionRate", "rateMin", "rateMax")
+    assert found == ["100", "200", "50", "50"]
+
+
+def test_a_rate_of_flows_that_ran_one_after_the_other_is_over_the_time_of_all():
+    found = pick(group(*apart(0.0, 12.0)), "rate", "transactionRate", "rateMin", "rateMax")
+    assert found == ["66.666667", "133.333", "50", "50"]
+
+
+def test_a_flow_of_which_data_came_late_has_its_rate_later():
+    late = replace(
+        instance(2, ended_s=samples.BEGIN_S + 36.25),
+        client_samples=(sample(samples.BEGIN_S + 12.45, bytes_acked=1000),),
+    )
+    assert pick(group(instance(1), late), "rate") == ["66.668518"]
+
+
+def test_a_transfer_that_took_longer_than_others_does_not_add_up_with_them():
+    long, short = apart(0.0)[0], apart(0.0, lasted_s=6.0)[0]
+    assert pick(group(long, short, asked=request(test="TCP_FLOWS", instances=2)), "rate") == [
+        "62.5"
+    ]
+
+
+def whole(*each, columns=("rate", "fairness")):
+    evidence = samples.experiment(*each)
+    fields_ = fields.parse("exp:one\nrate:sumRateDur\nfairness:avg\ndur:one\n", source="f")
+    row = derive.aggregate_row(evidence, samples.manifest(evidence), fields_)
+    return [row[name] for name in columns]
+
+
+def test_a_rate_of_groups_that_began_one_after_the_other_is_over_the_time_of_all():
+    one, other = (
+        group(flow, asked=request(group=number)) for number, flow in enumerate(apart(0.0, 12.0), 1)
+    )
+    assert whole(one, other) == ["66.667", ""]
+
+
+def test_a_rate_of_groups_that_ran_as_their_delays_say_is_by_the_columns():
+    flows_ = apart(0.0, 12.1)
+    one, other = (
+        group(flow, asked=request(group=number, delay_s=delay_s))
+        for number, (flow, delay_s) in enumerate(zip(flows_, (0.0, 12.0), strict=True), 1)
+    )
+    assert whole(one, other) == ["66.667", ""]
+
+
+def test_a_rate_of_transfers_is_known_though_nobody_knew_how_long_they_would_take():
+    asked = request(test="TCP_FLOWS", count=9, size_bytes=100, duration_s=UNTIL_DONE_S)
+    assert whole(group(*apart(0.0), asked=asked), columns=("dur", "rate")) == ["", "50.000"]
+
+
+def test_datagrams_have_no_congestion_control():
+    evidence = group(instance(), asked=request(test="UDP_STREAM"))
+    assert pick(evidence, "ca", "effCa") == ["", ""]
 
 
 def test_datagrams_have_no_retransmissions():

@@ -79,7 +79,7 @@ def test_a_finished_cell_is_passed_over_and_said_so(store):
     finish(store, planned(SWEEP), 1, 1)
     assert passed_over(store, planned(SWEEP)) == (
         Passed({1: (1,)}),
-        ["passed over ca=bbr rep=1: finished by an earlier run"],
+        ["skipped ca=bbr rep=1: finished by an earlier run"],
     )
 
 
@@ -87,7 +87,7 @@ def test_several_cells_that_are_passed_over_are_one_line(store):
     finish(store, planned(SWEEP), 0, 1)
     finish(store, planned(SWEEP), 1, 2)
     assert passed_over(store, planned(SWEEP))[1] == [
-        "passed over 2 cells, ca=cubic rep=1 … ca=bbr rep=1: finished by an earlier run"
+        "skipped 2 cells, ca=cubic rep=1 … ca=bbr rep=1: finished by an earlier run"
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_cell_that_was_noted_without_a_hash_is_passed_over(store):
     finish_long_ago(store, 1)
     assert passed_over(store, planned(SWEEP)) == (
         Passed({0: (1,)}),
-        ["passed over ca=cubic rep=1: finished by an earlier run"],
+        ["skipped ca=cubic rep=1: finished by an earlier run"],
     )
 
 
@@ -174,7 +174,7 @@ def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(s
     assert passed_over(store, planned(changed)) == (
         Passed({0: (1,)}),
         [
-            "passed over ca=cubic rep=1: finished by an earlier run",
+            "skipped ca=cubic rep=1: finished by an earlier run",
             warning,
         ],
     )

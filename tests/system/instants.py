@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from places import PATIENCE_S
+from promptness import END_S, HURRIED_END_S, slowdown
 from whole_runs import command
 
 from netesto import proc, process
@@ -29,9 +30,6 @@ SIGNALS = (
 
 # The maximum between two signals.
 GAP_S = 0.6
-
-# So soon a run ends after it was told to, and after a second Ctrl-C, on a machine that is idle.
-END_S, HURRIED_END_S = 5.0, 1.0
 
 # An agent that lost its controller puts its host back within so much.
 PUT_BACK_S = 60.0
@@ -103,14 +101,6 @@ def drawn(count: int, *, seed: int, grounds: Sequence[str]) -> list[Instant]:
         gap_s = chance.uniform(0, GAP_S)
         found.append(Instant(ground, chance.choice(SIGNALS), delay_s, gap_s))
     return found
-
-
-def slowdown() -> float:
-    """How much slower this machine is now than if it were idle: wall time by processor time."""
-    wall_s, own_s = time.perf_counter(), time.thread_time()
-    while time.thread_time() - own_s < 0.03:
-        pass
-    return max(1.0, (time.perf_counter() - wall_s) / 0.03)
 
 
 def tried(instant: Instant, hosts: Lab | None) -> Ended:

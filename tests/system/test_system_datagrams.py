@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from needs import kernel_or_reason
-from whole_runs import Outcome, netesto
+from whole_runs import Outcome, run_script
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
@@ -44,11 +44,9 @@ SHARE = 1400 / 1442
 def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Experiments 1 and 2 of SCRIPT, 3 to 5 of TROUBLE."""
     kernel_or_reason("sim")
-    folder = tmp_path_factory.mktemp("datagrams")
-    (folder / "script.nts").write_text(SCRIPT + TROUBLE.partition("\n")[2])
-    words = ("run", "--plain", "--no-pages", "--ground", "sim", "--seed", "1", "--out", "out")
-    done = netesto(folder, *words, "script.nts", timeout=400)
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+    script = SCRIPT + TROUBLE.partition("\n")[2]
+    options = ["--ground", "sim", "--seed", "1"]
+    return run_script(tmp_path_factory.mktemp("datagrams"), script, options)
 
 
 def told(run: Outcome, exp: int) -> dict[str, Any]:

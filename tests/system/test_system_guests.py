@@ -82,8 +82,10 @@ def starter(home: Path) -> tuple[Sequence[str], str]:
     if os.geteuid() != 0:
         return [sys.executable], ""
     shutil.chown(home, "nobody")
-    # The distribution's Python: root's own may be closed to others.
-    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/usr/bin/python3")
+    # The distribution's Python: root's own may be closed to others. (Another version cannot use the
+    # packages of this one.)
+    python = "/usr/bin/python{}.{}".format(*sys.version_info)
+    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", python)
     tried = at_home(home, [*user, "-c", "import netesto.cli.run"])
     if tried.status != 0:
         return [sys.executable], f"user nobody cannot run this checkout: {tried.last_lines(1)}"

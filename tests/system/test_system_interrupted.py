@@ -13,8 +13,8 @@ from pathlib import Path
 import processes
 import psutil
 import pytest
-from instants import END_S, slowdown
 from places import LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
+from promptness import END_S, slowdown
 from whole_runs import command
 
 from netesto import process

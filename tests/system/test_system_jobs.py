@@ -119,7 +119,7 @@ def test_finished_cells_are_not_run_again(side_by_side: Outcome):
     assert (again.status, len(side_by_side.rows), passed) == (
         0,
         4,
-        ["passed over 2 cells, ca=reno rep=1 … ca=cubic rep=1: finished by an earlier run"],
+        ["skipped 2 cells, ca=reno rep=1 … ca=cubic rep=1: finished by an earlier run"],
     )
 
 

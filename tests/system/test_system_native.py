@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason
-from whole_runs import Outcome, netesto
+from whole_runs import Outcome, netesto, run_script
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
@@ -52,9 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     (folder / "script.nts").write_text(SCRIPT)
     checked = netesto(folder, "check", "script.nts")
     assert (checked.status, checked.stdout) == (0, "nothing found wrong\n"), checked.stderr
-    words = ("run", "--plain", "--no-pages", "--ground", "sim", "--seed", "1", "--out", "out")
-    done = netesto(folder, *words, "script.nts", timeout=400)
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+    return run_script(folder, SCRIPT, ["--ground", "sim", "--seed", "1"])
 
 
 def lines(run: Outcome, exp: int, group: int) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason
-from whole_runs import Outcome, netesto
+from whole_runs import Outcome, run_script
 
 from netesto.results import packetfile
 from netesto.results.packetfile import CaptureRecord
@@ -57,13 +57,11 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if ground == "sim":
         kernel_or_reason("sim")
     folder = tmp_path_factory.mktemp("packets")
-    (folder / "script.nts").write_text(SCRIPT.format(link=LINKS[ground]))
-    words = ["run", "--plain", "--ground", ground, "--seed", "1", "--out", "out"]
-    words += ["--no-pages"] if ground == "sim" else []
-    done = netesto(folder, *words, "script.nts", timeout=400)
-    outcome = Outcome(done.status, done.stdout, done.stderr, folder / "out")
-    assert done.status == 0, done.stderr
-    return Run(ground, outcome, packetfile.read(folder / "out" / "1"))
+    script = SCRIPT.format(link=LINKS[ground])
+    options = ["--ground", ground, "--seed", "1"]
+    outcome = run_script(folder, script, options, pages=ground == "lab")
+    assert outcome.status == 0, outcome.stderr
+    return Run(ground, outcome, packetfile.read(outcome.out / "1"))
 
 
 def test_packets_were_retransmitted_as_often_as_the_kernel_says(run: Run):

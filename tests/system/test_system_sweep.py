@@ -15,13 +15,14 @@ SWEEP ca=reno,cubic reps=2 DO
 DONE
 """
 
+# Takes up the run of a script's text.
+RESUME = ("run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts")
+
 
 def test_a_sweep_fills_its_columns_and_is_not_run_twice(tmp_path: Path):
     first = run_script(tmp_path, SWEEP)
     cells = [(row["exp"], row["ca"], row["rep"]) for row in first.rows if row["group"] == "0"]
-    again = netesto(
-        tmp_path, "run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts"
-    )
+    again = netesto(tmp_path, *RESUME)
     assert (first.status, again.status, len(first.rows)) == (0, 0, 8)
     assert cells == [
         ("1.0", "reno", "1"),
@@ -44,11 +45,10 @@ DONE
 
 
 def test_a_claim_that_was_false_keeps_its_status_until_it_holds(tmp_path: Path):
-    words = ("run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts")
     first = run_script(tmp_path, CLAIMED)
-    again = netesto(tmp_path, *words)
+    again = netesto(tmp_path, *RESUME)
     (tmp_path / "script.nts").write_text(CLAIMED.replace("== reno", "!= bbr"))
-    mended = netesto(tmp_path, *words)
+    mended = netesto(tmp_path, *RESUME)
     told = (
         "netesto: outer=1 rep=1, of an earlier run: script.nts:6: experiment 2: only reno:"
         " ca == reno, but ca is cubic"
@@ -76,15 +76,13 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
     )
     first = run_script(tmp_path, failing)
     (tmp_path / "script.nts").write_text(failing.replace("timeout=0.2", "timeout=9"))
-    again = netesto(
-        tmp_path, "run", "--plain", "--no-pages", "--resume", "--out", "out", "script.nts"
-    )
+    again = netesto(tmp_path, *RESUME)
     lines = again.stderr.splitlines()
     passed = [line for line in lines if line.startswith("passed over")]
     begun = [line for line in lines if " experiment 1 of 1: " in line]
     assert (first.status, again.status, passed, len(begun)) == (
         1,
         0,
-        ["passed over outer=1 rep=1 ca=cubic rep2=1: finished by an earlier run"],
+        ["skipped outer=1 rep=1 ca=cubic rep2=1: finished by an earlier run"],
         1,
     )

@@ -13,6 +13,7 @@ from recording_service import HELD, PORTS, REQUEST, RecordingService
 from netesto.errors import AgentBusyError, AgentError, ConnectionLostError, HoldEndedError
 from netesto.model import Event, Ports
 from netesto.transport.base import Stamp
+from netesto.transport.client import AgentClient
 from netesto.transport.gate import CALLS_MAX, CONNECTIONS_MAX, EVENTS_MAX, Gate
 
 # These are settled by events; the deadline only keeps a broken test from hanging.
@@ -283,3 +284,11 @@ async def test_a_hold_has_no_more_connections_than_a_holder_needs():
     await gate.release(token)
     for each in (holding, *others):
         await each.aclose()
+
+
+async def test_a_closed_connection_cannot_be_held(tmp_path: Path):
+    async with over_sockets(RecordingService(), tmp_path) as there:
+        assert isinstance(there.agent, AgentClient)
+        await there.agent.close()
+        with pytest.raises(AgentError, match="the connection was closed"):
+            await anext(there.agent.hold("ann", "run"))

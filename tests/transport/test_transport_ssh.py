@@ -26,6 +26,13 @@ stdio forwarding failed
 Connection closed by UNKNOWN port 65535
 """
 
+# Of a jump host that lets fewer log in at once.
+CROWDED = """\
+kex_exchange_identification: read: Connection reset by peer
+Connection reset by 192.0.2.1 port 22
+kex_exchange_identification: Connection closed by remote host
+Connection closed by UNKNOWN port 65535
+"""
 
 OPEN = """\
 @         WARNING: UNPROTECTED PRIVATE KEY FILE!          @
@@ -51,6 +58,7 @@ ann@h1: Permission denied (publickey).
             "root@h1: Permission denied (publickey,password).",
         ),
         (OPEN, "ssh ignores the key /home/ann/.ssh/id_rsa, which others can read"),
+        (CROWDED, "its sshd, or that of a jump host, hangs up before anybody logs in"),
         ("", "ssh ended"),
     ],
 )

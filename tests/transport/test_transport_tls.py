@@ -13,11 +13,11 @@ from certificates import DAY, NOW, Pki
 from recording_service import INFO, RecordingService
 
 from netesto import process
-from netesto.errors import AgentError, UsageError
+from netesto.errors import AgentError, ConnectionLostError, UsageError
 from netesto.model import TlsFiles
 from netesto.transport import tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
-from netesto.transport.client import AgentClient
+from netesto.transport.client import AgentClient, connect
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 from netesto.transport.tlsserver import TlsServer
@@ -272,6 +272,21 @@ async def test_a_connection_outlives_the_certificate_that_it_was_made_with(
             pki.issue("lasting", "h9.example")
             assert await agent.info() == INFO
         await tunnel.close()
+
+
+async def test_a_hold_that_is_cut_says_that_our_certificate_has_expired_meanwhile(
+    tmp_path, pki, agent_files
+):
+    files = pki.issue("our own", CONTROLLER)
+    async with contextlib.AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serving(tmp_path, agent_files))
+        agent = await connect(str(address), host="h1", timeout=5, patience_s=0.3, tls=files)
+        async with agent, contextlib.aclosing(agent.hold("ann", "r")) as events:
+            await anext(events)
+            pki.issue("our own", CONTROLLER, not_after=NOW - DAY)
+            await stack.aclose()
+            with pytest.raises(ConnectionLostError, match=f"{files.certificate}: has expired"):
+                await anext(events)
 
 
 def refused(files: TlsFiles) -> tuple[str, str]:

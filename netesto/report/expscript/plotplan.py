@@ -24,6 +24,7 @@ from netesto.report.expscript.plotaxes import (
 from netesto.report.expscript.samples import Sample, Wanted
 from netesto.report.figures import BARS, KINDS, Axis, Box, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick
+from netesto.units import counted
 
 # Of the distance between neighbours on the X axis: what a group of bars takes, and one bar of it.
 GROUP_SHARE, BAR_SHARE = 0.8, 0.7
@@ -95,8 +96,8 @@ def _with_repeats(frame: Frame) -> Frame:
         return replace(frame, samples=samples.merged(frame.samples, how))
     if frame.kind in BARS and (hidden := samples.overlapping(frame.samples)):
         frame.request.warn(
-            f"doPlot: {hidden} bar{'s' if hidden > 1 else ''} overlap another of the same series "
-            "and X; select fewer rows, use Average, or plotRepeats=mean"
+            f"doPlot: {counted(hidden, 'bar')} overlap{'' if hidden > 1 else 's'} another of the "
+            "same series and X; select fewer rows, use Average, or plotRepeats=mean"
         )
     return frame
 

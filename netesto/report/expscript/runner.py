@@ -79,6 +79,8 @@ class Runner:
 
     def _report(self) -> Report:
         session = self.session
+        if session.is_empty_of_rows:
+            self._warn("no rows are selected; the page is empty", where=session.title)
         return Report(page.render(session.title, session.blocks), dict(session.files))
 
     @contextmanager
@@ -225,10 +227,10 @@ class Runner:
 
         return lines.replace_variables(text, self._variables, unknown=unknown)
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, *, where: str = "") -> None:
         if self._strict:
             raise ScriptError(text, remedy="(a warning, which --strict makes an error)")
-        line = f"{self._place.file}:{self._place.line}: {text}"
+        line = f"{where or f'{self._place.file}:{self._place.line}'}: {text}"
         self._logged.append(f"warning: {line}")
         self._tell_warning(line)
 

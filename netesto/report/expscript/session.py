@@ -138,6 +138,12 @@ class Session:
             )
         return self._view
 
+    @property
+    def is_empty_of_rows(self) -> bool:
+        """Whether nothing is shown because no rows are selected, and nothing says so."""
+        shown = [each for each in self.blocks if not isinstance(each, Heading | Paragraph)]
+        return not shown and self._view is not None and not len(self._view.rows)
+
     def _became(self, view: View, step: str) -> None:
         self._view = view
         told = f"{step}: {counted(len(view.rows), 'row')}"

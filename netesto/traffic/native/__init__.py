@@ -28,6 +28,7 @@ from netesto.model import (
     MANY_CONNECTIONS,
     REQUEST_TESTS,
     TESTS,
+    TIMED_TESTS,
     UDP_TESTS,
     VALUE_BYTES,
     DatagramInterval,
@@ -47,9 +48,6 @@ PROGRAM = Path(__file__).parent / "netesto-flow"
 END_SLACK_S = 15.0
 # How long the program waits for the last transfers: COMPLETION_TIMEOUT in source/completions.c.
 COMPLETION_S = 30.0
-
-# Tests of which every single time is kept.
-TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 
 _NAME = "netesto-flow"
 
