@@ -72,7 +72,7 @@ def test_one_address_needs_no_list(tmp_path: Path):
         ('tls = {key = "/k"}', f"tls: {NO_TABLE}"),
         ('tls = {certificate = "/c", key = "/k", ca = 1}', f"tls: {NO_TABLE}"),
         ("listen = [9]", "listen: an address or a list of addresses is required"),
-        ("device = 9", "device: a text is required"),
+        ("device = 9", "device: a string is required"),
         ("[limits]\nflows = 0", "limits.flows: a whole number above 0 is required"),
         ("device", "Expected '=' after a key in a key/value pair (at end of document)"),
     ],
