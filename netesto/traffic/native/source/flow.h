@@ -98,7 +98,9 @@ double random_exponential(uint64_t *state, double mean);
 
 /* ---- start.c */
 struct processor_use {
-    int64_t busy, all;
+    int64_t busy; /* ticks */
+    int processors;
+    int64_t instant;
 };
 int be_ready(struct flow *flow);
 struct processor_use approach(int64_t start);

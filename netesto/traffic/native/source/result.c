@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add(struct json *json, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -215,27 +216,37 @@ void json_latencies(struct json *json, struct times *times)
     free(sorted);
 }
 
-/* The first line of /proc/stat, proc(5): user nice system idle iowait irq softirq steal (guest time
- * is in user). */
+/* proc(5), /proc/stat: the first line has user nice system idle iowait irq softirq steal (guest time
+ * is in user) of all processors, then comes a line for each. */
 struct processor_use processor_use(void)
 {
-    struct processor_use use = {0, 0};
+    struct processor_use use = {.instant = now()};
     long long field[8];
+    char line[LINE_MAX_BYTES];
     FILE *file = fopen("/proc/stat", "re");
     if (!file)
         return use;
-    int count = fscanf(file, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &field[0], &field[1],
-                       &field[2], &field[3], &field[4], &field[5], &field[6], &field[7]);
-    fclose(file);
-    for (int n = 0; n < count; n++) {
-        use.all += field[n];
-        use.busy += n == 3 || n == 4 ? 0 : field[n];
+    while (fgets(line, sizeof line, file) && !strncmp(line, "cpu", 3)) {
+        if (line[3] != ' ') {
+            use.processors++;
+            continue;
+        }
+        int count = sscanf(line + 3, "%lld %lld %lld %lld %lld %lld %lld %lld", &field[0], &field[1],
+                           &field[2], &field[3], &field[4], &field[5], &field[6], &field[7]);
+        for (int n = 0; n < count; n++)
+            use.busy += n == 3 || n == 4 ? 0 : field[n];
     }
+    fclose(file);
     return use;
 }
 
-/* Of all processors together; not a number if no tick passed. */
+/* Of all processors together; not a number if no tick passed. The time between is the clock's, which
+ * has no ticks: idle ones are counted apart on each processor, and their sum jumps. */
 double processor_percent(struct processor_use before, struct processor_use after)
 {
-    return 100.0 * (double)(after.busy - before.busy) / (double)(after.all - before.all);
+    double took_s = (double)(after.instant - before.instant) / NS_PER_S;
+    double ticks = took_s * (double)sysconf(_SC_CLK_TCK);
+    if (ticks < 1 || !after.processors)
+        return NAN;
+    return fmin(100.0, 100.0 * (double)(after.busy - before.busy) / ticks / after.processors);
 }
