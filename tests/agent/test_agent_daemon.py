@@ -451,7 +451,10 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
         (["--state", f"/tmp/{'s' * 100}"], f"/tmp/{'s' * 100}/rpc.sock: 114 bytes"),
         (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
         (["--group", "no-such"], "group = 'no-such': no such group here"),
-        (["--config", "/no/agent.toml"], "/no/agent.toml: cannot be read: No such file or directory"),
+        (
+            ["--config", "/no/agent.toml"],
+            "/no/agent.toml: cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_wrong_command_line_is_told(options: list[str], message: str, tmp_path: Path):
