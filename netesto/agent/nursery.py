@@ -3,9 +3,9 @@
     whoever builds the lab ── an order for each agent ──► nursery ── fork ──► agent
                            ◄── its process id ───────────
 
-An order is a JSON object `{"namespace", "argv", "log"}` with a file descriptor, to which the agent
-writes when it is ready. The nursery ends when the other end of its socket is closed and all its
-agents have ended.
+An order is a JSON object `{"namespace", "argv"}` with two file descriptors: to the first the agent
+writes when it is ready, to the second all its output. The nursery ends when the other end of its
+socket is closed and all its agents have ended.
 """
 
 import argparse
@@ -103,11 +103,13 @@ def _serve(orders: socket.socket) -> None:
     # Garbage collection in agents then leaves present objects alone, and their pages shared.
     gc.freeze()
     while True:
-        order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 1)
+        order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 2)
         if not order:
             break
-        pid = _start(json.loads(order), descriptors[0], orders, found)
-        os.close(descriptors[0])
+        ready, log = descriptors
+        pid = _start(json.loads(order), ready, log, orders, found)
+        os.close(ready)
+        os.close(log)
         orders.send(str(pid).encode())
     orders.close()
     _reap()
@@ -120,7 +122,9 @@ def _reap(options: int = 0) -> None:
             pass
 
 
-def _start(order: dict[str, object], ready: int, orders: socket.socket, found: Abilities) -> int:
+def _start(
+    order: dict[str, object], ready: int, log: int, orders: socket.socket, found: Abilities
+) -> int:
     """Fork an agent; its process id."""
     pid = os.fork()
     if pid:
@@ -130,7 +134,7 @@ def _start(order: dict[str, object], ready: int, orders: socket.socket, found: A
         orders.close()
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _redirect(Path(str(order["log"])))
+        _redirect(log)
         Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
         _enter(Path(str(order["namespace"])))
         argv = order["argv"]
@@ -144,11 +148,12 @@ def _start(order: dict[str, object], ready: int, orders: socket.socket, found: A
         os._exit(status)
 
 
-def _redirect(log: Path) -> None:
-    with log.open("ab", buffering=0) as sink, Path(os.devnull).open("rb") as nothing:
+def _redirect(log: int) -> None:
+    with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-        os.dup2(sink.fileno(), 1)
-        os.dup2(sink.fileno(), 2)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
 
 
 def _enter(namespace: Path) -> None:

@@ -31,9 +31,12 @@ class Nursery:
         """Start an agent in a network namespace; its process id. Its output is appended to `log`;
         when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
         argv = [*argv, "--clock", str(self.clock.anchor_ns)]
-        order = {"namespace": str(namespace), "argv": argv, "log": str(log)}
+        order = json.dumps({"namespace": str(namespace), "argv": argv}).encode()
         try:
-            socket.send_fds(self._orders, [json.dumps(order).encode()], [ready])
+            # An agent makes no file before it is in its namespace: until then, a teardown of the
+            # lab does not find it.
+            with log.open("ab", buffering=0) as output:
+                socket.send_fds(self._orders, [order], [ready, output.fileno()])
             answer = self._orders.recv(_ANSWER_BYTES)
         except OSError as error:
             raise LabError(f"agents cannot be started: {error.strerror}") from error

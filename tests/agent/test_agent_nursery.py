@@ -32,3 +32,19 @@ def test_a_nursery_without_orders_starts_no_program(tmp_path):
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     process.run([sys.executable, "-c", script], timeout=60, env=env)
     assert not (tmp_path / "started").exists()
+
+
+def test_an_agent_of_a_lab_that_was_taken_down_meanwhile_makes_no_file(tmp_path):
+    script = f"""{IMPORTS}
+import json, socket
+log = os.open("{tmp_path}/log", os.O_CREAT | os.O_WRONLY)
+os.unlink("{tmp_path}/log")
+order = {{"namespace": "/run/netns/gone", "argv": []}}
+with netesto.agent.nursery.forked() as orders:
+    ready, writes = os.pipe()
+    socket.send_fds(orders, [json.dumps(order).encode()], [writes, log])
+    os.close(writes)
+    assert int(orders.recv(64)) > 0
+    print(os.read(ready, 1), os.listdir("{tmp_path}"))
+"""
+    assert process.run([sys.executable, "-c", script], timeout=60).stdout == "b'' []\n"

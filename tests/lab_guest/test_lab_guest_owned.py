@@ -108,7 +108,7 @@ def test_folder_that_an_older_netesto_left_is_removed(base):
 def test_a_process_that_works_in_an_abandoned_folder_is_ended(tmp_path):
     left = tmp_path / OLDER
     left.mkdir()
-    sleep = ["sh", "-c", "trap '' TERM; echo heedless; sleep 600"]
+    sleep = ["sh", "-c", "trap '' TERM; echo heedless; exec sleep 600"]
     said = tmp_path / "inside"
     heedless = lambda: said.read_text() != ""  # noqa: E731
     with (

@@ -115,7 +115,7 @@ def test_experiments_name_the_run(side_by_side: Outcome):
 def test_finished_cells_are_not_run_again(side_by_side: Outcome):
     folder = side_by_side.out.parent
     again = netesto(folder, *WORDS, "--resume", "script.nts", timeout=TIMEOUT_S)
-    passed = [line for line in again.stderr.splitlines() if line.startswith("passed over")]
+    passed = [line for line in again.stderr.splitlines() if line.startswith("skipped")]
     assert (again.status, len(side_by_side.rows), passed) == (
         0,
         4,
