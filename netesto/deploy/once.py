@@ -23,7 +23,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from netesto import interrupts, process
+from netesto import interrupts, owned, process
 from netesto.deploy import onhost, payload, plan, remote
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Wanted
@@ -33,7 +33,6 @@ from netesto.model import Address, Endpoint
 from netesto.process import Child
 from netesto.transport import ssh
 from netesto.transport.client import connect
-from netesto.transport.privatefolder import private_folder
 
 # For unpacking, or pip, and the agent's start.
 _READY_S = 300.0
@@ -73,7 +72,7 @@ def agents(
     )
     started: list[Brought] = []
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(private_folder())
+        folder = stack.enter_context(owned.folder_for_sockets())
         stack.callback(end, started)
         for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
             made = Brought(host, folder / f"{number}.sock", each, wanted, holder=holder)

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto import proc, process
+from netesto import owned, proc, process
 from netesto.errors import LabError, ProcessError, UsageError
-from netesto.lab import inside, owned
+from netesto.lab import inside
 from netesto.lab.kernels import Kernel
 from netesto.lab.watch import (
     MORE_MEMORY,
@@ -139,9 +139,10 @@ def run(
         beat_s=BEAT_S[kernel.kind],
         defers_interrupts=defers_interrupts,
     )
-    base = base_folder()
-    owned.remove_abandoned(base)
-    with owned.folder(base) as folder, _booted(job, kernel, memory_mb, folder, stdin) as guest:
+    with (
+        owned.folder(base_folder()) as folder,
+        _booted(job, kernel, memory_mb, folder, stdin) as guest,
+    ):
         outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
         watch = Watch(
             guest,

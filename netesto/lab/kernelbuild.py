@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from netesto import process
+from netesto import owned, process
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
-from netesto.lab import kernelconfig, kernels, owned
+from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
 
 Progress = Callable[[str], None]
@@ -237,10 +237,9 @@ def _built(folder: Path, progress: Progress) -> Kernel | None:
 
 
 def _build(given: Path, cache: Path, key: str, progress: Progress) -> Kernel:
-    owned.remove_abandoned(cache)
     is_tree = given.is_dir()
-    _check_space(cache, TREE_SPACE_BYTES if is_tree else PACKAGE_SPACE_BYTES)
     with owned.folder(cache) as work:
+        _check_space(cache, TREE_SPACE_BYTES if is_tree else PACKAGE_SPACE_BYTES)
         tree = given if is_tree else _unpacked(given, work, progress)
         name = sha256(str(tree).encode()).hexdigest()[:16]
         objects = cache / f"objects-{name}" if is_tree else work / "objects"

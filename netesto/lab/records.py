@@ -15,9 +15,8 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import atomic, typed
+from netesto import atomic, life, typed
 from netesto.errors import LabError
-from netesto.lab import life
 
 # Raised when an older reader would misunderstand the file. In format 1 the owner is a table, with
 # its number as `pid`.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import proc, process
+from netesto import life, proc, process
 from netesto.errors import LabError, ProcessError
 from netesto.lab import records
 from netesto.lab.records import NAMESPACE_FOLDER, Record
@@ -67,7 +67,7 @@ def _end_agents(record: Record) -> list[str]:
         for pid in proc.numbers()
         if _command_of(pid) == AGENT_COMMAND and (log := _errors_of(pid)) in logs
     }
-    end_processes(agents, grace_s=max(AGENT_GRACE_S, EACH_AGENT_S * len(agents)))
+    life.end_processes(agents, grace_s=max(AGENT_GRACE_S, EACH_AGENT_S * len(agents)))
     return [f"agent of {host}, process {pid}" for pid, host in agents.items()]
 
 
@@ -107,7 +107,7 @@ def _end_inside(namespaces: Collection[Identity]) -> list[str]:
     """End what runs in the namespaces, until nothing does."""
     ended: list[str] = []
     while inside := _processes(namespaces):
-        end_processes(inside, grace_s=PROCESS_GRACE_S)
+        life.end_processes(inside, grace_s=PROCESS_GRACE_S)
         ended += [f"process {pid}" for pid in inside]
     return ended
 
@@ -138,14 +138,6 @@ def _identity(namespace: Path) -> Identity | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def end_processes(pids: Iterable[int], *, grace_s: float) -> None:
-    """End processes that need not be our children: SIGTERM, after `grace_s` SIGKILL. LabError if
-    one outlives even that."""
-    surviving = proc.end(pids, grace_s=grace_s).surviving
-    if surviving:
-        raise LabError(f"processes that do not end: {', '.join(map(str, surviving))}")
 
 
 def _delete_namespaces(lab: str, names: Collection[str]) -> None:

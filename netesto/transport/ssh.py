@@ -22,12 +22,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import process
+from netesto import owned, process
 from netesto.errors import AgentError, ProcessError, UsageError
 from netesto.process import Job
 from netesto.transport import addresses
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
-from netesto.transport.privatefolder import private_folder
 
 # gRPC's own pings find a silent peer after 3.5 s (transport.channel); ssh goes soon after.
 _OPTIONS = (
@@ -133,7 +132,7 @@ class Tunnel:
             raise self._failure(
                 "ssh is not installed here", "Install it: apt install openssh-client"
             )
-        self._folder, self._greeting = self._stack.enter_context(private_folder()), 0
+        self._folder, self._greeting = self._stack.enter_context(owned.folder_for_sockets()), 0
         forward = f"{self.local.path}:{self.address.path}"
         words = [*_ssh(self.address), *_FORWARDING, "-L", forward]
         reader, writer = os.pipe()

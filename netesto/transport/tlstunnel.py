@@ -10,12 +10,12 @@ import os
 import ssl
 from pathlib import Path
 
+from netesto import owned
 from netesto.errors import AgentError, UsageError
 from netesto.model import TlsFiles
 from netesto.transport import tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
 from netesto.transport.passage import Stream, join
-from netesto.transport.privatefolder import private_folder
 
 _SOCKET = "agent"
 
@@ -58,7 +58,7 @@ class TlsTunnel:
         at the latest after `timeout` seconds; UsageError which of our files is wrong."""
         self._timeout_s = timeout
         self._ready = await self._connect()
-        self._folder = self._stack.enter_context(private_folder())
+        self._folder = self._stack.enter_context(owned.folder_for_sockets())
         server = await asyncio.start_unix_server(self._accepted, str(self.local.path))
         self._stack.callback(server.close)
 

@@ -12,8 +12,8 @@ import pytest
 from processes import inside
 from typed import returned
 
-from netesto import process
-from netesto.lab import leftovers, netns, records, teardown
+from netesto import life, process
+from netesto.lab import leftovers, netns, records
 
 
 @pytest.mark.lab
@@ -102,11 +102,11 @@ def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as stubborn:
         assert stubborn.stdout is not None
         stubborn.stdout.readline()
-        teardown.end_processes([stubborn.pid], grace_s=0.05)
+        life.end_processes([stubborn.pid], grace_s=0.05)
         assert stubborn.wait(5) == -signal.SIGKILL
 
 
 def test_a_process_that_is_gone_already_is_no_harm():
     with subprocess.Popen(["true"]) as child:
         child.wait(5)
-    assert returned(lambda: teardown.end_processes([child.pid], grace_s=0.05)) is None
+    assert returned(lambda: life.end_processes([child.pid], grace_s=0.05)) is None

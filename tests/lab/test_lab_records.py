@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from netesto import life
 from netesto.errors import LabError
-from netesto.lab import leftovers, life, records
+from netesto.lab import leftovers, records
 from netesto.lab.records import HostRecord, Record
 
 RECORD = Record(

@@ -18,9 +18,9 @@ from guests import Ended, run_inside
 from needs import kernel_or_reason
 
 import netesto
-from netesto import process
+from netesto import owned, process
 from netesto.errors import LabError
-from netesto.lab import guest, owned, watch
+from netesto.lab import guest, watch
 from netesto.lab.kernels import Kernel
 
 # A boot takes a second or two; a busy machine may need far longer, and nothing here waits it out.

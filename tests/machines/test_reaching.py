@@ -374,7 +374,7 @@ def tunnelled(agents, tmp_path):
     child = controller.start(argv, stdout=log)
     yield Tunnelled(controller, log)
     process.end(child)
-    controller.run(["sh", "-c", f"rm -rf {ORDERS} /tmp/netesto-tunnel-*"])
+    controller.run(["sh", "-c", f"rm -rf {ORDERS} /tmp/netesto-running-*"])
 
 
 def test_another_user_of_the_controller_cannot_open_the_tunnel(agents, tunnelled):

@@ -21,8 +21,8 @@ from places import LAB, PATIENCE_S, SIM, UML, Place, place_on, skip_unless_possi
 from processes import inside, is_alive
 from whole_runs import command
 
-from netesto import proc, process
-from netesto.lab import owned, records
+from netesto import owned, proc, process
+from netesto.lab import records
 
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)

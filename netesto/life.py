@@ -1,4 +1,4 @@
-"""Whether a process is alive: it holds a lock; process numbers do not count.
+"""Whether a process is alive: it holds a lock; process numbers do not count. And its end.
 
 A number means something else in another PID namespace, and a container may share the folder. A lock
 belongs to the kernel: it ends with the process that holds it, however that ends, and counts for all
@@ -9,10 +9,10 @@ if the file system carries locks: NFS does, unless it is mounted with `nolock` o
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from netesto import process
+from netesto import proc, process
 from netesto.errors import LabError
 
 # `is_held` takes the lock for an instant.
@@ -74,3 +74,11 @@ def is_held(path: Path) -> bool:
     if lock is not None:
         os.close(lock)
     return lock is None and path.exists()
+
+
+def end_processes(pids: Iterable[int], *, grace_s: float) -> None:
+    """End processes that need not be our children: SIGTERM, after `grace_s` SIGKILL. LabError if
+    one outlives even that."""
+    surviving = proc.end(pids, grace_s=grace_s).surviving
+    if surviving:
+        raise LabError(f"processes that do not end: {', '.join(map(str, surviving))}")

@@ -1,6 +1,6 @@
 """Folders that belong to a running process, and are recognised when it is gone.
 
-    netesto-running-PID-XXXXXXXX/lock    held by the process while it lives (lab.life)
+    netesto-running-PID-XXXXXXXX/lock    held by the process while it lives (life)
 
 The number is for people only. A folder of this user whose lock nobody holds was left by a killed
 process; only such folders are removed, and the processes ended whose working folder it is: a
@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import proc
+from netesto import life, proc
 from netesto.errors import LabError
-from netesto.lab import life, teardown
 
 PREFIX = "netesto-running-"
 LOCK = "lock"
@@ -26,9 +25,15 @@ LOCK = "lock"
 _NAME = re.compile(rf"{PREFIX}(\d+-)+[a-z0-9_]{{8}}")
 
 
+# What ssh can be told without quoting, and leaves room for the name of a socket.
+_PLAIN = re.compile(r"/[A-Za-z0-9_./-]{1,50}")
+
+
 @contextlib.contextmanager
 def folder(base: Path) -> Iterator[Path]:
-    """A new private folder in `base`, gone when the body ends."""
+    """A new private folder in `base`, gone when the body ends. First what killed processes left
+    there is removed: LabError as of `remove_abandoned`."""
+    remove_abandoned(base)
     path, lock = _claimed(base)
     try:
         yield path
@@ -36,6 +41,13 @@ def folder(base: Path) -> Iterator[Path]:
         # First the folder: anybody may remove one whose lock is free.
         shutil.rmtree(path, ignore_errors=True)
         os.close(lock)
+
+
+def folder_for_sockets() -> contextlib.AbstractContextManager[Path]:
+    """The same with a short path, which ssh need not quote."""
+    base = Path(tempfile.gettempdir())
+    is_plain = _PLAIN.fullmatch(str(base)) is not None
+    return folder(base if is_plain else Path("/tmp"))  # noqa: S108 - mkdtemp makes the folder in it
 
 
 def _claimed(base: Path) -> tuple[Path, int]:
@@ -65,7 +77,7 @@ def remove_abandoned(base: Path) -> list[Path]:
         try:
             # A process may start another before it ends.
             while working := _working_in(path):
-                teardown.end_processes(working, grace_s=0)
+                life.end_processes(working, grace_s=0)
             shutil.rmtree(path, ignore_errors=True)
             removed.append(path)
         finally:
