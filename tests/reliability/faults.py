@@ -1,7 +1,7 @@
-"""The faults that are injected into runs, what each run must come to, and the table of them.
+"""The faults that tests inject into runs, the expected outcome of each, and the table of both.
 
-Each run measures three experiments in a lab; the fault comes in the second. What the table says of
-a fault is what its test compares.
+Each run measures three experiments in a lab; the fault comes in the second. The test of a fault
+compares everything that its row of the table says.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 OK, FAILED, WORLD, INTERRUPTED, KILLED = 0, 1, 3, 130, -9
 
-# What the run has printed, and how often, when the fault comes.
+# The output of the run, and how often it appears, at which the fault comes.
 MOMENTS = {
     "the experiment begins": ("experiment 2 of 3", 1),
     "in mid-flow": ("#1.1: 2 s", 1),
@@ -23,26 +23,26 @@ BEGIN, MIDDLE, FETCH = MOMENTS
 BETWEEN = "between experiments"
 OF_MACHINES = {**MOMENTS, BETWEEN: ("experiment 1: ok", 1)}
 
-# What decides between several outcomes of a fault: the last moment at which it can still matter is
-# not in the hand of who injects it. Each is seen in the results folder.
+# What decides between several outcomes of a fault, because a test cannot hit the last moment at
+# which the fault matters. The results folder shows which one applies.
 UNTOUCHED = "untouched"
 NO_RESULT = "the flow's result had not arrived"
 COMPLETE = "it was complete"
 
-# Those of faults that are there before.
+# The moments of faults that exist beforehand.
 START, BEFORE = "the tool is started", "before the run"
 
 UNDER_NOHUP = "controller under nohup"
 
-# The agents are there for this run only.
+# The agents exist for this run only.
 BROUGHT = "with `--ssh`"
 
 AGAIN = "connected again; nothing was lost"
 
-# Longer than pings take to notice that nobody answers.
+# Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
 
-# Those that every `make test` injects: one of each kind.
+# `make test` injects these: one of each kind.
 TELLING = frozenset(
     {
         "agent of the client: SIGKILL, in mid-flow",
@@ -58,10 +58,10 @@ TELLING = frozenset(
 class Fault:
     """`signs` are sent to `target`, one after the other, at `moment`.
 
-    second    the status that the second experiment has; "" is: no row
-    instead   the status that it has if something else is so; the first that is counts
-    third     that of the third
-    said      a part of what the run tells
+    second    the status of the second experiment; "" means no row
+    instead   its status under other conditions; the first that applies counts
+    third     the status of the third experiment
+    said      a part of the run's output
     """
 
     target: str
@@ -81,7 +81,7 @@ class Fault:
 
     @property
     def begins(self) -> bool:
-        """Whether the run does, if the fault comes before it."""
+        """Whether the run begins although the fault comes before it."""
         return self.moment != BEFORE or bool(self.second)
 
 
@@ -90,7 +90,7 @@ def agents() -> Iterator[Fault]:
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
     targets = ("agent of the client", "agent of the server")
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
-        # Data that has arrived is whole, and what has not begun at an agent is not lost with it.
+        # Data that has arrived is safe, and so is an experiment that has not begun at the agent.
         yield Fault(
             target=target,
             signs=(sign,),
@@ -148,7 +148,7 @@ def controllers() -> Iterator[Fault]:
             FETCH: ("partial", {NO_RESULT: "failed"}),
         }[moment]
         if signs == ("SIGINT", "SIGINT"):
-            # The second Ctrl-C waits for no data; but it may come when all are there.
+            # A second Ctrl-C does not wait for data, but all may have arrived before it.
             instead = {COMPLETE: second} if moment == BEGIN else {**instead, COMPLETE: second}
             second = ""
         yield Fault(
@@ -183,11 +183,11 @@ def controllers() -> Iterator[Fault]:
 
 
 def unfit_tools() -> Iterator[Fault]:
-    """The client's tool is another program, with its name, in the second experiment."""
+    """In the second experiment another program replaces the client's tool under its name."""
     reasons = {
         "prints 100 MB": "#1.1 failed: netperf",
         "prints no result": "#1.1 failed: netperf",
-        "prints what nobody understands": "#1.1 failed: netperf",
+        "prints binary data": "#1.1 failed: netperf",
         "fails at once": "#1.1 failed: netperf",
         "is killed by a signal": "#1.1 failed: netperf",
         "hangs": "#1.1 failed:",
@@ -215,7 +215,7 @@ def unfit_tools() -> Iterator[Fault]:
 
 
 def between_machines() -> Iterator[Fault]:
-    """What befalls machines, or the network between them. The run is on h1 and h2."""
+    """Faults of machines and of the network between them. The run is on h1 and h2."""
 
     def fault(
         what: str, second: str, third: str, said: str, status: int, moment: str = MIDDLE
@@ -273,36 +273,35 @@ FAULTS = {
 
 
 def injected() -> list[str]:
-    """The faults that this run of the tests injects: the telling ones, or all."""
+    """The faults that this run of the tests injects: one of each kind, or all."""
     return list(FAULTS) if os.environ.get("NETESTO_FAULTS") == "all" else sorted(TELLING)
 
 
 _ABOVE = """\
 # Reliability
 
-Each line is a test (`tests/reliability`): it injects the fault into the second of three experiments of
-a run, in a lab or on two machines that are reached by ssh, and compares all that the line says. `make
-reliability` runs them all and writes this page. *Left behind* is what remains of namespaces, processes
-and sockets in a lab, and of settings and holds on machines; after a controller was killed, what remains
-after `netesto clean`. *Untouched*: the fault came before the experiment had begun there, or when all of
-its data had arrived. Where there are two outcomes, the test tells from the results folder which one it
-has to be.
+Each row is a test (`tests/reliability`). It injects the fault into the second of three experiments of
+a run, in a lab or on two machines that are reached by ssh, and compares everything that the row says. `make
+reliability` runs all tests and writes this page. *Left behind* counts namespaces, processes
+and sockets in a lab, and settings and holds on machines; if the controller was killed, those that remain
+after `netesto clean`. *Untouched* means that the fault came before the experiment had begun on that host, or after all
+of its data had arrived. If a row has two outcomes, the test derives the expected one from the results folder.
 
-A controller that is told to end does so within 5 s, and after a second Ctrl-C within 1 s. `make reliability`
-also ends 200 runs at random instants by random signals, on agents that run, in labs and in guests
+A controller ends within 5 s of the signal, and within 1 s of a second Ctrl-C. `make reliability`
+also ends 200 runs with random signals at random instants, on running agents, in labs and in guests
 (`tests/system/test_system_instants.py`), and kills agents, guests and runs on each ground
-(`tests/system/test_system_killed.py`). An agent answers after 100,000 random, mutated and truncated streams and
-messages, beside 1,000 silent connections and 100 maximal messages at once, and takes less than 200 MB meanwhile
+(`tests/system/test_system_killed.py`). An agent still responds after 100,000 random, mutated and truncated streams and
+messages, with 1,000 silent connections and 100 messages of the maximum size open, and takes less than 200 MB
 (`tests/agent/test_agent_hostile.py`).
 
-`--soak 500` runs as many experiments as it says (`make reliability`: 100), and compares the memory and the
+`--soak 500` runs 500 experiments (`make reliability`: 100), and compares the memory and the
 descriptors of controller and agents at the end with those at the beginning.
 
-A host that is rebooted loses its processes, its network with all that was set there, /run and /tmp, at once
-and without a word to anybody; it comes back with another boot id and a monotonic clock that begins again. The
-clock of a machine is not set by a test, for machines here share one.
+A reboot destroys, without notice, the processes of a host, its network with all settings, /run and /tmp; the host
+returns with another boot id and with its monotonic clock at zero. No test sets the clock of a machine, because the
+machines of a test share one.
 
-| fault | moment | left behind | finished experiments | the experiment | goes on | told | exit status |
+| fault | moment | left behind | finished experiments | the experiment | the run continues | message | exit status |
 |---|---|---|---|---|---|---|---|
 """  # noqa: E501 - a table of Markdown has long lines
 
@@ -320,21 +319,21 @@ def _row(fault: Fault) -> str:
         what += f" (`--on-failure {fault.on_failure}`)"
     instead = (f"({status or 'no row'} if {fact})" for fact, status in fault.instead.items())
     second = " ".join([fault.second or "no row", *instead])
-    told = f"“… {fault.said} …”" if fault.said else "by the shell"
-    status = str(fault.status) if fault.status >= 0 else "that of the signal"
+    message = f"“… {fault.said} …”" if fault.said else "none (the shell reports it)"
+    status = str(fault.status) if fault.status >= 0 else "137 (killed)"
     if fault.instead.get(UNTOUCHED) == "ok":
         status = "1 (0 if untouched)"
-    finished = "whole" if fault.begins else "none"
-    cells = (what, fault.moment, "nothing", finished, second, _goes_on(fault), told, status)
+    finished = "intact" if fault.begins else "none"
+    cells = (what, fault.moment, "nothing", finished, second, _goes_on(fault), message, status)
     return f"| {' | '.join(cells)} |"
 
 
 def _goes_on(fault: Fault) -> str:
     if fault.third:
-        return "yes" if fault.third == "ok" else f"yes; the next one is {fault.third}, too"
+        return "yes" if fault.third == "ok" else f"yes; the next experiment is {fault.third}, too"
     if not fault.begins:
-        return "does not begin"
-    return "ends: it cannot be written" if fault.status == WORLD else "ends, as asked"
+        return "no; it does not start"
+    return "no; it cannot write its results" if fault.status == WORLD else "no, as requested"
 
 
 if __name__ == "__main__":

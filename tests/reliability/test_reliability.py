@@ -48,7 +48,7 @@ RUN OneFlowStream server=b client=a expName=three ca=cubic dur=1
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 
-# Longer than any honest run; nothing waits it out.
+# Longer than any run takes; no test waits that long.
 PATIENCE_S = 100
 
 HOSTS = {
@@ -59,11 +59,11 @@ HOSTS = {
 }
 
 
-# What a netperf that is none does; it is the real one in all experiments but the second.
+# The behaviour of the program that replaces netperf in the second experiment.
 UNFIT = {
     "prints 100 MB": "yes | head -c 100000000",
     "prints no result": "true",
-    "prints what nobody understands": "head -c 5000 /bin/sh",
+    "prints binary data": "head -c 5000 /bin/sh",
     "fails at once": "echo broken >&2; exit 1",
     "is killed by a signal": "kill -SEGV $$",
     "hangs": "exec sleep 300",
@@ -72,7 +72,7 @@ UNFIT = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the table says of a fault, as it was."""
+    """The actual outcome, in the columns of the table."""
 
     left: tuple[object, ...]
     damaged: tuple[str, ...]
