@@ -226,3 +226,8 @@ def format_bytes(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
     return f"{count:.0f} bytes"
+
+
+def decimal(value: float) -> str:
+    """A number for tools, without loss and exponent: 0.01 is "0.01", never "1e-02" or "0"."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")

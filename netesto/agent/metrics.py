@@ -7,9 +7,9 @@ from ipaddress import ip_address
 
 from netesto import process
 from netesto.agent.journal import Run, Step
-from netesto.agent.qdiscs import decimal
 from netesto.errors import AgentError, ProcessError
 from netesto.model import RouteMetrics
+from netesto.units import decimal
 
 _TIMEOUT_S = 5.0
 

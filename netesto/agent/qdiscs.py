@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from netesto.errors import OutputError
+from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]
 
@@ -56,11 +57,6 @@ def recreate(root: RootQdisc) -> tuple[str, ...] | None:
         return ("handle", root.handle, root.kind, *words(root.options))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def decimal(value: float) -> str:
-    """A number as tc reads it without loss: 0.01 is "0.01", never "1e-02" or "0"."""
-    return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def _plain(*names: str) -> Callable[[Options], Sequence[str]]:

@@ -35,6 +35,7 @@ from netesto.model import (
     Setting,
     Sysctl,
 )
+from netesto.units import decimal
 
 Value: TypeAlias = Sysctl | ModuleParameter
 
@@ -134,9 +135,9 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
         return plan_qdisc(Qdisc("netem", (), "delete", setting.device), before)
     options = ["limit", str(setting.limit_packets)]
     if setting.delay_ms:
-        options += ["delay", f"{qdiscs.decimal(setting.delay_ms)}ms"]
+        options += ["delay", f"{decimal(setting.delay_ms)}ms"]
     if setting.loss_percent:
-        options += ["loss", f"{qdiscs.decimal(setting.loss_percent)}%"]
+        options += ["loss", f"{decimal(setting.loss_percent)}%"]
     return plan_qdisc(Qdisc("netem", tuple(options), "", setting.device), before)
 
 

@@ -103,7 +103,6 @@ class Facts:
     python: str = "/usr/bin/python3"
     python_version: str = "3.11"
     pip: bool = False
-    uid: int = 0
     group: str = ""
     user: str = "root"
     home: str = "/root"
@@ -143,7 +142,7 @@ def parse(reply: Mapping[str, Any]) -> Facts:
     is_root = reply["uid"] == 0 or reply["sudo"]
     kind = "root" if is_root else "user"
     same = (
-        "system", "machine", "libc", "python", "python_version", "pip", "uid", "group", "user",
+        "system", "machine", "libc", "python", "python_version", "pip", "group", "user",
         "home", "sudo", "systemd", "user_systemd", "manager",
     )  # fmt: skip
     return Facts(

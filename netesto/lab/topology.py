@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from netesto import texts
 from netesto.errors import UsageError
 from netesto.lab.graph import (
     LONGEST_NODE_NAME,
@@ -88,9 +89,7 @@ def load(path: Path, *, text: str = "") -> Topology:
     UsageError if it cannot be read or is invalid.
     """
     try:
-        document = tomllib.loads(text or path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        document = tomllib.loads(text or texts.read(path))
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
     allowed = {"name": "shown to people", "nodes": "a table", "links": "an array of tables"}

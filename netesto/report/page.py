@@ -153,9 +153,8 @@ def _offset(time_s: float | None, known: Manifest) -> str:
     return numbers.UNKNOWN if time_s is None else f"{time_s - known.started_s:.3f}"
 
 
-def _figure(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits."""
-    return numbers.figure(repr(value), digits)
+def _figure(value: float) -> str:
+    return numbers.figure(repr(value), 4)
 
 
 def _pictures(folder: Path, figures: Mapping[str, Figure]) -> list[tuple[str, Figure, str]]:

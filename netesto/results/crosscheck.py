@@ -102,10 +102,9 @@ def _durations(group: Group) -> Iterator[str]:
     late = [each for each in took_s if each > most_s]
     for found, furthest_s in ((early, min(early, default=0)), (late, max(late, default=0))):
         if found:
-            which = "its flow" if flow_count == 1 else f"{len(found)} of {flow_count} flows"
             yield (
-                f"{which} took {furthest_s:.3g} s as {group.request.tool} reports; requested: "
-                f"{requested_s:g} s"
+                f"{_of_flows(len(found), flow_count)} took {furthest_s:.3g} s as "
+                f"{group.request.tool} reports; requested: {requested_s:g} s"
             )
 
 
@@ -120,10 +119,9 @@ def _begins(group: Group) -> Iterator[str]:
     counted = [flow for flow in group.good if flow.result is not None]
     late_s = [late_s for flow in counted if (late_s := flows.late_s(asked, flow)) > most_s]
     if late_s:
-        which = f"{len(late_s)} of {len(counted)} flows"
         yield (
-            f"the first data of {which} arrived late, the last more than {max(late_s):.3g} s after "
-            f"the start: {_OVER_ALL}"
+            f"the first data of {_of_flows(len(late_s), len(counted))} arrived late, the last more "
+            f"than {max(late_s):.3g} s after the start: {_OVER_ALL}"
         )
 
 
@@ -177,10 +175,7 @@ class _Flow:
         requested_bps = self.request.bitrate_bps
         if requested_bps and found.sent_bps < requested_bps * (1 - TOLERANCE):
             late = f": it was too late for {found.skipped} datagrams" if found.skipped else ""
-            yield (
-                f"it sent {found.sent_bps / 1e6:.4g} Mbit/s; requested: "
-                f"{requested_bps / 1e6:.4g} Mbit/s{late}"
-            )
+            yield (f"it sent {_mbit(found.sent_bps)}; requested: {_mbit(requested_bps)}{late}")
         if found.dropped:
             yield (
                 f"{found.dropped} of the {found.lost} lost datagrams reached the server, whose "
@@ -211,9 +206,7 @@ class _Flow:
             )
 
     def _retransmissions(self) -> Iterator[str]:
-        is_reverse = self.request.is_reverse
-        result = self.result
-        again = result.remote_retransmits if is_reverse else result.local_retransmits
+        again = flows.told_retransmits(self.request, self.result)
         samples = flows.sender_samples(self.request, self.flow)
         # A tool reads it when it stops sending, or when all data have arrived.
         lasting_s = self.request.duration_s
@@ -358,6 +351,10 @@ def _shares_interface(group: GroupEvidence, every: Sequence[GroupEvidence]) -> b
 
 def _life(group: GroupEvidence) -> Range:
     return Range(*flows.span_s(group.instances))
+
+
+def _of_flows(count: int, every: int) -> str:
+    return "its flow" if every == 1 else f"{count} of {every} flows"
 
 
 def _mbit(rate_bps: float) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample
+from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample, TransferResult
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord
@@ -48,6 +48,11 @@ def sender_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSampl
 def receiver_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
     """Samples at the end that receives the data."""
     return flow.client_samples if asked.is_reverse else flow.server_samples
+
+
+def told_retransmits(asked: FlowSpec, result: TransferResult) -> int | None:
+    """What the tool reports of the end that sends the data."""
+    return result.remote_retransmits if asked.is_reverse else result.local_retransmits
 
 
 def steady_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:

@@ -189,10 +189,7 @@ class Group:
         seen = flows.total(samples, lambda sample: sample.total_retransmits)
         if seen is None or flow.result is None or flows.are_ends_known(samples):
             return seen
-        is_reverse = self.request.is_reverse
-        result = flow.result
-        told = result.remote_retransmits if is_reverse else result.local_retransmits
-        return max(seen, told or 0)
+        return max(seen, flows.told_retransmits(self.request, flow.result) or 0)
 
     @cached_property
     def data_segments(self) -> float | None:

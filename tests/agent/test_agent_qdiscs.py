@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent.qdiscs import RootQdisc, decimal, parse, recreate
+from netesto.agent.qdiscs import RootQdisc, parse, recreate
 from netesto.errors import OutputError
+from netesto.units import decimal
 
 # As iproute2 6.1.0 prints them.
 PFIFO = '[{"kind":"pfifo","handle":"801a:","root":true,"refcnt":3,"options":{"limit":100}}]'

@@ -19,7 +19,7 @@ WANTED = Wanted(
     code=CODE, packages=[PACKAGES], requirements=["a>=1"], unit=UNIT, tools_script="#!/bin/sh\n"
 )
 FACTS = Facts()
-AS_USER = replace(FACTS, uid=7, user="a", home="/home/a", places=of_user("/home/a"))
+AS_USER = replace(FACTS, user="a", home="/home/a", places=of_user("/home/a"))
 
 
 def done(facts, wanted=WANTED, **changes):
@@ -134,7 +134,7 @@ def test_a_home_folder_whose_name_no_address_can_have_is_refused():
 
 
 def test_an_agent_that_sudo_installs_lets_the_user_in_who_did_so():
-    facts = replace(FACTS, uid=7, user="ann", group="ann", sudo=True)
+    facts = replace(FACTS, user="ann", group="ann", sudo=True)
     steps = plan.install(facts, WANTED, name="h1").steps
     (text,) = [step.values["text"] for step in steps if step.values.get("path") == ROOT.config]
     assert text.splitlines()[-1] == 'group = "ann"'

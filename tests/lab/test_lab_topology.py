@@ -294,7 +294,7 @@ def test_a_wrong_file_is_named_with_its_mistake(tmp_path: Path, text, message):
 
 
 def test_a_file_that_is_not_there(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+    with pytest.raises(UsageError, match=r"none\.toml: cannot be read: No such file"):
         topology.load(tmp_path / "none.toml")
 
 

@@ -221,7 +221,7 @@ def later(by_s: float):
 
 @pytest.mark.parametrize(
     ("late", "flows"),
-    [((1.2,), "1 of 1 flows"), ((0.0, 1.2, 1.0), "2 of 3 flows")],
+    [((1.2,), "its flow"), ((0.0, 1.2, 1.0), "2 of 3 flows")],
 )
 def test_flows_whose_data_came_late_are_told_in_one_line(late, flows):
     found = [flow(client=later(by_s), server=later(by_s), ended_s=START_S + 5.3) for by_s in late]

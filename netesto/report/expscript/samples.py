@@ -93,7 +93,7 @@ class Wanted:
         return ", ".join(part for part in parts if part)
 
 
-def collect(view: View, wanted: Wanted, *, needs_x: bool = True) -> list[Sample]:
+def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
     """The samples of the selected rows, in their order.
 
     A row without an X, or with a Y that is missing or a text, is not a sample: a failed flow is
@@ -184,9 +184,7 @@ def overlapping(samples: Sequence[Sample]) -> int:
     return sum(sample.is_drawn for sample in samples) - len(places)
 
 
-def categories(
-    samples: Sequence[Sample], order: str, *, are_pairs: bool = False
-) -> tuple[str, ...]:
+def categories(samples: Sequence[Sample], order: str, *, are_pairs: bool) -> tuple[str, ...]:
     """The distinct X texts: by number if all are numbers, else by text; `are_pairs`: as ids are.
 
     `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
@@ -226,7 +224,7 @@ def panel_title(column: str, value: str) -> str:
     return value if numerals.drawable(value) is None else f"{column} = {value}"
 
 
-def panels(samples: Sequence[Sample], *, are_pairs: bool = False) -> tuple[str, ...]:
+def panels(samples: Sequence[Sample], *, are_pairs: bool) -> tuple[str, ...]:
     """The values of small multiples: by number if all are numbers, else in their order."""
     texts = tuple(dict.fromkeys(sample.panel for sample in samples if sample.is_drawn))
     if None in [numerals.drawable(text) for text in texts]:

@@ -40,7 +40,7 @@ from netesto.model import (
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST
-from netesto.units import format_processors
+from netesto.units import decimal, format_processors
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
 
@@ -101,9 +101,9 @@ class Native:
             "port": ports.data[instance - 1],
             "client_port": self.client_port(request, ports, instance),
             "local": request.client_address,
-            "duration": _seconds(request.duration_s),
-            "omit": _seconds(request.omit_s) if request.omit_s else None,
-            "interval": _seconds(request.interval_s),
+            "duration": decimal(request.duration_s),
+            "omit": decimal(request.omit_s) if request.omit_s else None,
+            "interval": decimal(request.interval_s),
             "parallel": request.parallel if request.parallel > 1 else None,
             "length": request.length_bytes,
             "bitrate": None if request.bitrate_bps is None else round(request.bitrate_bps),
@@ -127,7 +127,7 @@ class Native:
             values |= {"request": request.request_bytes, "reply": request.reply_bytes}
         if request.test in COMPLETION_TESTS:
             values |= {"size": request.size_bytes, "count": request.count or None}
-            values["gap"] = _seconds(request.gap_s) if request.gap_s else None
+            values["gap"] = decimal(request.gap_s) if request.gap_s else None
             values["arrivals"] = request.arrivals if request.arrivals != "constant" else None
             values["seed"] = seed
         if folder is not None and request.test in TIMED_TESTS:
@@ -229,10 +229,6 @@ def _result(output: str) -> _Result:
                 raise OutputError(f"{_NAME} printed an incomplete result") from None
             return _Result(members)
     raise OutputError(f"{_NAME} printed no result")
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.9f}".rstrip("0").rstrip(".")
 
 
 def _common(result: _Result) -> TransferResult:
