@@ -34,15 +34,17 @@ def _print_hosts(built: Lab) -> None:
         printing.out(f"  {name:12} {addresses}")
 
 
-def show_status(_: argparse.Namespace) -> int:
-    """What is up."""
-    state_folder = records.STATE_FOLDER
-    found = records.read_all(state_folder)
+def show_status(options: argparse.Namespace) -> int:
+    """What is up, or the lab of that name."""
+    if options.name:
+        found = [netns.attach(options.name)]
+    else:
+        folder = records.STATE_FOLDER
+        found = [Lab(record, folder) for record in records.read_all(folder)]
     if not found:
         printing.out("no lab is up")
-    for record in found:
-        one = Lab(record, state_folder)
-        printing.out(f"lab {record.lab} ({record.topology}): {_state(one)}")
+    for one in found:
+        printing.out(f"lab {one.id} ({one.record.topology}): {_state(one)}")
         _print_hosts(one)
     return status.OK
 

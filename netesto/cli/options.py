@@ -579,7 +579,8 @@ def _lab(commands: _Commands) -> None:
     up = _action(actions, "up", "build a lab and leave it up", "labs.bring_up")
     _path(up, "spec", type=str, metavar="SPEC",
         help="dumbbell,clients=2,rate=10mbit or a TOML file")
-    _action(actions, "status", "what is up, with names and addresses", "labs.show_status")
+    state = _action(actions, "status", "what is up, with names and addresses", "labs.show_status")
+    _lab_name(state)
     execute = _action(actions, "exec", "run a command on a host of the lab", "labs.execute")
     _lab_name(execute)
     execute.add_argument("host", metavar="HOST")

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,14 +41,20 @@ def verify(inventory: Inventory, *, family: int, is_lab: bool = False) -> int:
     problems = readiness.problems(visited, inventory, family=family)
     if is_lab:
         problems = [each for each in problems if each.severity == "error"]
-    found = [line for host in visited for line in lines(host, problems)]
+    ends = {
+        str(address): f"{host.endpoint.host} ({host.info.device})"
+        for host in visited
+        if host.info is not None
+        for address in host.endpoint.addresses.values()
+    }
+    found = [line for host in visited for line in lines(host, problems, ends)]
     for line in found:
         printing.out(str(line))
     return status.NOT_READY if any(line.verdict == "X" for line in found) else status.OK
 
 
-def lines(host: Visited, problems: Sequence[Problem]) -> Iterator[Line]:
-    """What a host has, and what is wrong with it."""
+def lines(host: Visited, problems: Sequence[Problem], ends: Mapping[str, str]) -> Iterator[Line]:
+    """What a host has, and what is wrong with it. `ends`: host and interface of each address."""
     name, info, state = host.endpoint.host, host.info, host.state
     if info is not None:
         tools = " ".join(f"{tool} {version}" for tool, version in sorted(info.tools.items()))
@@ -70,7 +76,7 @@ def lines(host: Visited, problems: Sequence[Problem]) -> Iterator[Line]:
                 name, "ok", f"interface {device.name}", f"MTU {device.mtu_bytes}, {offloads}"
             )
     for path in state.paths if state is not None else ():
-        yield _of_path(name, path)
+        yield _of_path(name, path, ends)
     for problem in problems:
         if problem.host == name:
             mark: Literal["X", "!"] = "X" if problem.severity == "error" else "!"
@@ -83,8 +89,9 @@ def _having(host: str, what: str, has: Sequence[str], used: Sequence[str]) -> Li
     return Line(host, "!" if absent else "ok", what, " ".join(has), remedy)
 
 
-def _of_path(host: str, path: PathState) -> Line:
-    found = f"{path.peer} by {path.device}, {path.mtu_bytes} bytes"
+def _of_path(host: str, path: PathState, ends: Mapping[str, str]) -> Line:
+    peer = ends.get(path.peer, path.peer)
+    found = f"{peer} by {path.device}, {path.mtu_bytes} bytes"
     if path.answer == "whole":
         return Line(host, "ok", "path", found)
-    return Line(host, "X", "path", f"{path.peer} {path.reason or path.answer}")
+    return Line(host, "X", "path", f"{peer} {path.reason or path.answer}")

@@ -4,7 +4,9 @@
 warning does not.
 """
 
+import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -154,10 +156,16 @@ def refuse(found: Iterable[Problem]) -> None:
 
 
 def texts(found: Iterable[Problem]) -> list[str]:
-    """Each problem with its remedy in a line below; hosts with the same problem together."""
+    """Each problem with its remedy in a line below; hosts with the same problem together, also if
+    their own names are the only difference: HOST stands for these."""
+    problems = list(found)
+    count = Counter((problem.message, problem.remedy) for problem in problems)
+    alike = Counter(map(_of_any_host, problems))
     together: dict[tuple[str, str], list[str]] = {}
-    for problem in found:
-        together.setdefault((problem.message, problem.remedy), []).append(problem.host)
+    for problem in problems:
+        words, of_any = (problem.message, problem.remedy), _of_any_host(problem)
+        is_shared = count[words] == 1 < alike[of_any]
+        together.setdefault(of_any if is_shared else words, []).append(problem.host)
     found_texts = []
     for (message, remedy), hosts in together.items():
         names = [host for host in hosts if host]
@@ -166,6 +174,12 @@ def texts(found: Iterable[Problem]) -> list[str]:
         text = told(", ".join(names), message)
         found_texts.append(f"{text}\n    {remedy}" if remedy else text)
     return found_texts
+
+
+def _of_any_host(problem: Problem) -> tuple[str, str]:
+    """Message and remedy without the name of the host."""
+    own = re.compile(rf"(?<![\w.-]){re.escape(problem.host)}(?![\w.-])" if problem.host else "$^")
+    return own.sub("HOST", problem.message), own.sub("HOST", problem.remedy)
 
 
 def told(hosts: str, message: str) -> str:

@@ -38,7 +38,7 @@ HOST = Visited(endpoint=Endpoint(host="a", agent="unix:x"), info=INFO, state=STA
 
 
 def told(host: Visited, *problems: Problem) -> list[str]:
-    return [str(line) for line in verifying.lines(host, problems)]
+    return [str(line) for line in verifying.lines(host, problems, {"10.0.0.2": "b (eth0)"})]
 
 
 def test_each_thing_of_a_host_has_a_line():
@@ -49,7 +49,7 @@ def test_each_thing_of_a_host_has_a_line():
         "ok a            qdisc               fq netem tbf",
         "ok a            addresses           10.0.0.1",
         "ok a            interface eth1      MTU 9000, tso gro",
-        "ok a            path                10.0.0.2 by eth1, 9000 bytes",
+        "ok a            path                b (eth0) by eth1, 9000 bytes",
     ]
 
 
@@ -64,7 +64,14 @@ def test_what_is_missing_has_a_remedy():
 def test_path_that_is_cut_is_not_ok():
     path = PathState(peer="10.0.0.2", device="eth1", mtu_bytes=9000, answer="cut")
     assert told(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
-        "X  a            path                10.0.0.2 cut"
+        "X  a            path                b (eth0) cut"
+    )
+
+
+def test_an_address_that_is_no_hosts_own_stands_for_itself():
+    path = PathState(peer="10.0.0.9", device="eth1", mtu_bytes=9000, answer="whole")
+    assert told(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
+        "ok a            path                10.0.0.9 by eth1, 9000 bytes"
     )
 
 
@@ -81,4 +88,5 @@ def test_lab_of_a_kind_is_verified_and_gone(capsys: pytest.CaptureFixture[str]):
     status = cli.main(["lab", "verify", "pair"])
     lines = capsys.readouterr().out.splitlines()
     assert (status, {line[:2] for line in lines} <= {"ok", "! "}) == (0, True)
-    assert [line for line in lines if " path " in line] != []
+    paths = [line.split(maxsplit=3)[3] for line in lines if " path " in line]
+    assert paths == ["b (a) by b, 1500 bytes", "a (b) by a, 1500 bytes"]

@@ -283,6 +283,20 @@ def test_hosts_with_the_same_problem_are_told_together():
     assert readiness.texts(wrong) == ["a, c: tired\n    Rest.", "b: old"]
 
 
+def test_problems_that_differ_by_the_name_of_the_host_are_told_together():
+    wrong = [Problem(name, f"{name} is off", f"ssh {name} true") for name in ("h1", "h1.lan")]
+    assert readiness.texts(wrong) == ["h1, h1.lan: HOST is off\n    ssh HOST true"]
+
+
+def test_a_problem_of_one_host_has_its_name():
+    assert readiness.texts([Problem("a", "a is off")]) == ["a: a is off"]
+
+
+def test_a_word_that_is_the_name_of_a_host_changes_no_problem_of_several():
+    wrong = [Problem("a", "no tool a flow needs"), Problem("b", "no tool a flow needs")]
+    assert readiness.texts(wrong) == ["a, b: no tool a flow needs"]
+
+
 def test_of_many_hosts_with_the_same_problem_the_first_are_named():
     wrong = [Problem(f"h{number}", "tired") for number in range(50)]
     assert readiness.texts(wrong) == ["h0, h1, h2, h3, h4, h5, h6, … (50 hosts): tired"]

@@ -43,3 +43,9 @@ def test_a_way_from_a_host_that_is_not_there(fat_tree: str, tmp_path: Path):
     done = netesto(tmp_path, "lab", "path", "--name", fat_tree, "h1", "h99")
     said = done.stderr.splitlines()[0]
     assert (done.status, said) == (2, f"netesto: lab {fat_tree}: no host h99")
+
+
+def test_the_status_of_one_lab(fat_tree: str, tmp_path: Path):
+    done = netesto(tmp_path, "lab", "status", "--name", fat_tree)
+    first, *hosts = done.stdout.splitlines()
+    assert (done.status, first, len(hosts)) == (0, f"lab {fat_tree} (fattree): up", 16)
